@@ -88,5 +88,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks .apps .audit .typescript .sqlalchemy dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .apps .audit .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache

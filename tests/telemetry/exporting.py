@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import uvicorn
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -28,6 +26,7 @@ from opentelemetry.trace import (
 from starlette.types import ASGIApp
 
 from dualsql.log.telemetry import SCOPE, TELEMETRY
+from tests.client.hosting import listening_socket, origin_of, serving
 
 
 @dataclass(frozen=True)
@@ -179,16 +178,9 @@ def exporting(*, sampler: Sampler = DEFAULT_ON, of_process: bool = False) -> Ite
 @asynccontextmanager
 async def served(app: ASGIApp) -> AsyncIterator[str]:
     """The application under uvicorn on a free port of loopback, and its origin."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
-        bound.bind(("127.0.0.1", 0))
-        bound.listen()
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
-        serving = asyncio.create_task(server.serve([bound]))
-        try:
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await serving
+    with listening_socket() as listening:
+        async with serving(app, listening):
+            yield origin_of(listening)
 
 
 async def until(condition: Callable[[], bool]) -> None:
