@@ -632,6 +632,8 @@ BEYOND: dict[str, str] = {
     "tenancy/tenants/test_proof.py": "the SQL that is sent, read by another parser",
     "tenancy/tenants/test_row_security.py": "PostgreSQL's own row security as a rule",
     "test_docs.py": "documents that agree with the code",
+    "docs/test_types.py": "the Python of the documents is type-checked",
+    "docs/test_blocks.py": "commands and data of the documents are such",
     "databases/test_engines.py": "the tests' own databases",
     "test_house.py": "laws of the house that no linter knows",
     "test_requirements.py": "this list",

@@ -15,6 +15,7 @@ from starlette.routing import Mount
 from dualsql.http.openapi import OPENAPI
 from dualsql.server import DualResponseServer
 from tests.client.hosting import listening_socket, origin_of, serving
+from tests.docs.blocks import blocks_of
 from tests.http.application import ALL, METADATA, ROWS
 
 HERE = Path(__file__).parent
@@ -51,18 +52,27 @@ async def base_url(institutions_url: str) -> AsyncIterator[tuple[str, str]]:
             yield url, made.resource_id
 
 
+def documented() -> str:
+    """The program of docs/openapi.md."""
+    [block] = [block for block in blocks_of("docs/openapi.md") if block.language == "ts"]
+    # A bundler finds the types without their ending, and node with it.
+    return "declare const id: string;\n" + block.code.replace('"./dualsql"', '"./dualsql.js"')
+
+
 async def test_a_generated_client_type_checks_and_reads_every_row(
     base_url: tuple[str, str], tmp_path: Path
 ) -> None:
     url, resource_id = base_url
     for source in (*HERE.glob("*.ts"), HERE / "package.json"):
         shutil.copy(source, tmp_path)
+    (tmp_path / "documented.ts").write_text(documented(), encoding="utf-8")
     (tmp_path / "node_modules").symlink_to(INSTALLED)
     tools = INSTALLED / ".bin"
     await run(tmp_path, str(tools / "openapi-typescript"), url + OPENAPI, "-o", "dualsql.d.ts")
     await run(
         tmp_path, str(tools / "tsc"), "--strict", "--module", "nodenext", "--target", "es2022",
-        "--lib", "es2022,dom", "--noUncheckedIndexedAccess", "--noUnusedLocals", "page.ts", "mistakes.ts",
+        "--lib", "es2022,dom", "--noUncheckedIndexedAccess", "--noUnusedLocals",
+        "page.ts", "mistakes.ts", "documented.ts",
     )  # fmt: skip
     told = json.loads(await run(tmp_path, "node", "page.js", url, resource_id))
     assert [row["id"] for row in told["rows"]] == [row["id"] for row in ROWS]
