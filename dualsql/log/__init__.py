@@ -27,6 +27,8 @@ from dualsql.errors import DualResponseError
 _MOST_WAITING = 16
 _MOST_CAUSES = 4
 _LONGEST_MESSAGE = 200
+_LONGEST_LINE = 4_000
+_LONGEST_TRACEBACK = 32_000
 
 _waiting: set[Future[None]] = set()
 
@@ -149,7 +151,11 @@ def logged_request(record: RequestRecord) -> Iterator[RequestRecord]:
 
 
 class LogFormatter(logging.Formatter):
-    """Writes records as text, or each as one line of JSON, with the id of the request in which they arose."""
+    """Writes records as text, or each as one line of JSON, with the id of the request in which they arose.
+
+    As text, a record begins a line and its traceback is indented: other packages log what callers send, which may hold
+    line ends and escape sequences. A message has at most 4,000 characters, and a traceback 32,000.
+    """
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -158,7 +164,7 @@ class LogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
         if not self._as_json:
-            return super().format(record)
+            return self._text(record)
         request = REQUEST.get()
         told: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -167,19 +173,34 @@ class LogFormatter(logging.Formatter):
         }
         fields = _fields_of(record)
         if fields is None:
-            told["message"] = record.getMessage()
+            told["message"] = record.getMessage()[:_LONGEST_LINE]
             fields = {} if request is None else {"request_id": request.id, "trace_id": request.trace_id}
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
+            told["traceback"] = self.formatException(record.exc_info)[:_LONGEST_TRACEBACK]
         return json.dumps({**told, **{name: value for name, value in fields.items() if value != ""}})
+
+    def _text(self, record: logging.LogRecord) -> str:
+        # Not `Formatter.format`, which takes over the traceback that another formatter has written.
+        record.message, record.asctime = record.getMessage(), self.formatTime(record)
+        below = self.formatException(record.exc_info)[:_LONGEST_TRACEBACK] if record.exc_info else ""
+        lines = (f"  {_in_one_line(line)}" for line in below.split("\n") if line)
+        return "\n".join([self.formatMessage(record), *lines])
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the base class
         """The first line of a text: what was logged, and the request."""
         request = REQUEST.get()
-        line = super().formatMessage(record)
+        line = _in_one_line(super().formatMessage(record))
         return (
             line if request is None or _fields_of(record) is not None else f"{line} request_id={request.id}"
         )
+
+
+def _in_one_line(text: str) -> str:
+    """The text with escapes in place of what ends a line, moves a cursor or is not seen."""
+    text = text[:_LONGEST_LINE]
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _fields_of(record: logging.LogRecord) -> Mapping[str, Any] | None:

@@ -418,3 +418,22 @@ async def names_on(url: URL, looking: str) -> set[str]:
     server = DualResponseServer(url, base_url=BASE_URL, tables=METADATA)
     async with server, opened(looking) as engine, engine.connect() as connection:
         return set((await connection.execute(listed)).scalars())
+
+
+FORGED = "2026-01-01 00:00:00,000 CRITICAL forged: all is well \x1b[2K"
+
+
+async def test_what_other_packages_log_of_a_caller_is_no_line_of_its_own(
+    institutions_url: str, log: Log
+) -> None:
+    mcp = MCPServer("forged")
+    add_resources(DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA), mcp)
+    async with Client(mcp, raise_exceptions=False) as model:
+        with pytest.raises(MCPError):
+            await model.get_prompt(f"x\n{FORGED}{'x' * 1_000_000}")
+    logging.getLogger("other").warning("dropped %s", f"\r\n{FORGED}\u2028\x85")
+    assert FORGED[:-4] in log.text.getvalue(), "this caller was logged"
+    starts = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ [A-Z]+ (?!forged)[\w.]+: |  ")
+    assert all(starts.match(line) for line in log.lines)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028]", log.text.getvalue())
+    assert len(log.text.getvalue()) + len(log.json.getvalue()) < 200_000
