@@ -86,8 +86,14 @@ GRACE_SECONDS = 5
 async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Running]:
     """Serve `app` during the block; after it the server is shut down, if it still runs."""
     # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
+    # uvicorn's handlers would write its records, whose tracebacks may have texts of callers, in a form of their own.
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=GRACE_SECONDS
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))

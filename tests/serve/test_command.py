@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import socket
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -49,6 +51,17 @@ async def test_a_database_is_served_until_somebody_stops_it(shop: str) -> None:
             assert text_of(refused).startswith("FORBIDDEN_SQL")
         assert await served.stop(signal.SIGINT) == "Stopped.\n"
         assert served.process.returncode == 0
+
+
+async def test_every_line_of_the_log_is_json_also_of_the_http_server(shop: str) -> None:
+    async with serving_process("--database", shop, "--all", "--log", "json") as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(served.origin).port)
+        writer.write(b"GET / HTTP/1.1\r\nX-Request-Id: \x1b[2K\r\n\r\n")
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        lines = (await served.stop()).splitlines()
+    assert lines.pop() == "Stopped.", "it is for a person"
+    assert [json.loads(line)["logger"] for line in lines] == ["uvicorn.error"]
 
 
 @pytest.mark.long
