@@ -112,7 +112,8 @@ def _program() -> list[str]:
     if called.stem == "dualsql" and called.is_file():
         return [str(called.absolute())]
     found = shutil.which("dualsql")
-    return [found] if found else [sys.executable, "-c", "from dualsql.cli import main; main()"]
+    # A host may start it in any folder: -P leaves out the modules there.
+    return [found] if found else [sys.executable, "-P", "-c", "from dualsql.cli import main; main()"]
 
 
 def missing(module: str | None, extra: str, prefix: str = sys.prefix) -> str:
@@ -155,6 +156,8 @@ class Change:
     def shown(self) -> str:
         """The entry as JSON, with words in place of secrets."""
         shown = dict(self.entry)
+        if "url" in shown:
+            shown["url"] = _without_secrets(shown["url"])
         if "env" in shown:
             shown["env"] = {key: "..." if key in _SECRETS else value for key, value in shown["env"].items()}
         return json.dumps({self.name: shown}, indent=2, ensure_ascii=False)
@@ -176,9 +179,7 @@ class Change:
         try:
             # The entry may hold the URL of a database, so only the user may read a new file.
             mode = 0o600 if self.before is None else self.path.stat().st_mode & 0o777
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(self.after.encode())
-            part.chmod(mode)
+            _write_new(part, self.after.encode(), mode)
             part.replace(self.path)
         finally:
             part.unlink(missing_ok=True)
@@ -189,8 +190,23 @@ class Change:
             return None
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
         copy = self.path.with_name(f"{self.path.name}.{stamp}.backup")
-        shutil.copy2(self.path, copy)
+        _write_new(copy, self.before, self.path.stat().st_mode & 0o777)
         return copy
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that does not exist yet, not through a link, and readable for nobody until it has its mode."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    path.chmod(mode)
+
+
+def _without_secrets(url: str) -> str:
+    """The URL with dots in place of a user, a password and a query string."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    netloc = f"...@{host}" if host != parts.netloc else host
+    return parts._replace(netloc=netloc, query="..." if parts.query else "").geturl()
 
 
 def planned(host: HostName, path: Path, name: str, entry: Entry) -> Change:

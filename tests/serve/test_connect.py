@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +70,52 @@ def test_the_url_of_a_database_is_written_and_never_printed(here: Path) -> None:
     entry = read(here / ".cursor" / "mcp.json")["mcpServers"]["dualsql"]
     assert entry["env"] == {"DUALSQL_DATABASE_URL": url}
     assert entry["args"][-4:] == ["serve", "--stdio", "--schema", "sales"]
+
+
+def test_what_a_url_holds_besides_the_address_is_never_printed(here: Path) -> None:
+    url = "https://ana:hunter2@db.example/mcp?token=hunter3"
+    done = connect("cursor", "--url", url, "--yes")
+    assert "https://...@db.example/mcp?..." in done.output
+    assert "hunter" not in done.output
+    assert read(here / ".cursor" / "mcp.json")["mcpServers"]["dualsql"]["url"] == url
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files of Windows have no such mode")
+def test_no_file_is_readable_for_others_while_it_is_written(here: Path) -> None:
+    path = here / ".mcp.json"
+    path.write_text('{"mcpServers": {"other": {"env": {"PASSWORD": "hunter2"}}}}')
+    path.chmod(0o600)
+    # Modes and audit hooks are those of a process.
+    program = """
+import os, sys
+from dualsql.cli import main
+os.umask(0)
+def look(event, arguments):
+    if event == "os.chmod":
+        print("MODE", oct(os.stat(arguments[0]).st_mode & 0o777))
+sys.addaudithook(look)
+sys.argv = ["dualsql", "connect", "claude-code", "--url", sys.argv[1], "--yes"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program, URL], capture_output=True, text=True, check=True)
+    assert set(re.findall("MODE (.*)", done.stdout)) == {"0o600"}, "of each file, before it has its mode"
+    (copy,) = here.glob("*.backup")
+    assert {each.stat().st_mode & 0o777 for each in (path, copy)} == {0o600}
+
+
+def test_the_program_takes_no_module_of_the_folder_in_which_a_host_starts_it(here: Path) -> None:
+    (here / "dualsql").mkdir()
+    (here / "dualsql" / "__init__.py").write_text("raise SystemExit('a stranger runs')")
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; from dualsql.cli.connect import _program; print(_program())",
+    ]
+    variables = {"PATH": "", "PYTHONSAFEPATH": "1"}
+    found = subprocess.run(program, capture_output=True, text=True, check=True, env=variables)
+    command = [*ast.literal_eval(found.stdout), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=here, check=False)
+    assert (done.returncode, done.stdout[:8]) == (0, "dualsql "), done.stderr
 
 
 OLD = '{\n\t"inputs": [1, 2.5, null],\n\t"mcpServers": {"other": {"command": "ünï"}}\n}'
