@@ -2,17 +2,26 @@
 
 A column of CSV gets a type only if every value is written as that type writes it: 007 stays a text, and so does a date
 such as 01/02/2024, which could be read in two ways. DuckDB's own detection would change both.
+
+A workbook is read whole, in a process of its own: one cell at the end of a sheet of a kilobyte makes the reader ask for
+all memory, and abort.
 """
 
 from __future__ import annotations
 
 import csv
 import datetime as dt
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
@@ -84,11 +93,15 @@ class FileLoader:
     Attributes:
         paths: of `find_files`.
         database: where the DuckDB file is written.
+        memory: bytes that reading a workbook may take, where the system keeps such limits.
     """
 
     paths: Sequence[Path]
     database: Path
+    memory: int = field(default_factory=lambda: _memory_of_machine() // 4)
     _connection: Any = None
+    _reader: subprocess.Popen[str] | None = None
+    _is_stopped: bool = False
     _names: set[str] = field(default_factory=set)
 
     def run(self) -> None:
@@ -98,8 +111,12 @@ class FileLoader:
             ConfigurationError: the extra `files` is not installed, or a file cannot be read.
         """
         duckdb = _needed("duckdb")
-        # Without extensions from the network.
-        config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+        # Without extensions from the network, and with the memory that queries have later.
+        config = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": "25%",
+        }
         self._connection = duckdb.connect(str(self.database), config=config)
         try:
             for path in self.paths:
@@ -119,11 +136,18 @@ class FileLoader:
 
     def stop(self) -> None:
         """Interrupt `run`, from another thread."""
+        self._is_stopped = True
+        if self._reader is not None:
+            self._reader.kill()
         if self._connection is not None:
             self._connection.interrupt()
 
     def _load(self, path: Path) -> None:
         name = path.name.lower()
+        if self._is_stopped:
+            raise ValueError("It was not read.")
+        if path.resolve() != path:  # files before it may have taken minutes
+            raise ValueError("It was replaced by a link after it was found.")
         if name.endswith(PARQUET):
             source = f"read_parquet({_file(path)}, hive_partitioning = false)"
             self._execute(f"CREATE TABLE {_quoted(self._named(path))} AS FROM {source}")
@@ -137,7 +161,7 @@ class FileLoader:
         tabs = r", delim = '\t'" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ""
         source = (
             f"read_csv({_file(path)}, header = true, all_varchar = true, allow_quoted_nulls = false, skip = 0, "
-            f"comment = '', quote = '\"', escape = '\"'{tabs})"
+            f"comment = '', quote = '\"', escape = '\"', hive_partitioning = false{tabs})"
         )
         self._execute(f"CREATE TEMP TABLE staged AS FROM {source}")
         columns = [column[0] for column in self._execute("FROM staged LIMIT 0").description]
@@ -170,37 +194,43 @@ class FileLoader:
         return dict(zip(kinds, answers, strict=True))
 
     def _load_sheets(self, path: Path) -> None:
-        calamine = _needed("python_calamine")
-        try:
-            book = calamine.CalamineWorkbook.from_path(str(path))
-        except calamine.CalamineError as error:
-            raise ValueError(str(error)) from error
-        with book:
-            names = book.sheet_names
-            for sheet in names:
-                rows = book.get_sheet_by_name(sheet).to_python()
-                if rows and any(cell != "" for cell in rows[0]):
-                    self._load_sheet(path, sheet if len(names) > 1 else "", rows)
+        _needed("python_calamine")
+        with TemporaryDirectory(dir=self.database.parent) as folder:
+            sheets = self._sheets_of(path, folder)
+            for sheet in sheets:
+                described = ", ".join(f"{_text(name)}: {_text(kind)}" for name, kind in sheet.columns.items())
+                table = self._named(path, sheet.name if sheet.is_one_of_several else "")
+                self._execute(
+                    f"CREATE TABLE {_quoted(table)} AS FROM read_csv({_file(Path(sheet.file))}, "
+                    f"columns = {{{described}}}, header = false, auto_detect = false, quote = '\"', escape = '\"', "
+                    "hive_partitioning = false)"
+                )
 
-    def _load_sheet(self, path: Path, sheet: str, rows: list[list[Any]]) -> None:
-        head, *body = rows
-        columns = list(_column_names(head))
-        # Rows are equally long.
-        cells = list(zip(*body)) if body else [()] * len(columns)  # noqa: B905
-        kinds = [_kind(values) for values in cells]
-        staged = self.database.with_name("sheet.csv")
-        with staged.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([_written(value) for value in row] for row in body)
-        described = ", ".join(
-            f"{_text(name)}: {_text(kind)}" for name, kind in zip(columns, kinds, strict=True)
+    def _sheets_of(self, path: Path, folder: str) -> Sequence[_Sheet]:
+        """The sheets of a workbook, which another process writes into the folder.
+
+        Raises:
+            ValueError: it is no workbook, or takes more memory than it may.
+        """
+        program = [sys.executable, "-P", "-c", f"from {__name__} import write_sheets; write_sheets()"]
+        self._reader = subprocess.Popen(  # noqa: S603 - this program
+            [*program, str(path), folder, str(self.memory)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a panic of the reader
+            text=True,
+            encoding="utf-8",
         )
-        try:
-            self._execute(
-                f"CREATE TABLE {_quoted(self._named(path, sheet))} AS FROM read_csv({_file(staged)}, "
-                f"columns = {{{described}}}, header = false, auto_detect = false, quote = '\"', escape = '\"')"
-            )
-        finally:
-            staged.unlink()
+        if self._is_stopped:
+            self._reader.kill()
+        written, _ = self._reader.communicate()
+        if self._reader.returncode:
+            most = f" Reading it may take {self.memory / 2**30:.1f} GiB of memory." if self.memory else ""
+            raise ValueError(f"It is too large, or damaged.{most}")
+        found = json.loads(written)
+        if "error" in found:
+            raise ValueError(found["error"])
+        return [_Sheet(*each) for each in found["sheets"]]
 
     def _named(self, path: Path, sheet: str = "") -> str:
         """A new name for a table: letters, digits and underscores, so that SQL needs no quotes."""
@@ -219,9 +249,71 @@ class FileLoader:
         return self._connection.execute(statement)
 
 
-def _needed(module: str) -> Any:
-    from importlib import import_module
+class _Sheet(NamedTuple):
+    """A sheet as a file.
 
+    Attributes:
+        columns: DuckDB's type by name.
+        file: of CSV, without a line of names.
+    """
+
+    name: str
+    is_one_of_several: bool
+    columns: Mapping[str, str]
+    file: str
+
+
+def write_sheets() -> None:
+    """The program of the process that reads a workbook: writes each sheet as CSV, and prints what they are as JSON.
+
+    Its arguments are the path, the folder to write into, and the bytes of memory that it may take.
+    """
+    path, folder, memory = sys.argv[1:]
+    _limit_memory(int(memory))
+    calamine: Any = import_module("python_calamine")
+    try:
+        with calamine.CalamineWorkbook.from_path(path) as book:
+            found: dict[str, Any] = {"sheets": list(_written_sheets(book, Path(folder)))}
+    except (calamine.CalamineError, OSError, ValueError) as error:
+        found = {"error": str(error)}
+    sys.stdout.buffer.write(json.dumps(found).encode())
+
+
+def _written_sheets(book: Any, folder: Path) -> Iterator[_Sheet]:
+    names = book.sheet_names
+    for number, sheet in enumerate(names):
+        rows = book.get_sheet_by_name(sheet).to_python()
+        if not rows or all(cell == "" for cell in rows[0]):
+            continue
+        head, *body = rows
+        columns = list(_column_names(head))
+        # Rows are equally long.
+        cells = list(zip(*body)) if body else [()] * len(columns)  # noqa: B905
+        kinds = [_kind(values) for values in cells]
+        staged = folder / f"{number}.csv"
+        with staged.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([_written(value) for value in row] for row in body)
+        yield _Sheet(sheet, len(names) > 1, dict(zip(columns, kinds, strict=True)), str(staged))
+
+
+def _memory_of_machine() -> int:
+    """In bytes; 0 where it is not known, as on Windows."""
+    if not hasattr(os, "sysconf"):
+        return 0
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _limit_memory(most: int) -> None:
+    """Fail instead of taking more memory than this; Windows has no such limit, and macOS does not keep it."""
+    if most:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _needed(module: str) -> Any:
     try:
         if module == "duckdb":
             import_module("duckdb_sqlalchemy")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import duckdb
 import pyarrow as pa
@@ -117,6 +119,73 @@ def test_sheets_of_a_workbook(tmp_path: Path) -> None:
         (2, 2.0, None, None, "8", "x", None, "y", 5),
     ]
     assert table_of(database, "my_book_other") == ({"only names": "VARCHAR"}, [])
+
+
+SHEET = """<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">
+<sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>a</t></is></c></row>
+<row r="1048576"><c r="{last}"><v>1</v></c></row></sheetData></worksheet>"""
+
+
+@pytest.mark.parametrize("replaced", ["folder/sales.csv", "folder"])
+def test_a_file_that_becomes_a_link_is_not_read(tmp_path: Path, replaced: str) -> None:
+    for folder, text in (("folder", "n\n1\n"), ("private", "password\nhunter2\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "sales.csv").write_text(text)
+    found = find_files([tmp_path / "folder"])
+    place = tmp_path / replaced
+    place.rename(tmp_path / "old")
+    place.symlink_to(tmp_path / replaced.replace("folder", "private"))
+    with pytest.raises(ConfigurationError, match="replaced by a link"):
+        FileLoader(found.paths, tmp_path / "loaded.duckdb").run()
+
+
+@pytest.mark.parametrize(
+    ("last", "memory"), [("XFD1048576", 2**62), ("CV1048576", 2**30)], ids=["all-cells", "many-cells"]
+)
+def test_a_workbook_takes_no_more_memory_than_it_may(tmp_path: Path, last: str, memory: int) -> None:
+    Workbook().save(tmp_path / "whole.xlsx")
+    path = tmp_path / "bomb.xlsx"
+    with ZipFile(tmp_path / "whole.xlsx") as whole, ZipFile(path, "w") as bomb:
+        for name in whole.namelist():
+            is_sheet = name == "xl/worksheets/sheet1.xml"
+            bomb.writestr(name, SHEET.format(last=last) if is_sheet else whole.read(name))
+    loader = FileLoader([path], tmp_path / "loaded.duckdb", memory=memory)
+    with pytest.raises(ConfigurationError, match=r"bomb\.xlsx' cannot be read.*too large"):
+        loader.run()
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == [], "nothing is left"
+
+
+async def test_reading_a_workbook_can_be_stopped(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "endless.xlsx")
+    loader = FileLoader([tmp_path / "endless.xlsx"], tmp_path / "loaded.duckdb")
+    running = asyncio.create_task(asyncio.to_thread(loader.run))
+    writer = await asyncio.to_thread((tmp_path / "endless.xlsx").open, "wb")  # returns when it is being read
+    loader.stop()
+    with pytest.raises(ConfigurationError):
+        await running
+    writer.close()
+
+
+def test_no_file_is_read_after_a_stop(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("n\n1\n")
+    loader = FileLoader(find_files([tmp_path]).paths, tmp_path / "loaded.duckdb")
+    loader.stop()
+    with pytest.raises(ConfigurationError, match="was not read"):
+        loader.run()
+
+
+def test_the_name_of_a_folder_is_no_column(tmp_path: Path) -> None:
+    folder = tmp_path / "secret=no rows"
+    folder.mkdir()
+    (folder / "sales.csv").write_text("n\n1\n")
+    book = Workbook()
+    assert book.active is not None
+    book.active.append(["n"])
+    book.active.append([2])
+    book.save(folder / "book.xlsx")
+    database = loaded(folder)
+    assert table_of(database, "sales") == ({"n": "BIGINT"}, [(1,)])
+    assert table_of(database, "book") == ({"n": "BIGINT"}, [(2,)])
 
 
 def test_names_of_tables(tmp_path: Path) -> None:
