@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
@@ -286,16 +286,18 @@ def checked_keywords(options: Callable[..., Any] | None = None) -> Callable[[F],
     def decorated(function: F) -> F:
         signature = _signature(function, options)
         known = [each.name for each in signature.parameters.values() if each.kind in _BY_NAME]
-        name = function.__qualname__
+        names = frozenset(known)
 
         @wraps(function)
         def call(*args: Any, **keywords: Any) -> Any:
-            refuse_unknown_keywords(name, keywords, known)
+            if not keywords.keys() <= names:
+                refuse_unknown_keywords(_called(function, args), keywords, known)
             return function(*args, **keywords)
 
         @wraps(function)
         async def call_async(*args: Any, **keywords: Any) -> Any:
-            refuse_unknown_keywords(name, keywords, known)
+            if not keywords.keys() <= names:
+                refuse_unknown_keywords(_called(function, args), keywords, known)
             return await function(*args, **keywords)
 
         checked: Any = call_async if inspect.iscoroutinefunction(function) else call
@@ -303,6 +305,14 @@ def checked_keywords(options: Callable[..., Any] | None = None) -> Callable[[F],
         return checked  # type: ignore[no-any-return]
 
     return decorated
+
+
+def _called(function: Callable[..., Any], args: Sequence[Any]) -> str:
+    """The name that the caller wrote: of a method, that of the object's class and not of the class that defines it."""
+    if not args or "self" not in inspect.signature(function).parameters:
+        return function.__qualname__
+    kind = type(args[0]).__name__
+    return kind if function.__name__ == "__init__" else f"{kind}.{function.__name__}"
 
 
 def refuse_unknown_keywords(function: str, given: Collection[str], known: Collection[str]) -> None:

@@ -18,8 +18,11 @@ import dualsql
 import dualsql_client
 from dualsql import BadParameterError, ConfigurationError, DualResponseServer, Principal, Settings, Shared
 from dualsql.envelope import wrap_dual_mode, wrap_tool_response
+from dualsql.mcp import Answer
 from dualsql.mcp.decorators import make_tool
 from dualsql.results.options import CreateOptions, ResultKeywords, ResultOptions
+from dualsql_client import DualResponseClient
+from tests.client.hosting import structured
 from tests.schools import Base, School
 
 
@@ -103,6 +106,16 @@ def test_a_misspelt_keyword_is_refused(function: Callable[..., Any]) -> None:
             call(function, **{misspelt: None})
     with pytest.raises(TypeError, match=r"has no argument 'zzzzz'\. It has: \w+"):
         call(function, zzzzz=None)
+
+
+async def test_the_message_names_what_was_called() -> None:
+    async with DualResponseClient("http://127.0.0.1/r") as client:
+        parsed: Any = client.parse_structured(structured())
+        with pytest.raises(TypeError, match=r"^ParsedDualResponse\.query\(\) has no argument 'limits'"):
+            await parsed.query(limits=1)
+    answer: Any = Answer
+    with pytest.raises(TypeError, match=r"^Answer\(\) has no argument 'nome'"):
+        answer(select(School), nome="Schools")
 
 
 @pytest.mark.parametrize(
