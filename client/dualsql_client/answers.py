@@ -221,13 +221,17 @@ def kind_of_total(total: int | None, said: object) -> TotalCountKind:
 
 _REQUIRED: Any = object()
 
+_JSON_NAMES = {bool: "boolean", str: "string", int: "whole number", dict: "object"}
+
 
 def _typed(fields: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
     value = fields.get(name)
     if value is None and default is not _REQUIRED:
         return default
     # bool is an int to isinstance, and a server that counts in booleans is broken.
-    _refuse_if({f"its {name} is not what it should be": type(value) is not kind})
+    if value is None:
+        raise _refusal(f"it has no {name!r}")
+    _refuse_if({f"its {name!r} is no {_JSON_NAMES[kind]}": type(value) is not kind})
     return value
 
 

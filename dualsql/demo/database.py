@@ -8,6 +8,7 @@ import gzip
 import os
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -108,9 +109,10 @@ def sqlite_url(folder: Path) -> str:
 
 
 def demo_database() -> str:
-    """The URL of the demo's own SQLite database, built on first use. For examples, outside an event loop."""
+    """The URL of the demo's own SQLite database, built on first use. For examples; it blocks."""
     url = sqlite_url(default_folder())
-    asyncio.run(build(url))
+    with ThreadPoolExecutor(1) as own_thread:  # a notebook has an event loop in its thread
+        own_thread.submit(asyncio.run, build(url)).result()
     return url
 
 

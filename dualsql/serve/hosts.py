@@ -32,9 +32,9 @@ def over_stdio(
     name: str, command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Titles and snippets for hosts that start the server over stdio."""
-    variables = " ".join(f"--env {key}={shlex.quote(value)}" for key, value in environment.items())
+    variables = "".join(f"--env {key}={shlex.quote(value)} " for key, value in environment.items())
     # --env takes all words up to the next option, so another option follows it.
-    added = f"{variables} --transport stdio {shlex.quote(name)}"
+    added = f"{variables}--transport stdio {shlex.quote(name)}"
     yield "Claude Code", f"claude mcp add {added} -- {shlex.join(command)}"
     program = {"command": command[0], "args": list(command[1:]), "env": dict(environment)}
     yield "VS Code, .vscode/mcp.json", _json({"servers": {name: {"type": "stdio", **program}}})

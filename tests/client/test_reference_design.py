@@ -128,6 +128,19 @@ async def test_a_server_that_ignores_where_to_begin_repeats_no_row(host: Host, o
         await told.fetch_all(batch_size=3)
 
 
+@pytest.mark.parametrize(
+    ("has_next", "fault"), [({}, "it has no 'has_next'"), ({"has_next": 1}, "its 'has_next' is no boolean")]
+)
+async def test_what_a_page_lacks_is_named(
+    host: Host, open_at: Open, has_next: dict[str, int], fault: str
+) -> None:
+    async def answer(request: Request) -> Response:
+        return JSONResponse({"data": ROWS, "skip": 0, **has_next})
+
+    with pytest.raises(FetchError, match=fault):
+        await open_at(host.serve(answer)).fetch()
+
+
 async def test_an_unknown_resource_is_asked_for_by_post_alone(host: Host, http: Any) -> None:
     """A problem in JSON is the server's word; only an address without such a method is tried by GET."""
     methods = []

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql.demo.database import FieldOfStudy, Institution, Program, build
+from dualsql.demo.database import FieldOfStudy, Institution, Program, build, demo_database
 
 
 def test_it_is_small_and_says_where_it_is_from() -> None:
@@ -18,6 +18,11 @@ def test_it_is_small_and_says_where_it_is_from() -> None:
     source = (folder / "SOURCE.md").read_text()
     assert "CC-BY-4.0" in source
     assert "College Scorecard" in source
+
+
+async def test_a_notebook_may_ask_for_it() -> None:
+    """Its cells run in an event loop."""
+    assert demo_database().startswith("sqlite:///")
 
 
 @pytest.mark.long

@@ -326,5 +326,6 @@ async def test_files_are_served_over_stdio(tmp_path: Path, sales: Path) -> None:
             assert "all 7 rows" in text_of(result)
     said = (tmp_path / "said").read_text()
     assert f'"args": ["serve", "{sales}", "--stdio"]' in said, "a host starts it from any folder"
+    assert "claude mcp add --transport stdio dualsql -- " in said
     assert "DUALSQL_DATABASE_URL" not in said
     assert not copies_in(tmp_path), "the copy is deleted"
