@@ -418,6 +418,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
 }
 
 BEYOND: dict[str, str] = {
+    "guides/test_guides.py": "each guide is followed to the letter",
+    "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",
     "drills/test_page.py": "each drill has its row in docs/reliability.md",
     "drills/test_workers.py": "a worker is killed, or its clock jumps",
     "drills/test_databases.py": "PostgreSQL is restarted, paused, full or read-only; the network is cut",

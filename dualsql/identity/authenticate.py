@@ -11,8 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
 
 from dualsql.errors import ConfigurationError, InsufficientScopeError, UnauthenticatedError
 from dualsql.resource import Principal
@@ -155,6 +158,68 @@ def request_user(principal: Callable[[Any], Principal]) -> Authenticate:
         return principal(user) if user.is_authenticated else None
 
     return authenticate
+
+
+def fastapi_user(
+    dependency: Callable[..., Any], principal: Callable[[Any], Principal | None]
+) -> Authenticate:
+    """`authenticate=` of a FastAPI application: `principal` gets what `Depends(dependency)` gives its endpoints.
+
+    The dependency may have dependencies of its own, and `dependency_overrides` of the application apply. An
+    HTTPException that it raises is the answer. It is called for MCP requests and for REST requests, which have no
+    path parameters and no body that it may read.
+
+    Args:
+        dependency: such as `current_user` of FastAPI's tutorial.
+        principal: the principal of its result; None for an anonymous caller.
+
+    Raises:
+        ConfigurationError: FastAPI is not installed.
+    """
+    try:
+        from fastapi import Depends
+        from fastapi.exceptions import RequestValidationError
+        from fastapi.routing import APIRoute
+    except ImportError as error:
+        raise ConfigurationError("fastapi_user needs FastAPI.", hint="pip install fastapi") from error
+
+    depends = Depends(dependency)
+
+    async def resolve(request: Request, user: Any = depends) -> Response:
+        request.scope[_USER] = user
+        return Response()
+
+    routes: WeakKeyDictionary[Any, APIRoute] = WeakKeyDictionary()
+
+    async def authenticate(request: Request) -> Principal | None:
+        application = request.scope["app"]
+        route = routes.get(application)
+        if route is None:
+            overriding = application if hasattr(application, "dependency_overrides") else None
+            route = routes[application] = APIRoute(
+                "/", resolve, response_model=None, dependency_overrides_provider=overriding
+            )
+        scope = {**request.scope, "method": "GET", "path_params": {}}
+        # They would answer an HTTPException, and not raise it.
+        scope.pop("starlette.exception_handlers", None)
+        try:
+            await route.app(scope, _no_body, _no_answer)
+        except RequestValidationError as error:
+            raise UnauthenticatedError("The request lacks what identifies its caller.") from error
+        return principal(scope[_USER])
+
+    return authenticate
+
+
+_USER = "dualsql.user"
+
+
+async def _no_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _no_answer(message: Message) -> None:
+    pass
 
 
 def bearer_token(request: Request) -> str | None:

@@ -12,6 +12,7 @@ with extra("serve"):
     from dualsql.serve.application import (
         Built,
         ContextProvider,
+        DataApplication,
         build_mcp,
         build_server,
         one_token,
@@ -24,6 +25,7 @@ with extra("serve"):
 __all__ = [
     "Built",
     "ContextProvider",
+    "DataApplication",
     "Database",
     "ReflectedTables",
     "Selection",

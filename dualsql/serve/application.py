@@ -30,7 +30,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.databases import Database, ReflectedTables, Selection, open_source, reach, reflect
@@ -362,13 +362,57 @@ MAXIMUM_REQUEST_SIZE = 1024 * 1024
 """Bytes of one MCP request."""
 
 
+class DataApplication(Starlette):
+    """MCP and REST of one server, as an application of its own, or as a part of yours.
+
+    In your application, pass `lifespan` to it and append `as_route()` to its routes. `request.app` is yours then:
+    functions that identify callers read its state, and FastAPI its `dependency_overrides`.
+    """
+
+    @asynccontextmanager
+    async def lifespan(self, app: object) -> AsyncIterator[None]:
+        """Start and stop the server: `FastAPI(lifespan=data.lifespan)`, or in yours `async with data.lifespan(app)`."""
+        async with self.router.lifespan_context(self):
+            yield
+
+    def as_route(self) -> BaseRoute:
+        """A route that matches the paths of this application and no other: `app.router.routes.append(...)`.
+
+        It may stand before or behind your own routes.
+        """
+        return _PartOfApplication(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As Starlette does, but for `scope["app"]`."""
+        if "app" not in scope:
+            await super().__call__(scope, receive, send)
+            return
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        await self.middleware_stack(scope, receive, send)
+
+
+class _PartOfApplication(BaseRoute):
+    """Matches what the routes of an application match. A mount at "/" would also take all paths that nobody knows."""
+
+    def __init__(self, app: DataApplication) -> None:
+        self._app = app
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        is_ours = any(route.matches(scope)[0] is not Match.NONE for route in self._app.routes)
+        return (Match.FULL if is_ours else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
 def serve_app(
     dual: DualResponseServer,
     mcp: MCPServer[Any] | None = None,
     *,
     context: ContextProvider | None = None,
     session: TokenSession | None = None,
-) -> Starlette:
+) -> DataApplication:
     """A Starlette application with REST at the path of `dual.base_url` and MCP at /mcp beside it.
 
     Its lifespan starts and stops `dual`. The MCP endpoint is stateless streamable HTTP, and answers 405 for methods
@@ -395,7 +439,7 @@ def serve_app(
 
     endpoint = AuthMiddleware(sessions.handle_request, dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
-    return Starlette(
+    return DataApplication(
         routes=[
             Route(path, endpoint, middleware=_cors(dual)),
             dual.well_known(),

@@ -1,0 +1,52 @@
+"""Each guide is followed to the letter: its files are written, its servers run, its programs print what it says."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from tests.guides.page import File, Session, is_as_printed, steps
+
+GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A reader with an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return Session(tmp_path)
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_reader_who_follows_it_sees_what_it_says(guide: Path, session: Session) -> None:
+    assert session.run(guide.read_text(encoding="utf-8")) > 0
+
+
+def test_code_that_nothing_runs_is_refused() -> None:
+    page = "```python\n# app.py\nx = 1\n```\n\n```python\ny = 2\n```\n"
+    found = steps(page)
+    assert next(found) == File("app.py", "# app.py\nx = 1\n")
+    with pytest.raises(ValueError, match="y = 2"):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    ("output", "is_right"), [("a 1 z\n", True), ("a 1\n2 z", True), ("a z", False), ("b a 1 z", False)]
+)
+def test_dots_stand_for_any_text(output: str, is_right: bool) -> None:
+    assert is_as_printed(output, "a ... z") is is_right
+
+
+@pytest.mark.parametrize(("printed", "is_right"), [("3", True), ("2", False), ("3\n4", False)])
+def test_what_a_page_says_is_compared(session: Session, printed: str, is_right: bool) -> None:
+    page = f"```python\n# add.py\nprint(1 + 2)\n```\n\n```console\n$ python add.py\n{printed}\n```\n"
+    with contextlib.nullcontext() if is_right else pytest.raises(AssertionError, match="the page says"):
+        assert session.run(page) == 1
+
+
+def test_a_program_that_fails_fails_the_page(session: Session) -> None:
+    with pytest.raises(AssertionError, match="No module named no_such_module"):
+        session.run("```console\n$ no_such_module\n```\n")
