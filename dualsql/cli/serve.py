@@ -56,7 +56,7 @@ from dualsql.serve.listening import (
     on_sighup,
     origin_of,
     running,
-    stop_on_sigterm,
+    stop_on_signals,
 )
 from dualsql.server import START_INTERVAL, DualResponseServer
 from dualsql.store import MemoryStore, SQLResourceStore
@@ -74,7 +74,7 @@ async def run(options: ServeOptions) -> None:
         ConfigurationError: an option is invalid, or the database cannot be served safely.
         DualResponseError: the database, or the store, failed.
     """
-    stop_on_sigterm()
+    stop_on_signals()
     if options.opens_browser and options.stdio:
         raise ConfigurationError(
             "--open cannot be combined with --stdio.", hint="Open the page by its address."

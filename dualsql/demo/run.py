@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from dualsql.demo.app import build_app
 from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
-from dualsql.serve.listening import listen, origin_of, running, stop_on_sigterm
+from dualsql.serve.listening import listen, origin_of, running, stop_on_signals
 from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
@@ -28,7 +28,7 @@ async def run(
         ConfigurationError: the port is in use, or the database cannot be used.
         StorageError: the database failed or is out of reach.
     """
-    stop_on_sigterm()
+    stop_on_signals()
     with listen(host, port) as listener:
         origin = origin_of(listener)
         app = await _make_app(origin, database or sqlite_url(default_folder()), console)

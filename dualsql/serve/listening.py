@@ -16,12 +16,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dualsql.errors import ConfigurationError
 
 
-def stop_on_sigterm() -> None:
-    """Cancel the current task on SIGTERM, which supervisors send. asyncio.run does the same on Ctrl-C."""
+def stop_on_signals() -> None:
+    """Cancel the current task on each SIGTERM, which supervisors send, and on each Ctrl-C.
+
+    asyncio.run cancels it on the first Ctrl-C only: a second one ends the loop in the middle of whatever runs.
+    """
     task = asyncio.current_task()
     if task is not None:
-        with suppress(NotImplementedError):  # Windows
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # A shell lets its background jobs ignore Ctrl-C.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                with suppress(NotImplementedError):  # Windows
+                    asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def on_sighup(reload: Callable[[], None]) -> None:
@@ -31,7 +37,7 @@ def on_sighup(reload: Callable[[], None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Sets `ready` when it serves. It does not handle Ctrl-C: asyncio.run does, and cancels the waiting task."""
+    """Sets `ready` when it serves. It handles no signals: see `stop_on_signals`."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
