@@ -238,6 +238,9 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
 
 
 async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None) -> Built:
+    asked_again = asyncio.Event()
+    if options.secret_file is not None:
+        on_sighup(asked_again.set)
     with without_log(), _reading(options):
         if options.files:
             await _load(options)
@@ -252,6 +255,11 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             **settings_of(options),
         )
     _configure_log(options)
+    if options.secret_file is not None:
+        reload = partial(_reload, options, built.server)
+        on_sighup(reload)
+        if asked_again.is_set():
+            reload()
     return built
 
 
@@ -399,8 +407,6 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
         is_cancelled = False
         async with app.router.lifespan_context(app):
             front.open(app)
-            if options.secret_file is not None:
-                on_sighup(partial(_reload, options, built.server))
             health.open(_health(options, built.server))
             _show(_announcement(options, built, admin), options)
             if options.opens_browser:

@@ -346,12 +346,13 @@ def test_databases_that_cannot_be_used(url: str, message: str) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str) -> None:
-    """503 and not ready meanwhile; one message, which says what to check; and a signal ends it."""
+async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str, tmp_path: Path) -> None:
+    """503 and not ready meanwhile; one message, which says what to check; SIGHUP does not end it, and SIGTERM does."""
+    (tmp_path / "secrets").write_text(SECRET)
     url = f"{kind}://u:{PASSWORD}@127.0.0.1:1/x"
     ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
     process = await asyncio.create_subprocess_exec(
-        *PROGRAM, "serve", "--all", *ports,
+        *PROGRAM, "serve", "--all", *ports, "--secret-file", str(tmp_path / "secrets"),
         env=environment(DUALSQL_DATABASE_URL=url),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -365,6 +366,7 @@ async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str) -> Non
             assert (refused.status_code, refused.json()["code"]) == (503, "SERVER_UNAVAILABLE")
             assert refused.headers["retry-after"]
         health = f"http://127.0.0.1:{ports[3]}"
+        process.send_signal(signal.SIGHUP)
         assert (await http.get(f"{health}/ready")).json()["parts"] == {"server": "not started"}
         assert (await http.get(f"{health}/live")).status_code == 200
         process.send_signal(signal.SIGTERM)
