@@ -37,27 +37,13 @@ from dualsql.databases import (
 from dualsql.databases.engines import server_at
 from dualsql.errors import (
     ConfigurationError,
-    DatabaseBusyError,
-    DualResponseError,
-    QueryTimeoutError,
     ResourceExpiredError,
     ResourceNotFoundError,
-    ServerUnavailableError,
-    StorageError,
 )
-from dualsql.http.health import (
-    DRAINING,
-    SERVER,
-    Health,
-    Probe,
-    StartHealth,
-    say_how_uvicorn_stops,
-    stopped,
-)
+from dualsql.http.health import SERVER, Health, Probe, Run, warn_of_endless_shutdown
 from dualsql.http.router import FeatureRoutes, build_router, operations_of, origin_of, own_hosts
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
-from dualsql.log import Outage, log_failure
 from dualsql.log.telemetry import (
     CACHED_BYTES,
     PENDING,
@@ -109,9 +95,6 @@ logger = logging.getLogger(__name__)
 
 TOLERATED_SKEW = 2.0
 """Seconds between the clocks of this machine and of the store."""
-
-START_INTERVAL = 1.0
-"""Seconds between two attempts to start while a database or the store cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +152,6 @@ class DualResponseServer:
     Raises:
         ConfigurationError: the configuration is not safe.
     """
-
-    _loop: asyncio.AbstractEventLoop | None
-    _retrying: asyncio.Task[None] | None
-    _refusal: ConfigurationError | None
 
     @takes(ServerOptions, made=ServerOptions.of)
     def __init__(self, options: ServerOptions) -> None:
@@ -233,7 +212,7 @@ class DualResponseServer:
         )
         self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
         self._health = Health(self._probes, self.settings.health_timeout)
-        self._forget_run()
+        self._run = Run(self._begin)
         self._entered = 0
         self.notices: list[str] = []
 
@@ -610,16 +589,12 @@ class DualResponseServer:
 
     def _probes(self) -> Mapping[str, Probe]:
         """What tells the state of each part; with the source of the last start."""
-        if self._is_closed:  # its connections are: no probe opens them again
-            return {SERVER: stopped}
-        starting, secured = StartHealth(self._ready), self._policy.secured
-
-        async def state() -> str:
-            return DRAINING if self._is_draining else await starting.state()
-
-        found: dict[str, Probe] = {SERVER: state, "store": StoreHealth(self._store).state}
+        found: dict[str, Probe] = {SERVER: self._run.state}
+        if self._run.is_closed:  # its connections are: no probe opens them again
+            return found
+        found["store"] = StoreHealth(self._store).state
         for name, source in self._sources.items():
-            found[f"database {name}"] = SourceHealth(source, secured, self.settings).state
+            found[f"database {name}"] = SourceHealth(source, self._policy.secured, self.settings).state
         return found
 
     def _gauges(self) -> Iterator[Gauged]:
@@ -645,41 +620,35 @@ class DualResponseServer:
             ConfigurationError: a source can be written to, or the server runs in another event loop.
             QueryExecutionError, DatabaseBusyError, QueryTimeoutError: a source is out of reach.
         """
-        if self._is_closed:
+        if self._run.is_closed:
             self._renew()
         await self._ready()
 
     async def _ready(self) -> None:
         """Start on first use. A server that was shut down is not started, nor one whose databases failed a proof."""
-        loop = asyncio.get_running_loop()
-        if self._loop is loop:
-            return
-        if self._refusal is not None:
-            raise self._refusal
-        if self._retrying is not None and self._retrying is not asyncio.current_task():
-            raise ServerUnavailableError(
-                "The server has not started: a database or its store cannot be reached."
-            )
-        if self._is_closed:
-            raise ConfigurationError(
-                "The server was shut down.",
-                hint="Start it again: `async with dual`, or `await dual.start()`.",
-            )
-        if self._loop is not None:
-            self._leave(self._loop)
-        async with self._starting:
-            if self._loop is not loop:
-                self.notices.clear()
-                await self._store.open()
-                await self._compare_clocks()
-                await self._prove()
-                await self._say_what_is_missing()
-                await self._compare_connections()
-                self._housekeeper.start()
-                self._jobs.start()
-                TELEMETRY.start()
-                TELEMETRY.watch(self._gauges)
-                self._loop = loop
+        if self._run.loop is not asyncio.get_running_loop():
+            await self._run_here().ready()
+
+    def _run_here(self) -> Run:
+        """The run, or a new one if the event loop of the last one has ended without a shutdown."""
+        loop = self._run.loop
+        if loop is not None and loop is not asyncio.get_running_loop():
+            self._leave(loop)
+        return self._run
+
+    async def _begin(self) -> None:
+        """Start all parts."""
+        self.notices.clear()
+        await self._store.open()
+        await self._compare_clocks()
+        for source in self._sources.values():
+            await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
+        await self._say_what_is_missing()
+        await self._compare_connections()
+        self._housekeeper.start()
+        self._jobs.start()
+        TELEMETRY.start()
+        TELEMETRY.watch(self._gauges)
 
     async def _compare_clocks(self) -> None:
         ahead = (await self._clock.synchronize()).total_seconds()
@@ -692,39 +661,6 @@ class DualResponseServer:
     def _notice(self, text: str) -> None:
         self.notices.append(text)
         logger.warning("%s", text)
-
-    async def _prove(self) -> None:
-        for source in self._sources.values():
-            try:
-                await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
-            except ConfigurationError as error:
-                self._refusal = error  # final: another attempt could pass by chance
-                raise
-
-    async def _start_or_retry(self) -> None:
-        """Start, or if a database or the store cannot be reached, return and try again in the background."""
-        try:
-            await self.start()
-        except (DatabaseBusyError, QueryTimeoutError, StorageError) as error:
-            outage = Outage("The start of the server")
-            outage.failed(error)
-            if self._retrying is None:
-                self._retrying = asyncio.create_task(self._retry(outage))
-
-    async def _retry(self, outage: Outage) -> None:
-        while True:
-            await asyncio.sleep(START_INTERVAL)
-            try:
-                await self._ready()
-            except ConfigurationError as error:
-                log_failure(logger, error, "the start of the server")
-                break
-            except DualResponseError as error:
-                outage.failed(error)
-            else:
-                outage.succeeded()
-                break
-        self._retrying = None
 
     async def _compare_connections(self) -> None:
         """Say which database allows fewer connections than this worker may open."""
@@ -761,16 +697,9 @@ class DualResponseServer:
             source.abandon()
         self._renew()
 
-    def _forget_run(self) -> None:
-        self._loop = None
-        self._starting = asyncio.Lock()
-        self._retrying = None
-        self._refusal = None
-        self._is_closed = self._is_draining = False
-
     def _renew(self) -> None:
         """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
-        self._forget_run()
+        self._run = Run(self._begin)
         for name, source in self._sources.items():
             self._sources[name] = source.renewed(self.settings)
         self._jobs.renew()
@@ -793,7 +722,7 @@ class DualResponseServer:
         Args:
             timeout: `Settings.drain_timeout` unless given.
         """
-        self._is_draining = True
+        self._run.is_draining = True
         self._health.forget()
         allowed = self.settings.drain_timeout if timeout is None else timeout
         running = (self._streams.running, self._jobs.running)
@@ -809,11 +738,8 @@ class DualResponseServer:
 
         `start` starts the server again. A MemoryStore loses its resources.
         """
-        self._loop, self._is_closed = None, True
+        self._run.close()
         self._streams.end()
-        if self._retrying is not None:
-            self._retrying.cancel()
-            self._retrying = None
         TELEMETRY.forget(self._gauges)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
@@ -847,8 +773,10 @@ class DualResponseServer:
         Raises:
             ConfigurationError: a source can be written to.
         """
-        say_how_uvicorn_stops(logger)
-        await self._start_or_retry()
+        warn_of_endless_shutdown()
+        if self._run.is_closed:
+            self._renew()
+        await self._run_here().begin()
         self._entered += 1
         try:
             yield

@@ -69,6 +69,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "resume from.": (
             "server/test_starting.py::test_streams_end_loudly_when_the_server_is_told_to_stop",
             "server/test_starting.py::test_it_is_not_ready_while_it_drains_and_gives_streams_their_time",
+            "serve/test_stopping.py::test_a_second_signal_ends_streams_with_a_record_that_another_process_goes_on_from",
+            "serve/test_stopping.py::test_after_one_signal_a_stream_that_is_read_ends_complete",
         ),
         "S1.13 Results expire by the clock of the store, whatever the clock of a worker says.": (
             "server/test_starting.py::test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_fresh",

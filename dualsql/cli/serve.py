@@ -40,7 +40,7 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.http.health import metrics_route, routes_until_started
+from dualsql.http.health import START_INTERVAL, metrics_route, routes_until_started
 from dualsql.http.problems import answer_starting
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
@@ -58,7 +58,7 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.server import START_INTERVAL, DualResponseServer
+from dualsql.server import DualResponseServer
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import ResourceStore

@@ -1,7 +1,8 @@
 """Whether this process answers (`/live`), whether requests can be served (`/ready`), and its metrics (`/metrics`).
 
 Readiness is checked part by part: the server, the store and each database. A check is bounded in time, and its answer
-serves all probes of a second, so probes cannot load a database.
+serves all probes of a second, so probes cannot load a database. The part "server" is a `Run`: it starts a server on
+first use, tries again while a database cannot be reached, and knows what callers and probes are told meanwhile.
 """
 
 from __future__ import annotations
@@ -17,8 +18,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from dualsql.errors import ConfigurationError, DualResponseError
-from dualsql.log import Outage, log_failure
+from dualsql.errors import (
+    ConfigurationError,
+    DatabaseBusyError,
+    DualResponseError,
+    QueryTimeoutError,
+    ServerUnavailableError,
+    StorageError,
+)
+from dualsql.log import Outage, log_failure, log_unforeseen
 from dualsql.log.telemetry import TELEMETRY
 
 logger = logging.getLogger(__name__)
@@ -147,41 +155,127 @@ def metrics_route() -> Route:
     return Route("/metrics", metrics, methods=["GET"])
 
 
-class StartHealth:
-    """Whether a server has started. It is started at the first check, and again until it starts or may not.
+class Run:
+    """One run of a server, from its start on first use to its shutdown.
 
     Args:
-        start: starts the server, and returns at once if it runs.
+        start: starts all parts of the server.
+
+    Attributes:
+        loop: the event loop in which it has started; None before and after.
+        is_draining: it was told to stop.
+        is_closed: it was shut down.
     """
 
     def __init__(self, start: Callable[[], Awaitable[None]]) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.is_draining = self.is_closed = False
         self._start = start
-        self._starting: asyncio.Task[str] | None = None
+        self._starting = asyncio.Lock()
+        self._retrying: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[str] | None = None
+        self._refusal: ConfigurationError | None = None
         self._outage = Outage("The start of the server")
-        self._is_refused = False
 
-    async def state(self) -> str:
-        """ "ok", or "not started"."""
-        if self._is_refused:
-            return _NOT_STARTED
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.create_task(self._started())
-        # A start may take longer than a check.
-        return await asyncio.shield(self._starting)
+    async def ready(self) -> None:
+        """Start, unless it has started.
 
-    async def _started(self) -> str:
+        Raises:
+            ConfigurationError: it was shut down, or may not start. That is final: another attempt could pass by chance.
+            ServerUnavailableError: it could not start, and tries again by itself.
+            DualResponseError: it could not start.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        if self._retrying is not None:
+            raise ServerUnavailableError(
+                "The server has not started: a database or its store cannot be reached."
+            )
+        if self.is_closed:
+            raise ConfigurationError(
+                "The server was shut down.",
+                hint="Start it again: `async with dual`, or `await dual.start()`.",
+            )
+        await self._start_once()
+
+    async def _start_once(self) -> None:
+        loop = asyncio.get_running_loop()
+        async with self._starting:
+            if self.loop is loop:
+                return
+            try:
+                await self._start()
+            except ConfigurationError as error:
+                self._refusal = error
+                raise
+            self.loop = loop
+        self._outage.succeeded()
+
+    async def begin(self) -> None:
+        """Start, or if a database or the store cannot be reached, return and try again in the background.
+
+        Raises:
+            ConfigurationError: it may not start.
+        """
+        if self._retrying is not None or self.loop is not None:
+            return
         try:
-            await self._start()
+            await self.ready()
+        except (DatabaseBusyError, QueryTimeoutError, StorageError) as error:
+            self._outage.failed(error)
+            self._retry_later()
+
+    def _retry_later(self) -> None:
+        if self._retrying is None:  # of two applications that begin at once
+            self._retrying = asyncio.create_task(self._retry())
+
+    async def _retry(self) -> None:
+        try:
+            while self.loop is None and self._refusal is None:
+                await asyncio.sleep(START_INTERVAL)
+                await self._try()
+        except Exception as error:  # noqa: BLE001 - nobody waits for this task
+            log_unforeseen(logger, error, "The start of the server failed")
+        finally:
+            self._retrying = None  # whoever uses the server next starts it
+
+    async def _try(self) -> str:
+        """Try to start, and log what hinders it. Returns its state."""
+        try:
+            await self._start_once()
         except ConfigurationError as error:
-            self._is_refused = True
             log_failure(logger, error, "the start of the server")
             return _NOT_STARTED
         except DualResponseError as error:
             self._outage.failed(error)
             return _NOT_STARTED
-        self._outage.succeeded()
         return OK
 
+    async def state(self) -> str:
+        """Its state, in fixed words. A server that nothing has used yet is started, which may take several checks."""
+        if self.is_closed:
+            return "stopped"
+        if self.is_draining:
+            return DRAINING
+        if self.loop is not None:
+            return OK
+        if self._refusal is not None or self._retrying is not None:
+            return _NOT_STARTED
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._try())
+        return await asyncio.shield(self._probing)
+
+    def close(self) -> None:
+        """It was shut down."""
+        self.loop, self.is_closed = None, True
+        for task in (self._retrying, self._probing):
+            if task is not None:
+                task.cancel()
+        self._retrying = None
+
+
+START_INTERVAL = 1.0
+"""Seconds between two attempts to start while a database or the store cannot be reached."""
 
 _NOT_STARTED = "not started"
 
@@ -195,12 +289,7 @@ async def _not_started() -> str:
     return _NOT_STARTED
 
 
-async def stopped() -> str:
-    """The state of a server that was shut down."""
-    return "stopped"
-
-
-def say_how_uvicorn_stops(logger: logging.Logger) -> None:
+def warn_of_endless_shutdown() -> None:
     """Warn if the uvicorn that starts this lifespan would wait without limit for streams when it is told to stop."""
     task = asyncio.current_task()
     frame = getattr(None if task is None else task.get_coro(), "cr_frame", None)
@@ -215,7 +304,11 @@ def say_how_uvicorn_stops(logger: logging.Logger) -> None:
 
 
 async def _asked(probe: Probe) -> str:
-    return await probe()
+    try:
+        return await probe()
+    except Exception as error:  # noqa: BLE001 - an operator is told the part, and the log has the traceback
+        log_unforeseen(logger, error, "A readiness check failed")
+        return "failed"
 
 
 async def _live(_: Request) -> JSONResponse:

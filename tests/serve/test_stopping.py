@@ -1,4 +1,4 @@
-"""`dualsql serve` is told to stop while a reader is in the middle of a stream: a process, real signals, real sockets."""
+"""`dualsql serve` is told to stop while a stream is read: a process, real signals, real sockets."""
 
 from __future__ import annotations
 

@@ -24,11 +24,12 @@ from dualsql import (
     PageRequest,
     ServerUnavailableError,
     SQLResourceStore,
+    StorageError,
     TamperedError,
     resource,
-    server,
 )
 from dualsql.http import health
+from dualsql.log import wait_until_logged
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
 from tests.engines import PostgreSQL, opened
@@ -75,7 +76,7 @@ def stopped() -> Any:
 async def test_it_starts_before_its_database_and_recovers_by_itself(
     stopped: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(health, "START_INTERVAL", 0.02)
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
     dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
     async with application(dual) as http:
@@ -97,8 +98,37 @@ async def test_it_starts_before_its_database_and_recovers_by_itself(
         finally:
             await dual.shutdown()
             stopped.stop()
-    assert "The start of the server works again" in caplog.text
+    for words in ("failed and is tried again", "works again"):
+        assert caplog.text.count(f"The start of the server {words}") == 1, caplog.text
     assert "Traceback" not in caplog.text
+
+
+async def test_the_lifespan_is_entered_again_while_the_database_cannot_be_reached(stopped: Cluster) -> None:
+    """As MCP servers and applications in one process do."""
+    dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
+    async with application(dual), application(dual) as http:
+        assert (await http.get("/resources/x")).status_code == 503
+
+
+async def test_an_unforeseen_error_of_a_later_attempt_is_logged_and_the_next_use_starts(
+    institutions_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [StorageError("no store"), ValueError("unforeseen"), ValueError("unforeseen once more")]
+
+    class Failing(DualResponseServer):
+        async def _compare_clocks(self) -> None:
+            if failures:
+                raise failures.pop(0)
+
+    monkeypatch.setattr(health, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    dual = Failing(institutions_url, base_url=BASE_URL, tables=METADATA)
+    async with application(dual) as http, asyncio.timeout(DEADLINE):
+        while (await http.get("/ready")).status_code == 503:
+            pass
+        assert (await dual.create_response(ALL, name="all")).total_count == 60
+    wait_until_logged()
+    assert not failures and "ValueError: unforeseen once more" in caplog.text
 
 
 async def test_a_failed_proof_is_final(
@@ -114,7 +144,7 @@ async def test_a_failed_proof_is_final(
         tried += 1
         return False
 
-    monkeypatch.setattr(server, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(health, "START_INTERVAL", 0.02)
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
     monkeypatch.setattr(proof, "_is_refused", may_write)
     dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
