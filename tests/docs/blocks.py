@@ -5,6 +5,8 @@ bash, console  test_blocks.py: each command exists, with these options
 json, toml, ini, sql  test_blocks.py: it is such data, or such a statement
 ts             http/typescript/test_typescript.py compiles what uses the types of the OpenAPI document
 text           neither a program nor data
+
+Programs and commands of docs/guides are run (tests/guides), which makes both checks unnecessary there.
 """
 
 from __future__ import annotations
@@ -46,6 +48,11 @@ class Block:
     language: str
     """The word behind the fence; empty without one."""
     code: str
+
+    @property
+    def is_run(self) -> bool:
+        """Whether tests/guides follows its page, and so runs its programs and commands."""
+        return self.page.startswith("docs/guides/")
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"

@@ -82,7 +82,8 @@ def test_python_of_the_documents_is_type_checked(tmp_path: Path) -> None:
         "DualResponseServer(url, base_url=1, tables=Base)",
     ]
     blocks = [Block("wrong.md", number, "python", f"{code}\n") for number, code in enumerate(wrong)]
-    said = checked(tmp_path, in_language("python") + blocks).splitlines()
+    unrun = [block for block in in_language("python") if not block.is_run]
+    said = checked(tmp_path, unrun + blocks).splitlines()
     errors = [line for line in said if ": error: " in line]
     assert [line for line in errors if "/wrong.py:" not in line] == []
     assert {line.rpartition("[")[2] for line in errors} == {"attr-defined]", "arg-type]"}
