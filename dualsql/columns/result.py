@@ -9,20 +9,30 @@ from typing import Any
 
 from sqlalchemy import (
     BinaryExpression,
+    BindParameter,
     Case,
     Cast,
     ColumnElement,
     Dialect,
     Extract,
+    Function,
     Label,
+    Null,
     Over,
+    ScalarSelect,
+    TypeCoerce,
     type_coerce,
     types,
 )
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping, WithinGroup
+from sqlalchemy.sql.elements import ClauseList, ColumnClause, FunctionFilter, Grouping, WithinGroup
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import AliasedReturnsRows, CompoundSelect, SelectBase, SelectStatementGrouping
+from sqlalchemy.sql.selectable import (
+    AliasedReturnsRows,
+    CompoundSelect,
+    SelectBase,
+    SelectStatementGrouping,
+)
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
@@ -228,7 +238,7 @@ def computed_type(expression: ColumnElement[Any]) -> SQLType | None:
     known = _number(expression.type)
     if known is None or isinstance(expression.type, types.TypeDecorator):
         return None
-    widest = _widest(expression)
+    widest = _widest(expression, {})
     return _NUMBERS[widest] if widest is not None and widest > known else None
 
 
@@ -254,7 +264,7 @@ def united_type(parts: Sequence[ColumnElement[Any]]) -> SQLType | None:
     ):
         return None
     first = parts[0].type
-    numbers = [_widest(part) for part in known]
+    numbers = [_widest(part, {}) for part in known]
     if None not in numbers:
         widest = max(number for number in numbers if number is not None)
         declared = {repr(part.type) for part in known}
@@ -358,6 +368,8 @@ _WITH_FRACTIONS = frozenset({"epoch", "second", "seconds", "milliseconds", "juli
 _OF_THEIR_ARGUMENTS = frozenset(
     {"coalesce", "ifnull", "nvl", "greatest", "least", "max", "min", "sum", "abs"}
 )
+_OF_THEIR_LEFT_SIDE = frozenset({"||", "->", "#>", "#-"})
+"""Operators whose values have the type of their left side, on every engine that has them."""
 _OF_THE_OTHERS = frozenset({"if", "iif"})
 
 
@@ -370,11 +382,21 @@ def _number(type_: SQLType) -> int | None:
     return None
 
 
-def _widest(expression: Any) -> int | None:
-    """The widest number type of the parts; None if one of them is not a number."""
+def _widest(expression: Any, found: dict[Any, int | None]) -> int | None:
+    """The widest number type of the parts; None if one of them is not a number.
+
+    Args:
+        found: what is known already. CTEs that read each other twice have exponentially many paths.
+    """
+    if expression not in found:
+        found[expression] = _number_of(expression, found)
+    return found[expression]
+
+
+def _number_of(expression: Any, found: dict[Any, int | None]) -> int | None:
     if isinstance(expression, BinaryExpression) and expression.operator is operators.truediv:
         # Of two whole numbers SQLAlchemy makes a fraction: on SQLite a double, elsewhere a decimal.
-        sides = [_widest(expression.left), _widest(expression.right)]
+        sides = [_widest(expression.left, found), _widest(expression.right, found)]
         return max(_DECIMAL, *(side for side in sides if side is not None))
     if isinstance(expression, Extract) and expression.field.lower() in _WITH_FRACTIONS:
         return _DECIMAL
@@ -384,11 +406,11 @@ def _widest(expression: Any) -> int | None:
     parts = _parts(expression)
     if parts is None:
         return None if isinstance(expression.type, types.TypeDecorator) else _number(expression.type)
-    found = [_widest(part) for part in parts if not isinstance(part.type, types.NullType)]
+    numbers = [_widest(part, found) for part in parts if not isinstance(part.type, types.NullType)]
     known = _number(expression.type)
-    if known is None or not found or None in found:
+    if known is None or not numbers or None in numbers:
         return known
-    return max(known, *(number for number in found if number is not None))
+    return max(known, *(number for number in numbers if number is not None))
 
 
 def _parts(expression: Any) -> list[Any] | None:
@@ -427,6 +449,67 @@ def _beneath(column: Any) -> list[Any] | None:
             return [found[place] for found in outputs]
         source = source.element
     return None
+
+
+def database_type(expression: ColumnElement[Any]) -> SQLType | None:
+    """The type of the values in the database; None where SQLAlchemy guesses it.
+
+    `x.op("<<")(y)` has the type of x to SQLAlchemy, and coalesce(date, timestamp) that of its first argument.
+    """
+    while isinstance(expression, TypeCoerce):  # which says what Python makes of the values
+        expression = expression.clause
+    seen: set[Any] = set()
+    left: list[Any] = [expression]
+    while left:
+        part = left.pop()
+        if part not in seen:
+            seen.add(part)
+            if _is_guessed(part):
+                return None
+            left += _operands(part)
+    return expression.type
+
+
+def _is_guessed(part: Any) -> bool:
+    """Whether the database may give another type, though the types of all operands are right."""
+    if any(_is_unknown_operator(getattr(part, place, None)) for place in ("operator", "modifier")):
+        return _kind(part.type) == _kind(next(iter(part.get_children())).type)
+    values = [] if isinstance(part, BinaryExpression) else _values(part) or []
+    return any(_kind(value.type) != _kind(part.type) for value in values if _is_typed(value))
+
+
+def _operands(part: Any) -> Iterable[Any]:
+    """The expressions that its type is made of; none where the type is stated."""
+    if isinstance(part, Cast | BindParameter) or type(part) is Function:
+        return ()
+    values = _values(part)
+    if values is not None:
+        return values
+    children = () if isinstance(part, ColumnClause) else part.get_children()
+    return (child for child in children if isinstance(child, ColumnElement | ClauseList))
+
+
+def _values(part: Any) -> list[Any] | None:
+    if isinstance(part, TypeCoerce):
+        return [part.clause]
+    if isinstance(part, ScalarSelect):
+        return [next(iter(one.selected_columns)) for one in parts_of(part.element)]
+    return _parts(part)
+
+
+def _is_unknown_operator(word: Any) -> bool:
+    is_stated = not isinstance(word, operators.custom_op) or word.return_type is not None
+    return not is_stated and word.opstring not in _OF_THEIR_LEFT_SIDE
+
+
+def _is_typed(value: Any) -> bool:
+    is_null = isinstance(value, Null | BindParameter) and isinstance(value.type, types.NullType)
+    return isinstance(value, ColumnElement) and not is_null
+
+
+def _kind(type_: SQLType) -> tuple[Any, ...]:
+    plain = plain_type(type_)
+    return internals.type_affinity(plain), bool(getattr(plain, "timezone", False))
 
 
 @lru_cache(4096)

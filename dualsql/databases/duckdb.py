@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -39,14 +38,15 @@ from dualsql.databases.generic import (
     Expression,
     as_double,
     beginning_of_bucket,
-    comes_back_as_given,
     decimal_sum,
     grouped,
+    key_type,
     list_of_dates_as_text,
     md5_of_values,
     parameter,
     raw_form,
     text_parameter,
+    untyped_form,
     whole_sum,
 )
 from dualsql.errors import ConfigurationError
@@ -131,7 +131,9 @@ async def _require_closed(connection: AsyncConnection) -> None:
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value; of dates, DuckDB's text: the driver reads infinity as 9999-12-31."""
-    plain = plain_type(expression.type)
+    plain = key_type(expression)
+    if isinstance(plain, types.NullType):
+        return untyped_form(expression)
     if isinstance(plain, types.JSON):
         # Ordered as its text; a parameter beside it would make it a number, or an error.
         return raw_form(cast(expression, Text), is_stored=False)
@@ -145,8 +147,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
             carried=expression,
             given=lambda value: cast(text_parameter(value), plain),
         )
-    form = KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
-    return replace(form, comes_back=comes_back_as_given) if isinstance(plain, types.NullType) else form
+    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:

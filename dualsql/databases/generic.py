@@ -13,7 +13,7 @@ from sqlalchemy.sql.elements import Grouping
 
 from dualsql.capabilities import KeyForm
 from dualsql.columns.own_types import SQLType, plain_type
-from dualsql.columns.result import DriverValue
+from dualsql.columns.result import DriverValue, database_type
 from dualsql_client.wire import Bucket
 
 Expression = ColumnElement[Any]
@@ -23,6 +23,21 @@ def raw_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value, without SQLAlchemy's types."""
     bare = type_coerce(grouped(expression), DriverValue())
     return KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
+
+
+def key_type(expression: Expression) -> SQLType:
+    """The type to compare a key with; NullType where SQLAlchemy guesses it."""
+    return plain_type(database_type(expression) or types.NULLTYPE)
+
+
+def untyped_form(expression: Expression) -> KeyForm | None:
+    """The driver's own value where its type is not known; no cursors follow values that do not come back as given."""
+    if isinstance(plain_type(expression.type), types.JSON):
+        return None  # a driver reads documents: whether "1" was one or a text is not known
+    bare = type_coerce(grouped(expression), DriverValue())
+    return KeyForm(
+        compared=bare, read=bare, carried=expression, given=parameter, comes_back=comes_back_as_given
+    )
 
 
 def comes_back_as_given(value: Any) -> bool:

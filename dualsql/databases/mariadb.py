@@ -39,6 +39,7 @@ from dualsql.databases.generic import (
     as_double,
     decimal_sum,
     grouped,
+    key_type,
     md5_of_values,
     raw_form,
     whole_sum,
@@ -173,7 +174,7 @@ def _has_unread_rows(driver: Any) -> bool:
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value, except for a float of four bytes and an ENUM."""
-    plain = plain_type(expression.type)
+    plain = key_type(expression)
     if isinstance(plain, types.Enum) and plain.native_enum:
         if not is_stored:
             return None  # by number or by name, depending on the origin of the value

@@ -27,9 +27,11 @@ from dualsql.databases.generic import (
     comes_back_as_given,
     decimal_sum,
     grouped,
+    key_type,
     md5_of_values,
     parameter,
     text_parameter,
+    untyped_form,
     whole_sum,
 )
 from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
@@ -37,21 +39,28 @@ from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """asyncpg's value if it is exact, otherwise PostgreSQL's text of it, which PostgreSQL reads back."""
-    plain = plain_type(expression.type)
     bare = type_coerce(grouped(expression), DriverValue())
-    if isinstance(plain, types.NullType):
-        return KeyForm(
-            compared=bare, read=bare, carried=expression, given=parameter, comes_back=comes_back_as_given
-        )
-    if isinstance(plain, _EXACT_IN_ASYNCPG):
+    if isinstance(plain_type(expression.type), _EXACT_IN_ASYNCPG):
         # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
         return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_is_taken)
+    plain = key_type(expression)
+    if isinstance(plain, types.NullType):
+        return untyped_form(expression)
     return KeyForm(
         compared=bare,
         read=cast(expression, Text),
         carried=expression,
-        given=lambda value: cast(text_parameter(value), plain),
+        given=lambda value: cast(text_parameter(value), plain if is_stored else _unlimited(plain)),
     )
+
+
+def _unlimited(plain: SQLType) -> SQLType:
+    """The type without a length: a value that is computed may be longer than the columns it is computed of."""
+    if isinstance(plain, postgresql.BIT):
+        return postgresql.BIT(varying=True)
+    if isinstance(plain, postgresql.TIMESTAMP | postgresql.TIME):
+        return type(plain)(timezone=plain.timezone)
+    return postgresql.INTERVAL() if isinstance(plain, postgresql.INTERVAL) else plain
 
 
 _EXACT_IN_ASYNCPG = (
@@ -66,8 +75,8 @@ _EXACT_IN_ASYNCPG = (
 
 
 def _is_taken(value: Any) -> bool:
-    """Whether asyncpg accepts this value for the type of the column in PostgreSQL."""
-    return not isinstance(value, CharByte)
+    """Whether asyncpg gives this value exactly, and accepts it for the type of the column in PostgreSQL."""
+    return comes_back_as_given(value) and not isinstance(value, CharByte)
 
 
 # How many groups, distinct rows or rows of a set operation there are, statistics hardly tell: PostgreSQL expected
