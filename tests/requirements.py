@@ -117,13 +117,13 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "S3.1 Resources are kept in memory by default, or in another store with the same interface.": (
             "store/test_own_stores.py::test_a_store_that_lacks_methods_is_refused_by_name",
             "store/test_own_stores.py::test_a_failure_of_its_backend_is_a_storage_error",
-            "store/test_every_store.py::test_the_sql_stores_do_what_the_memory_store_does",
+            "store/test_every_store.py::test_random_steps_have_the_answers_of_a_memory_store",
             "store/test_every_store.py::test_what_was_saved_comes_back",
         ),
         "S3.2 A store can save, get, update and delete a resource, find expired resources, and close.": (
             "store/test_every_store.py::test_an_unknown_id_is_none",
             "store/test_every_store.py::test_nothing_is_changed_by_no_changes",
-            "store/test_every_store.py::test_it_says_how_many_were_there",
+            "store/test_every_store.py::test_deleting_says_how_many_were_there",
             "store/test_every_store.py::test_the_longest_expired_come_first",
         ),
         "S3.3 Accesses are counted, and the last one is dated.": (
@@ -440,7 +440,7 @@ BEYOND: dict[str, str] = {
     "results/pending/test_client.py": "the client waits for a query that still runs, and hears of its failure",
     "results/pending/test_tasks.py": "slow calls as tasks of the official SDK: whose, how they end, in any process",
     "results/pending/test_fastmcp_tasks.py": "slow calls as tasks of fastmcp's extension; progress",
-    "store/test_pending.py": "in every store, what is pending ends once",
+    "store/test_pending.py": "leases of pending resources, and rows that were changed or are old",
     "results/counts/test_counting.py": "exact, estimated, capped: each total on each engine, and its kind",
     "results/cost/test_result_cache.py": "rows that are kept for a while, and for whom",
     "results/cost/test_page_serving.py": "what a worker keeps between two requests",
@@ -630,7 +630,6 @@ BEYOND: dict[str, str] = {
     "store/test_memory.py": "the memory store's bound",
     "store/test_outage.py": "databases that go away",
     "store/test_outages.py": "what the log says of them",
-    "store/test_principals.py": "what a store keeps for each principal; links",
     "store/test_tampering.py": "rows somebody else wrote",
     "tenancy/tenants/test_stream_backends.py": "every stream backend answers a tenant from its own rows",
     "tenancy/tenants/test_masks.py": "nothing can be learned of a masked value",

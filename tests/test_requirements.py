@@ -12,6 +12,14 @@ from tests.requirements import BEYOND, PROMISES
 
 TESTS = Path(__file__).parent
 
+SUITES = {
+    node.name: node
+    for file in (TESTS.parent / "dualsql" / "testing").glob("*.py")
+    for node in ast.parse(file.read_text(encoding="utf-8")).body
+    if isinstance(node, ast.ClassDef) and node.name.endswith("Tests")
+}
+"""Tests that ship, by their class: those of a class in a file of tests which derives from it."""
+
 CITED = sorted({test for promises in PROMISES.values() for tests in promises.values() for test in tests})
 
 
@@ -30,7 +38,9 @@ def is_quick_by_test(file: Path) -> dict[str, bool]:
 def _tests_of(tree: ast.Module | ast.ClassDef, *, is_long: bool) -> Iterator[tuple[str, bool]]:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            yield from _tests_of(node, is_long=is_long or any(map(_is_long, node.decorator_list)))
+            is_long_class = is_long or any(map(_is_long, node.decorator_list))
+            for body in (node, *(SUITES[name] for name in map(ast.unparse, node.bases) if name in SUITES)):
+                yield from _tests_of(body, is_long=is_long_class)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node.name, not (is_long or any(map(_is_long, node.decorator_list)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dualsql.store.keyed import KeyValueStore
 from dualsql.store.memory import MemoryStore
 from dualsql.store.protocol import (
     Access,
@@ -26,6 +27,7 @@ _OF_MIGRATIONS = frozenset({"downgrade", "migrations_path", "upgrade"})
 
 __all__ = [
     "Access",
+    "KeyValueStore",
     "LinkRecord",
     "ListingPosition",
     "MemoryStore",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource
@@ -21,10 +20,21 @@ from dualsql.store.protocol import (
     ResourceState,
     Usage,
 )
-from dualsql.store.tables import failed_values, from_row, in_utc, settled_values, to_row
+from dualsql.store.tables import (
+    Row,
+    age,
+    changed,
+    failed_values,
+    from_row,
+    has_expired,
+    in_utc,
+    is_owned_by,
+    is_there_for,
+    settled,
+    to_row,
+    usage_of,
+)
 from dualsql_client.wire import ToolProblem
-
-_Row = dict[str, Any]
 
 
 class MemoryStore:
@@ -39,7 +49,7 @@ class MemoryStore:
         self._maximum = maximum
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, Row] = {}
         self._links: dict[str, LinkRecord] = {}
 
     async def save(self, resource: Resource) -> str:
@@ -53,22 +63,11 @@ class MemoryStore:
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         row = self._rows.get(resource_id)
-        return None if row is None or not _is_there_for(viewer, row) else from_row(row)
+        return None if row is None or not is_there_for(viewer, row) else from_row(row)
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
         row = self._rows.get(resource_id)
-        if row is None or (changes.pin and changes.now is not None and _has_expired(row, changes.now)):
-            return False
-        row["access_count"] += changes.accesses
-        if changes.accessed_at is not None:
-            row["last_accessed_at"] = max(
-                in_utc(changes.accessed_at), row["last_accessed_at"] or changes.accessed_at
-            )
-        row["expires_at"] = _expiry_after(row, changes)
-        total = changes.total
-        if total is not None and (total.kind == "exact" or row["total_count_kind"] != "exact"):
-            row["total_count"], row["total_count_kind"] = total
-        return True
+        return self._replace(None if row is None else changed(row, changes))
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         for resource_id, access in accesses.items():
@@ -76,10 +75,7 @@ class MemoryStore:
 
     async def settle(self, resource: Resource) -> bool:
         row = self._rows.get(resource.id)
-        if row is None or row["status"] != "pending":
-            return False
-        row |= settled_values(resource) | ({"expires_at": None} if row["expires_at"] is None else {})
-        return True
+        return self._replace(None if row is None else settled(row, resource))
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
         rows = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
@@ -100,7 +96,7 @@ class MemoryStore:
         doomed = [
             resource_id
             for resource_id in set(resource_ids) & self._rows.keys()
-            if expired_before is None or _has_expired(self._rows[resource_id], expired_before)
+            if expired_before is None or has_expired(self._rows[resource_id], expired_before)
         ]
         for resource_id in doomed:
             del self._rows[resource_id]
@@ -111,27 +107,25 @@ class MemoryStore:
         return {name: ResourceState(row["status"], row["expires_at"]) for name, row in known.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
-        expired = [row for row in self._rows.values() if _has_expired(row, before)]
+        expired = [row for row in self._rows.values() if has_expired(row, before)]
         expired.sort(key=lambda row: (row["expires_at"], row["id"]))
         return [row["id"] for row in expired[: max(limit, 0)]]
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> Sequence[Resource]:
-        newest = sorted(self._of(principal, now), key=_age, reverse=True)
+        newest = sorted(self._of(principal, now), key=age, reverse=True)
         if after is not None:
-            newest = [row for row in newest if _age(row) < (in_utc(after.created_at), after.id)]
+            newest = [row for row in newest if age(row) < (in_utc(after.created_at), after.id)]
         return [from_row(row) for row in newest[: max(limit, 0)]]
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
-        rows = self._of(principal, now)
-        pinned = [row["size"] for row in rows if row["expires_at"] is None]
-        return Usage(len(rows), sum(row["size"] for row in rows), len(pinned), sum(pinned))
+        return usage_of(self._of(principal, now))
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
-        oldest = sorted((row for row in self._of(principal, now) if row["expires_at"] is not None), key=_age)
+        oldest = sorted((row for row in self._of(principal, now) if row["expires_at"] is not None), key=age)
         return [(row["id"], row["size"]) for row in oldest[: max(limit, 0)]]
 
     async def save_link(self, link: LinkRecord) -> None:
@@ -171,16 +165,19 @@ class MemoryStore:
         self._rows.clear()
         self._links.clear()
 
-    def _of(self, principal: Principal, now: datetime) -> list[_Row]:
+    def _replace(self, row: Row | None) -> bool:
+        """Put the row in the place of the former one; its place in the order of creation stays."""
+        if row is not None:
+            self._rows[row["id"]] = row
+        return row is not None
+
+    def _of(self, principal: Principal, now: datetime) -> list[Row]:
         return [
-            row
-            for row in self._rows.values()
-            if (row["owner"], row["tenant"]) == (principal.id, principal.tenant)
-            and not _has_expired(row, now)
+            row for row in self._rows.values() if is_owned_by(principal, row) and not has_expired(row, now)
         ]
 
     def _make_room(self, now: datetime) -> None:
-        for resource_id in [key for key, row in self._rows.items() if _has_expired(row, now)]:
+        for resource_id in [key for key, row in self._rows.items() if has_expired(row, now)]:
             del self._rows[resource_id]
         if len(self._rows) < self._maximum:
             return
@@ -191,31 +188,3 @@ class MemoryStore:
                 hint="Delete a pinned resource that is no longer needed.",
             )
         del self._rows[oldest]
-
-
-def _age(row: _Row) -> tuple[datetime, str]:
-    return row["created_at"], row["id"]
-
-
-def _is_there_for(viewer: Requester | None, row: _Row) -> bool:
-    if viewer is None:
-        return True
-    if row["expires_at"] is not None and row["expires_at"] < viewer.since:
-        return False
-    who = viewer.principal
-    return row["owner"] is None or (who is not None and (row["owner"], row["tenant"]) == (who.id, who.tenant))
-
-
-def _has_expired(row: _Row, instant: datetime) -> bool:
-    return row["expires_at"] is not None and row["expires_at"] <= instant
-
-
-def _expiry_after(row: _Row, changes: ResourceChanges) -> datetime | None:
-    expires_at: datetime | None = row["expires_at"]
-    if expires_at is None:
-        return in_utc(changes.unpin_to) if changes.unpin_to is not None else None
-    if changes.pin:
-        return None
-    if changes.extend_to is None or changes.now is None or expires_at <= changes.now:
-        return expires_at
-    return max(expires_at, in_utc(changes.extend_to))

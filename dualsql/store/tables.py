@@ -1,4 +1,4 @@
-"""The tables that dualsql keeps in a database, and the conversion of a resource to a row of them and back.
+"""The tables that dualsql keeps in a database, and their rows: made of a resource, read, changed.
 
 `metadata` contains only dualsql's tables, so an application can add it to its own Alembic set-up (docs/migrations.md).
 The keys of a row are Resource's field names; `columns`, `sample`, `metadata` and `failure` are JSON text. Every store
@@ -30,8 +30,9 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
-from dualsql.resource import Resource, Status
+from dualsql.resource import Principal, Resource, Status
 from dualsql.settings import TABLE_PREFIX
+from dualsql.store.protocol import Requester, ResourceChanges, Usage
 from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
 
 VERSION_TABLE = "dualsql_alembic_version"
@@ -175,6 +176,10 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
+Row = dict[str, Any]
+"""A row as `to_row` makes it."""
+
+
 def is_storable_id(resource_id: str) -> bool:
     """Whether a resource can have this id. Any other id is unknown without a query.
 
@@ -183,7 +188,7 @@ def is_storable_id(resource_id: str) -> bool:
     return _ID.fullmatch(resource_id) is not None
 
 
-def to_row(resource: Resource) -> dict[str, Any]:
+def to_row(resource: Resource) -> Row:
     """The row to store; it shares nothing mutable with the resource.
 
     Raises:
@@ -307,3 +312,73 @@ def _is_column(value: Any) -> bool:
         and value.get("encoding") in ENCODINGS
         and value.get("items", "any") in ENCODINGS
     )
+
+
+# What happens to a row, for stores that change it in Python.
+
+
+def has_expired(row: Row, instant: datetime) -> bool:
+    """Whether the row has expired at `instant`; a pinned one never does."""
+    return row["expires_at"] is not None and row["expires_at"] <= instant
+
+
+def is_there_for(viewer: Requester | None, row: Row) -> bool:
+    """Whether the requester may find the row; None finds every row."""
+    if viewer is None:
+        return True
+    if row["expires_at"] is not None and row["expires_at"] < viewer.since:
+        return False
+    return row["owner"] is None or (viewer.principal is not None and is_owned_by(viewer.principal, row))
+
+
+def is_owned_by(principal: Principal, row: Row) -> bool:
+    """Whether the row is bound to the principal."""
+    return bool((row["owner"], row["tenant"]) == (principal.id, principal.tenant))
+
+
+def age(row: Row) -> tuple[datetime, str]:
+    """What listings are ordered by."""
+    return row["created_at"], row["id"]
+
+
+def usage_of(rows: list[Row]) -> Usage:
+    """How much these rows are."""
+    pinned = [row["size"] for row in rows if row["expires_at"] is None]
+    return Usage(len(rows), sum(row["size"] for row in rows), len(pinned), sum(pinned))
+
+
+def changed(row: Row, changes: ResourceChanges) -> Row | None:
+    """The row after an update; None if it has expired and was to be pinned."""
+    if changes.pin and changes.now is not None and has_expired(row, changes.now):
+        return None
+    after = {
+        **row,
+        "access_count": row["access_count"] + changes.accesses,
+        "expires_at": _expiry_after(row, changes),
+    }
+    if changes.accessed_at is not None:
+        last = in_utc(changes.accessed_at)
+        after["last_accessed_at"] = max(last, row["last_accessed_at"] or last)
+    total = changes.total
+    if total is not None and (total.kind == "exact" or row["total_count_kind"] != "exact"):
+        after["total_count"], after["total_count_kind"] = total
+    return after
+
+
+def settled(row: Row, ended: Resource) -> Row | None:
+    """The row of a pending resource that has ended; None if it was not pending."""
+    if row["status"] != "pending":
+        return None
+    is_pinned = row["expires_at"] is None
+    return {**row, **settled_values(ended), **({"expires_at": None} if is_pinned else {})}
+
+
+def _expiry_after(row: Row, changes: ResourceChanges) -> datetime | None:
+    expires_at: datetime | None = row["expires_at"]
+    if expires_at is None:
+        return in_utc(changes.unpin_to) if changes.unpin_to is not None else None
+    if changes.pin:
+        return None
+    if changes.extend_to is None or changes.now is None or expires_at <= changes.now:
+        return expires_at
+    return max(expires_at, in_utc(changes.extend_to))

@@ -15,7 +15,7 @@ from dualsql.resource import Resource
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import Access
-from tests.store.samples import NOW, resource
+from dualsql.testing.stores import NOW, resource
 
 
 class FailingStore(MemoryStore):

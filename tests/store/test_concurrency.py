@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dualsql.store import ResourceChanges, SQLResourceStore
-from tests.store.samples import MOMENT, NOW, minutes, resource
+from dualsql.testing.stores import MOMENT, NOW, minutes, resource
 
 
 @pytest.fixture

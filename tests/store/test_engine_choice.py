@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.errors import ConfigurationError
 from dualsql.store import ResourceChanges, SQLResourceStore
+from dualsql.testing.stores import NOW, resource
 from tests import engines
-from tests.store.samples import NOW, resource
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from dualsql.errors import LimitExceededError
 from dualsql.store import MemoryStore, ResourceChanges
-from tests.store.samples import MOMENT, NOW, minutes, resource
+from dualsql.testing.stores import MOMENT, NOW, minutes, resource
 
 
 async def _filled(**expiries: datetime | None) -> MemoryStore:

@@ -12,8 +12,8 @@ from dualsql.errors import StorageError, TamperedError
 from dualsql.freeze import Seal
 from dualsql.results.access import require_signature, sign
 from dualsql.store import ResourceStore, SQLResourceStore
+from dualsql.testing.stores import minutes, resource
 from tests import engines
-from tests.store.samples import minutes, resource
 
 BROKEN: list[tuple[str, str]] = [
     ("columns", ""),

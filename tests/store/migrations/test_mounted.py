@@ -16,10 +16,10 @@ from sqlalchemy import inspect
 
 from dualsql.errors import ConfigurationError
 from dualsql.store import SQLResourceStore, upgrade
+from dualsql.testing.stores import resource
 from tests import engines
 from tests.engines import ENGINES
 from tests.quick import one_in
-from tests.store.samples import resource
 
 ROOT = Path(__file__).parents[3]
 

@@ -19,8 +19,8 @@ from dualsql.errors import ConfigurationError, StorageError
 from dualsql.store import SQLResourceStore, downgrade, migrations_path, upgrade
 from dualsql.store.migrations import URL_VARIABLE, alembic_config, current_revision
 from dualsql.store.tables import VERSION_TABLE, metadata
+from dualsql.testing.stores import resource
 from tests import engines
-from tests.store.samples import resource
 
 ROOT = Path(__file__).parents[3]
 HEAD = "dualsql_0004"

@@ -1,0 +1,248 @@
+"""A store over any database of keys and values: a subclass has five methods (docs/guides/own-store.md)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from dualsql.errors import StorageError
+from dualsql.resource import Principal, Resource
+from dualsql.store.engines import already_stored
+from dualsql.store.protocol import (
+    Access,
+    LinkRecord,
+    ListingPosition,
+    Requester,
+    ResourceChanges,
+    ResourceState,
+    Usage,
+)
+from dualsql.store.tables import (
+    Row,
+    age,
+    changed,
+    failed_values,
+    from_row,
+    has_expired,
+    in_utc,
+    is_owned_by,
+    is_storable_id,
+    is_there_for,
+    settled,
+    to_row,
+    unreadable,
+    usage_of,
+)
+from dualsql_client.wire import ToolProblem
+
+ATTEMPTS = 100
+"""How often a change is tried that others overtake."""
+
+_RESOURCES, _LINKS = "resource/", "link/"
+
+
+class KeyValueStore(ABC):
+    """Keeps resources as values under keys, in any database that can compare and set one value.
+
+    Listings, quotas and the sweeper read all values, so it is for thousands of results; `SQLResourceStore` has
+    indexes. If the database fails while several access counts are written, some may be counted twice.
+
+    A key is `resource/` or `link/` and an id of up to 64 characters of `A-Z a-z 0-9 _ . ~ -`.
+    """
+
+    @abstractmethod
+    async def read(self, key: str) -> bytes | None:
+        """The value; None if there is none."""
+
+    @abstractmethod
+    async def write(self, key: str, value: bytes, *, instead_of: bytes | None) -> bool:
+        """Set the value if the present one is `instead_of`, or if there is none and that is None.
+
+        The comparison and the change are one step, in any process. Returns whether the value was set.
+        """
+
+    @abstractmethod
+    async def remove(self, key: str, *, instead_of: bytes) -> bool:
+        """Remove the value if it is `instead_of`, in one step. Returns whether it was removed."""
+
+    @abstractmethod
+    def scan(self, prefix: str) -> AsyncIterator[tuple[str, bytes]]:
+        """All keys that begin so, with their values, in any order."""
+
+    async def open(self) -> None:  # noqa: B027 - few need it
+        """Prepare for use in the running event loop."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release connections."""
+
+    async def save(self, resource: Resource) -> str:
+        value = encoded(to_row(resource))
+        if not await self.write(_RESOURCES + resource.id, value, instead_of=None):
+            raise already_stored()
+        return resource.id
+
+    async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
+        value = await self._read(_RESOURCES, resource_id)
+        if value is None:
+            return None
+        row = decoded(value)
+        return from_row(row) if is_there_for(viewer, row) else None
+
+    async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
+        return await self._change(resource_id, lambda row: changed(row, changes))
+
+    async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
+        for resource_id, access in accesses.items():
+            await self.update(resource_id, ResourceChanges(accesses=access.number, accessed_at=access.last))
+
+    async def settle(self, resource: Resource) -> bool:
+        return await self._change(resource.id, lambda row: settled(row, resource))
+
+    async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
+        def prolonged(row: Row) -> Row | None:
+            return {**row, "pending_until": in_utc(until)} if row["status"] == "pending" else None
+
+        return [name for name in resource_ids if await self._change(name, prolonged)]
+
+    async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
+        def failed(row: Row) -> Row | None:
+            is_overdue = row["status"] == "pending" and row["pending_until"] <= now
+            return {**row, **failed_values(failure)} if is_overdue else None
+
+        overdue = await self._rows(lambda row: failed(row) is not None)
+        return sum([await self._change(row["id"], failed) for row in overdue])
+
+    async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
+        return sum([await self._delete(name, expired_before) for name in set(resource_ids)])
+
+    async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
+        values = {name: await self._read(_RESOURCES, name) for name in resource_ids}
+        rows = {name: decoded(value) for name, value in values.items() if value is not None}
+        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows.items()}
+
+    async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
+        expired = await self._rows(lambda row: has_expired(row, before))
+        expired.sort(key=lambda row: (row["expires_at"], row["id"]))
+        return [row["id"] for row in expired[: max(limit, 0)]]
+
+    async def find(
+        self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
+    ) -> Sequence[Resource]:
+        newest = sorted(await self._of(principal, now), key=age, reverse=True)
+        if after is not None:
+            newest = [row for row in newest if age(row) < (in_utc(after.created_at), after.id)]
+        return [from_row(row) for row in newest[: max(limit, 0)]]
+
+    async def usage(self, principal: Principal, *, now: datetime) -> Usage:
+        return usage_of(await self._of(principal, now))
+
+    async def find_unpinned(
+        self, principal: Principal, *, now: datetime, limit: int
+    ) -> Sequence[tuple[str, int]]:
+        found = await self._of(principal, now)
+        oldest = sorted((row for row in found if row["expires_at"] is not None), key=age)
+        return [(row["id"], row["size"]) for row in oldest[: max(limit, 0)]]
+
+    async def save_link(self, link: LinkRecord) -> None:
+        value = orjson.dumps([link.resource_id, in_utc(link.expires_at).isoformat()])
+        if not await self.write(_LINKS + link.id, value, instead_of=None):
+            raise StorageError("This link is already stored.")
+
+    async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
+        value = await self._read(_LINKS, link.id)
+        if value is None or orjson.loads(value)[0] != link.resource_id:
+            return False
+        return not take or await self.remove(_LINKS + link.id, instead_of=value)
+
+    async def delete_links(
+        self,
+        *,
+        link_id: str | None = None,
+        resource_id: str | None = None,
+        expired_before: datetime | None = None,
+    ) -> int:
+        if link_id is None and resource_id is None and expired_before is None:
+            return 0
+
+        def is_doomed(key: str, of: str, expires_at: str) -> bool:
+            return (
+                (link_id is None or key == _LINKS + link_id)
+                and (resource_id is None or of == resource_id)
+                and (expired_before is None or datetime.fromisoformat(expires_at) <= expired_before)
+            )
+
+        links = [(key, value) async for key, value in self.scan(_LINKS)]
+        doomed = [(key, value) for key, value in links if is_doomed(key, *orjson.loads(value))]
+        return sum([await self.remove(key, instead_of=value) for key, value in doomed])
+
+    async def _read(self, kind: str, name: str) -> bytes | None:
+        """The value; no other id than one that could be stored gets to the database."""
+        return await self.read(kind + name) if is_storable_id(name) else None
+
+    async def _change(self, resource_id: str, change: Callable[[Row], Row | None]) -> bool:
+        for _ in range(ATTEMPTS):
+            before = await self._read(_RESOURCES, resource_id)
+            after = None if before is None else change(decoded(before))
+            if after is None:
+                return False
+            if await self.write(_RESOURCES + resource_id, encoded(after), instead_of=before):
+                return True
+        raise StorageError("The resource was changed by others at each attempt to change it.")
+
+    async def _delete(self, resource_id: str, expired_before: datetime | None) -> bool:
+        for _ in range(ATTEMPTS):
+            value = await self._read(_RESOURCES, resource_id)
+            if value is None:
+                return False
+            if expired_before is not None and not has_expired(decoded(value), expired_before):
+                return False
+            if await self.remove(_RESOURCES + resource_id, instead_of=value):
+                return True
+        raise StorageError("The resource was changed by others at each attempt to delete it.")
+
+    async def _rows(self, is_wanted: Callable[[Row], bool]) -> list[Row]:
+        rows = [decoded(value) async for _, value in self.scan(_RESOURCES)]
+        return [row for row in rows if is_wanted(row)]
+
+    async def _of(self, principal: Principal, now: datetime) -> list[Row]:
+        return await self._rows(lambda row: is_owned_by(principal, row) and not has_expired(row, now))
+
+
+# What JSON has no type for: the name that stands for the type, how it is written, and how it is read.
+_KINDS: Mapping[type, tuple[str, Callable[[Any], Any]]] = {
+    bytes: ("bytes", lambda value: b64encode(value).decode()),
+    datetime: ("instant", datetime.isoformat),
+    timedelta: ("microseconds", lambda value: value // timedelta(microseconds=1)),
+}
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "bytes": b64decode,
+    "instant": datetime.fromisoformat,
+    "microseconds": lambda value: timedelta(microseconds=value),
+}
+
+
+def encoded(row: Row) -> bytes:
+    """The row as bytes."""
+    kinds = {name: (_KINDS[type(value)], value) for name, value in row.items() if type(value) in _KINDS}
+    return orjson.dumps(row | {name: {kind: write(value)} for name, ((kind, write), value) in kinds.items()})
+
+
+def decoded(data: bytes) -> Row:
+    """The row of these bytes.
+
+    Raises:
+        TamperedError: `encoded` did not make them.
+    """
+    try:
+        return {
+            name: _READ[next(iter(value))](*value.values()) if isinstance(value, dict) else value
+            for name, value in orjson.loads(data).items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError) as error:
+        raise unreadable() from error
