@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-sqlalchemy check bench audit constraints clean
+.PHONY: help demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-javascript test-sqlalchemy check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -60,6 +60,11 @@ test-typescript: ## a TypeScript client generated from the OpenAPI document, aga
 	@scripts/environment dev
 	@scripts/typescript_environment
 	.venv/bin/pytest tests/http/typescript $(ARGS)
+
+test-javascript: ## the JavaScript client: packed, installed, in node, under tsc and in a browser; needs Node, npm and Chromium
+	@scripts/environment dev
+	@scripts/typescript_environment
+	.venv/bin/pytest tests/javascript $(ARGS)
 
 test-sqlalchemy: ## what depends on SQLAlchemy's private names, with the newest SQLAlchemy 2.1 of the index
 	@scripts/environment dev

@@ -604,6 +604,8 @@ BEYOND: dict[str, str] = {
     "server/test_mistakes.py": "what newcomers pass by mistake is refused with what to pass instead",
     "server/test_sqlmodel.py": "SQLModel's base, metadata and select() give the rows of a session",
     "server/test_forms.py": "what is created can be paged and asked: every form is compiled first",
+    "javascript/test_source.py": "the JavaScript client against a real server and wrong ones",
+    "javascript/test_package.py": "the packed JavaScript client in node, under tsc and in a browser of another origin",
     "http/typescript/test_typescript.py": "a TypeScript client generated from the OpenAPI document reads every row",
     "web/bridge/test_bridge.py": "the App in the AppBridge of MCP Apps: every request, every state of a result, sizes",
     "web/test_browser.py": "the grid in a real browser: keys, filters, groups, hostile cells, accessibility",

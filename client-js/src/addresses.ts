@@ -1,0 +1,120 @@
+/** Addresses of resources. The tool result gives the id; the configuration gives the host. */
+import { FetchError, NotConfiguredError, ParseError } from "./errors.ts";
+import type { Transport } from "./transport.ts";
+
+const LONGEST_URI = 512;
+/** The id is one path segment that needs no escaping, so it can neither leave its place in a URL nor be read as anything else. */
+const URI = /^([a-z][a-z0-9+.-]*):\/\/(?:[a-z0-9][\w.-]*\/)*([\w-]{1,128})$/i;
+/** A UUID has 36 characters, 128 random bits in base64 have 22: shorter names are chosen by people. */
+const SHORTEST_HANDLE = 22;
+const NOT_HANDLES = new Set(["http", "https", "ws", "wss", "file", "ftp", "data", "ui", "s3", "gs", "git", "ssh"]);
+
+/** The last segment of `scheme://.../id`; undefined if the URI does not have that form. */
+export function resourceId(uri: string): string | undefined {
+  return uri.length <= LONGEST_URI ? URI.exec(uri)?.[2] : undefined;
+}
+
+/** The id of a resource.
+ *
+ * @throws {ParseError} the URI has none.
+ */
+export function requiredId(uri: string): string {
+  const id = resourceId(uri);
+  if (id === undefined) throw new ParseError("The resource's URI has no id that can be fetched.");
+  return id;
+}
+
+/** The URI of the resource whose id is the last segment of a URL. */
+export function uriOfURL(url: string): string | undefined {
+  const uri = `resource://${url.slice(url.lastIndexOf("/") + 1)}`;
+  return resourceId(uri) === undefined ? undefined : uri;
+}
+
+/** Whether a URI that stands alone has the form of a result's URI. */
+export function isHandle(uri: string): boolean {
+  const match = uri.length <= LONGEST_URI ? URI.exec(uri) : null;
+  return match !== null && !NOT_HANDLES.has(match[1]!.toLowerCase()) && match[2]!.length >= SHORTEST_HANDLE;
+}
+
+/** A configured address without its last slash. In a page, it may be relative to the page.
+ *
+ * @throws {NotConfiguredError} it is not a plain http or https address.
+ */
+export function checkedBaseURL(address: string): string {
+  const url = parsed(address, globalThis.location?.href);
+  if (!url) throw new NotConfiguredError(`'${address.slice(0, 200)}' is not an http or https address.`);
+  if (url.username || url.password) {
+    throw new NotConfiguredError("An address holds a user name or password.", { hint: "Pass credentials in token or headers." });
+  }
+  if (/[?#]/.test(address)) throw new NotConfiguredError("An address ends in a query or fragment; an id has to follow it.");
+  return url.href.replace(/\/+$/, "");
+}
+
+function parsed(address: string, base?: string): URL | undefined {
+  try {
+    const url = new URL(address, base);
+    return (url.protocol === "http:" || url.protocol === "https:") && url.hostname ? url : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The configured addresses. A tool result can choose one of them, and cannot add one. */
+export class Origins {
+  readonly main: Transport | undefined;
+  readonly all: readonly Transport[];
+
+  constructor(main: Transport | undefined, all: readonly Transport[]) {
+    this.main = main;
+    this.all = all;
+  }
+
+  /** The one that a result is fetched from; undefined if its address is not configured. */
+  choose(uri: string, url: string | undefined): Transport | undefined {
+    const named = url === undefined ? undefined : this.named(uri, url);
+    if (named) return named;
+    return !this.main && url === undefined && this.all.length === 1 ? this.all[0] : this.main;
+  }
+
+  /** Whether `url`, which may hold anything, is the address of a resource at one of them. */
+  has(url: string): boolean {
+    const uri = uriOfURL(url);
+    return uri !== undefined && this.named(uri, url) !== undefined;
+  }
+
+  private named(uri: string, url: string): Transport | undefined {
+    return this.all.find((transport) => isSamePlace(transport.urlOf(uri), url));
+  }
+}
+
+function isSamePlace(ours: string, theirs: string): boolean {
+  const one = parsed(ours);
+  const other = parsed(theirs);
+  if (!one || !other) return false;
+  const isPlain = !other.username && !other.password && !/[?#@]/.test(theirs);
+  return isPlain && one.origin === other.origin && one.pathname === other.pathname;
+}
+
+/** The error for a result whose rows are nowhere that was configured. */
+export function notConfigured(url: string | undefined, hasOrigins: boolean): NotConfiguredError | FetchError {
+  if (!hasOrigins || url === undefined) {
+    return new NotConfiguredError("The client has no baseUrl, and fetches only from configured addresses.");
+  }
+  return new FetchError(`The tool result says that its rows are at ${described(url)}, which was not configured.`, {
+    code: "UNTRUSTED_ORIGIN",
+    hint: 'If that is right, give its address to the client: origins: { "https://...": {} }.',
+  });
+}
+
+function described(url: string): string {
+  const host = parsed(url)?.hostname;
+  if (!host) return "an address that cannot be read";
+  const kind = KINDS.find(([hosts]) => hosts.test(host))?.[1];
+  return kind ? `'${host.slice(0, 100)}', ${kind}` : `'${host.slice(0, 100)}'`;
+}
+
+/** Of host names as URL writes them: IPv4 in four decimal numbers, IPv6 in brackets. */
+const KINDS: readonly (readonly [RegExp, string])[] = [
+  [/^(169\.254\.\d+\.\d+|\[fe[89ab].*)$/, "a link-local address"],
+  [/^(localhost|.*\.(localhost|local|internal)|(0|10|127|192\.168|172\.(1[6-9]|2\d|3[01]))\.[\d.]+|\[(::1?|f[cd].*)\])$/, "a private address"],
+];

@@ -1,0 +1,117 @@
+/** The errors of the client, and how an answer of the server becomes one. */
+
+export interface ErrorFields {
+  code?: string | undefined;
+  hint?: string | undefined;
+  details?: Record<string, unknown> | undefined;
+  cause?: unknown;
+}
+
+/** The root of all errors of this package. An aborted call rejects with the `reason` of its signal instead. */
+export class DualError extends Error {
+  /** A stable name: the server's own, or PARSE_ERROR, NOT_CONFIGURED, FETCH_ERROR and so on. */
+  readonly code: string;
+  /** What to do next, or an empty string. */
+  readonly hint: string;
+  /** JSON values that a program can use. */
+  readonly details: Record<string, unknown>;
+
+  constructor(message: string, code: string, fields: ErrorFields = {}) {
+    super(message, fields.cause === undefined ? undefined : { cause: fields.cause });
+    this.name = new.target.name;
+    this.code = fields.code ?? code;
+    this.hint = fields.hint ?? "";
+    this.details = fields.details ?? {};
+  }
+}
+
+/** The input has no dual response, or several; or a column has a value that it cannot have (PARSE_ERROR). */
+export class ParseError extends DualError {
+  constructor(message: string, fields: ErrorFields = {}) {
+    super(message, "PARSE_ERROR", fields);
+  }
+}
+
+/** The client does not know where to fetch, or with what token (NOT_CONFIGURED). */
+export class NotConfiguredError extends DualError {
+  constructor(message: string, fields: ErrorFields = {}) {
+    super(message, "NOT_CONFIGURED", { hint: CONFIGURE, ...fields });
+  }
+}
+
+const CONFIGURE = 'Give the client its server\'s address: new DualClient({ baseUrl: "https://api.example.com/resources" }).';
+
+/**
+ * A request failed. `code` is the server's own or
+ *
+ * - FETCH_ERROR: the request failed, or its answer cannot be used
+ * - TIMEOUT: no complete answer in time
+ * - RESOURCE_NOT_FOUND, RESOURCE_EXPIRED, RESOURCE_PENDING, RESOURCE_FAILED: the state of the resource
+ * - STREAM_BROKEN: the connection broke after `details.rows` rows, and the stream could not be resumed
+ * - UNTRUSTED_ORIGIN: the answer or the tool result points to a host that was not configured
+ */
+export class FetchError extends DualError {
+  /** The HTTP status; undefined if no answer came, or if it broke off. */
+  readonly status: number | undefined;
+  /** The id of the request in the server's log. */
+  requestId: string | undefined;
+  /** Seconds that the server asks the client to wait. */
+  retryAfter: number | undefined;
+  /** The same request may succeed a little later. */
+  mayPass: boolean;
+
+  constructor(message: string, fields: ErrorFields & { status?: number | undefined } = {}) {
+    super(message, "FETCH_ERROR", { ...fields, hint: fields.hint ?? HINTS[fields.code ?? ""] });
+    this.status = fields.status;
+    const isPassing = PASSING_STATUSES.has(fields.status ?? 0) || PASSING_CODES.has(this.code);
+    this.mayPass = isPassing && !LASTING_CODES.has(this.code);
+  }
+}
+
+const AGAIN = "Run the tool again to get a new resource.";
+const HINTS: Record<string, string> = {
+  TIMEOUT: "Ask for fewer rows, or give the client a longer timeout.",
+  RESOURCE_NOT_FOUND: AGAIN,
+  RESOURCE_EXPIRED: "Run the tool again to get a new resource; pin one to keep it.",
+  RESOURCE_PENDING: "await result.waitUntilReady() first.",
+  RESOURCE_FAILED: AGAIN,
+  UNTRUSTED_ORIGIN: "If that host is right, make it one of the client's origins.",
+};
+
+const PASSING_STATUSES = new Set([429, 502, 503, 504]);
+/** Of the server, in the last record of a stream, whose status was sent before. */
+const PASSING_CODES = new Set([
+  "DATABASE_BUSY", "DATABASE_UNREACHABLE", "RATE_LIMITED", "SERVER_UNAVAILABLE", "STORAGE_ERROR", "TOO_MANY_QUERIES",
+]);
+/** It is 504, and would run as long again. */
+const LASTING_CODES = new Set(["QUERY_TIMEOUT"]);
+
+const CODES_BY_STATUS: Record<number, string> = { 404: "RESOURCE_NOT_FOUND", 410: "RESOURCE_EXPIRED" };
+const LONGEST_TEXT = 2_000;
+
+/** The error for an answer with an error status, or for the problem at the end of a stream. */
+export function fetchError(status: number, body: unknown): FetchError {
+  const problem = isObject(body) ? body : {};
+  const said = problem["code"];
+  const code = typeof said === "string" && /^[A-Z][A-Z0-9_]{1,63}$/.test(said) ? said : undefined;
+  const isForeign = status === 404 && !("code" in problem || "error" in problem || "message" in problem);
+  const details = problem["details"];
+  return new FetchError(
+    text(problem["message"]) ??
+      (isForeign ? "The server answered with status 404, and not as dualsql does." : `The server answered with status ${status}.`),
+    {
+      status,
+      code: code ?? CODES_BY_STATUS[status],
+      hint: isForeign ? "Check the address: it is where router() of the server is mounted." : text(problem["hint"]),
+      details: isObject(details) ? details : undefined,
+    },
+  );
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value.slice(0, LONGEST_TEXT) : undefined;
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,230 @@
+/** JSON whose numbers keep all their digits, and the values of typed columns. */
+import { ParseError } from "./errors.ts";
+import type { Column, Encoding, Row } from "./wire.ts";
+
+/**
+ * A number that JSON.parse may round: 16 digits of a whole one, 18 of another, an exponent of three. Texts are searched,
+ * too: one that contains such a number is read more slowly, and correctly.
+ */
+const LONG_NUMBER = /(?:^|[[:,\s])-?(?:\d{16}|[1-9][\d.]{18}|0\.0*[1-9]\d{17}|\d[\d.]*[eE][+-]?\d{3})/;
+
+/**
+ * The value of a JSON text. A whole number that a `number` would round is a `bigint`. Another number that a `number`
+ * would round (more than 17 digits, or beyond its range), as documents may have them, is a string of its digits.
+ *
+ * @throws {SyntaxError} the text is not JSON.
+ * @throws {RangeError} it is nested too deeply.
+ */
+export function parseJSON(text: string): unknown {
+  return LONG_NUMBER.test(text) ? new ExactReader(text).read() : JSON.parse(text);
+}
+
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const CONTROL = /[\u0000-\u001f]/;
+
+/**
+ * Reads JSON from its text. A reviver of `JSON.parse` that sees the digits (`context.source`) takes twice as long, and
+ * node 20 does not have it.
+ */
+class ExactReader {
+  private at = 0;
+  private readonly text: string;
+  private readonly hasControl: boolean;
+
+  constructor(text: string) {
+    this.text = text;
+    this.hasControl = CONTROL.test(text);
+  }
+
+  read(): unknown {
+    const value = this.value();
+    this.skip();
+    if (this.at < this.text.length) throw this.unexpected();
+    return value;
+  }
+
+  private value(): unknown {
+    switch (this.skip()) {
+      case 0x7b: // {
+        return this.object();
+      case 0x5b: // [
+        return this.array();
+      case 0x22: // "
+        return this.string();
+      case 0x74:
+        return this.word("true", true);
+      case 0x66:
+        return this.word("false", false);
+      case 0x6e:
+        return this.word("null", null);
+      default:
+        return this.number();
+    }
+  }
+
+  private object(): Row {
+    const found: Row = {};
+    this.at++;
+    if (this.skip() === 0x7d) return this.ended(found);
+    for (;;) {
+      if (this.skip() !== 0x22) throw this.unexpected();
+      const name = this.string();
+      if (this.skip() !== 0x3a) throw this.unexpected();
+      this.at++;
+      set(found, name, this.value());
+      if (this.isLast(0x7d)) return found;
+    }
+  }
+
+  private array(): unknown[] {
+    const found: unknown[] = [];
+    this.at++;
+    if (this.skip() === 0x5d) return this.ended(found);
+    for (;;) {
+      found.push(this.value());
+      if (this.isLast(0x5d)) return found;
+    }
+  }
+
+  private string(): string {
+    const start = this.at;
+    let end = start;
+    do {
+      end = this.text.indexOf('"', end + 1);
+      if (end < 0) throw this.unexpected();
+    } while (this.isEscaped(end));
+    this.at = end + 1;
+    const inner = this.text.slice(start + 1, end);
+    // JSON.parse knows the escapes, and refuses control characters.
+    return this.hasControl || inner.includes("\\") ? JSON.parse(`"${inner}"`) : inner;
+  }
+
+  private isEscaped(quote: number): boolean {
+    let start = quote;
+    while (this.text.charCodeAt(start - 1) === 0x5c) start--;
+    return (quote - start) % 2 === 1;
+  }
+
+  private number(): unknown {
+    NUMBER.lastIndex = this.at;
+    if (!NUMBER.test(this.text)) throw this.unexpected();
+    const written = this.text.slice(this.at, NUMBER.lastIndex);
+    this.at = NUMBER.lastIndex;
+    return /[.eE]/.test(written) ? real(written) : whole(written);
+  }
+
+  private word<T>(name: string, value: T): T {
+    if (!this.text.startsWith(name, this.at)) throw this.unexpected();
+    this.at += name.length;
+    return value;
+  }
+
+  private isLast(closing: number): boolean {
+    const code = this.skip();
+    if (code !== closing && code !== 0x2c) throw this.unexpected();
+    this.at++;
+    return code === closing;
+  }
+
+  private ended<T>(value: T): T {
+    this.at++;
+    return value;
+  }
+
+  private skip(): number {
+    let code = this.text.charCodeAt(this.at);
+    while (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) code = this.text.charCodeAt(++this.at);
+    return code;
+  }
+
+  private unexpected(): SyntaxError {
+    return new SyntaxError(`Unexpected text in JSON at position ${this.at}`);
+  }
+}
+
+/** Sets a field of data. Assigned, one called `__proto__` would change the prototype. */
+export function set(row: Row, name: string, value: unknown): void {
+  if (name !== "__proto__") row[name] = value;
+  else Object.defineProperty(row, name, { value, writable: true, enumerable: true, configurable: true });
+}
+
+function whole(digits: string): number | bigint {
+  const number = Number(digits);
+  return Number.isSafeInteger(number) ? number : BigInt(digits);
+}
+
+/** IEEE 754: a double is written with at most 17 digits. */
+const KEPT_DIGITS = 17;
+
+function real(written: string): number | string {
+  const number = Number(written);
+  if (number !== 0 && Number.isFinite(number) && written.length <= KEPT_DIGITS) return number;
+  const digits = written.replace(/[eE].*$/, "").replace(/[-.]/g, "").replace(/^0+|0+$/g, "");
+  const isInRange = Number.isFinite(number) && (number !== 0 || digits === "");
+  return isInRange && digits.length <= KEPT_DIGITS ? number : written;
+}
+
+/** In a row, the names of the cells that are not what their columns say: each is a text. */
+const UNFIT = "$unfit";
+
+type Decode = (value: unknown) => unknown;
+
+const DECODERS: Partial<Record<Encoding, Decode>> = { integer, "integer-string": integer, base64: bytes };
+
+/**
+ * Replaces values in place: whole numbers by `bigint`, bytes by `Uint8Array`. All others stay as JSON has them: decimals,
+ * dates, times and intervals are texts, because JavaScript has no types that hold them.
+ *
+ * @throws {ParseError} a value is not what its column says.
+ */
+export function decodeRows(rows: Row[], columns: readonly Column[]): Row[] {
+  for (const column of columns) {
+    const decode = decoder(column);
+    if (decode) decodeColumn(rows, column, decode);
+  }
+  return rows;
+}
+
+function decoder(column: Column): Decode | undefined {
+  if (column.encoding !== "array") return DECODERS[column.encoding];
+  const decode = DECODERS[column.items ?? "any"];
+  return decode && ((value) => decodeItems(decode, value));
+}
+
+function decodeItems(decode: Decode, value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => decodeItems(decode, item));
+  return value === null ? null : decode(value);
+}
+
+function decodeColumn(rows: Row[], column: Column, decode: Decode): void {
+  const { name } = column;
+  for (const row of rows) {
+    const value = row[name];
+    if (value === null || value === undefined || isUnfit(row, name)) continue;
+    try {
+      set(row, name, decode(value));
+    } catch {
+      throw new ParseError(`Column '${name.slice(0, 80)}' holds a value that is not written as '${column.encoding}'.`, {
+        hint: "Leave out typed: true to see the values as they were sent.",
+        details: { column: name, encoding: column.encoding },
+      });
+    }
+  }
+}
+
+function isUnfit(row: Row, name: string): boolean {
+  const named = row[UNFIT];
+  return Array.isArray(named) && named.includes(name);
+}
+
+function integer(value: unknown): bigint {
+  if (typeof value === "string" ? !/^-?\d+$/.test(value) : typeof value !== "bigint" && !Number.isSafeInteger(value)) {
+    throw new TypeError("no whole number");
+  }
+  return BigInt(value as string | number | bigint);
+}
+
+function bytes(value: unknown): Uint8Array<ArrayBuffer> {
+  if (typeof value !== "string") throw new TypeError("no text");
+  return Uint8Array.from(atob(value), (character) => character.charCodeAt(0));
+}

@@ -1,0 +1,406 @@
+/** A dual response in the application: pages, streams, files and the life of the resource. */
+import { notConfigured, type Origins } from "./addresses.ts";
+import { isCount, kindOfTotal, readColumns, readInstant, readStructure, type Detected } from "./detect.ts";
+import { FetchError, isObject } from "./errors.ts";
+import { decodeRows } from "./json.ts";
+import { download, isRows, rowBlocks, type Download } from "./stream.ts";
+import { Attempts, pause, type Allowance, type Transport } from "./transport.ts";
+import type {
+  Column, Condition, PageBody, Profile, QueryBody, ResourceDescription, Row, RowsBody, SortKey, SqlBody, StreamFormat, TotalCountKind,
+} from "./wire.ts";
+
+/** An order: "-enrollment,name", where `-` is descending, or a key, or several keys; the first decides first. */
+export type Sort = string | SortKey | readonly (string | SortKey)[];
+
+export interface CallOptions {
+  signal?: AbortSignal;
+}
+
+export interface PageOptions extends CallOptions {
+  /** Position of the first row, from 0. */
+  offset?: number;
+  /** `nextCursor` or `previousCursor` of a page, in place of an offset, with the same sort. */
+  cursor?: string;
+  /** The most rows; the server's default otherwise. */
+  limit?: number;
+  sort?: Sort;
+  /** Whole numbers as `bigint` and bytes as `Uint8Array`, whatever their size. */
+  typed?: boolean;
+}
+
+export interface PagesOptions extends Omit<PageOptions, "offset" | "cursor"> {
+  /** Which rows: conditions that all hold. The database applies them. */
+  filters?: Condition | readonly Condition[];
+}
+
+export interface StreamOptions extends CallOptions {
+  /** Names of the columns, in this order; all by default. */
+  columns?: readonly string[];
+  /** Names of columns that are sent as text, whatever they hold. */
+  textColumns?: readonly string[];
+  sort?: Sort;
+  /** The most rows. */
+  limit?: number;
+}
+
+export interface RowOptions extends StreamOptions {
+  typed?: boolean;
+  /** Rows of a batch; by default a batch is what has arrived. */
+  batchSize?: number;
+}
+
+/** A query over the result (docs/querying.md), as it is sent. */
+export type Question = Pick<QueryBody, "columns" | "filters" | "group_by" | "aggregates" | "having" | "order_by">;
+export type SqlParameters = NonNullable<SqlBody["parameters"]>;
+
+/** One page of rows. */
+export interface Page {
+  data: Row[];
+  columns: Column[];
+  totalCount: number | null;
+  totalCountKind: TotalCountKind;
+  /** Position of the first row of `data`; of a page by cursor, counted from the page that gave it. */
+  offset: number;
+  hasNext: boolean;
+  hasPrevious: boolean;
+  nextOffset: number | null;
+  nextCursor: string | null;
+  previousCursor: string | null;
+  /** "partial": the server cannot put the rows in the same order at every reading; pages may repeat rows or lose some. */
+  order: string;
+  /** The rows were read a short time ago, by a server that is set up to keep them. */
+  cached: boolean;
+}
+
+/** What the server says about a resource without reading its rows. */
+export type Metadata = Omit<ResourceDescription, "created_at" | "expires_at"> & { createdAt: Date | null; expiresAt: Date | null };
+
+/** The sample a model saw, and the way to every row. */
+export class DualResult {
+  readonly name: string;
+  /** The resource as the tool result names it, such as `resource://abc123`. */
+  readonly uri: string;
+  /** Where the rows are fetched. Without a configured address it is what the tool result says, and is never fetched. */
+  readonly url: string | undefined;
+  /** The rows in the tool result; empty if it had only a link. An SDK may have rounded their numbers. */
+  readonly sample: Row[];
+  /** All rows; null if the server did not count them. */
+  totalCount: number | null;
+  totalCountKind: TotalCountKind;
+  /** Of the sample; empty if only a link was found. */
+  columns: Column[];
+  /** Null for a pinned result, or if it is not known. Every page brings it up to date. */
+  expiresAt: Date | null;
+  /** As the server last said. */
+  status: "pending" | "ready" | "failed";
+  readonly #origins: Origins;
+  readonly #transport: Transport | undefined;
+
+  /** @internal */
+  constructor(detected: Detected, origins: Origins, transport = origins.choose(detected.uri, detected.url)) {
+    this.name = detected.name;
+    this.uri = detected.uri;
+    this.url = transport ? transport.urlOf(detected.uri) : detected.url;
+    this.sample = detected.sample ?? [];
+    this.totalCount = detected.totalCount;
+    this.totalCountKind = detected.totalCountKind;
+    this.columns = detected.columns;
+    this.expiresAt = detected.expiresAt;
+    this.status = detected.isPending ? "pending" : "ready";
+    this.#origins = origins;
+    this.#transport = transport;
+  }
+
+  /** Milliseconds until it expires, by the server's clock as far as it is known; null for a pinned one, or if it is not known. */
+  timeLeft(): number | null {
+    return this.expiresAt && this.expiresAt.getTime() - (this.#transport?.now() ?? Date.now());
+  }
+
+  isExpired(): boolean {
+    return (this.timeLeft() ?? 1) <= 0;
+  }
+
+  /** One page. */
+  async page(options: PageOptions = {}): Promise<Page> {
+    return this.#page("", { ...start(options), ...sorted(options.sort) }, options);
+  }
+
+  /** All pages in order, each beside the one before. Rows that are inserted or deleted meanwhile duplicate or drop no others. */
+  async *pages(options: PagesOptions = {}): AsyncGenerator<Page, void, undefined> {
+    const { filters, limit, sort } = options;
+    const body = filters === undefined ? sorted(sort) : { filters: [filters].flat(), ...orderedBy(sort) };
+    const allowance = { left: this.#configured().settings.maximumStreamBytes };
+    const cursors = new Set<string>();
+    let at: PageOptions = {};
+    for (;;) {
+      const window = start(limit === undefined ? at : { ...at, limit });
+      const page = await this.#page(filters === undefined ? "" : "/query", { ...body, ...window }, options, allowance);
+      yield page;
+      if (!page.hasNext) return;
+      const { nextCursor, nextOffset } = page;
+      if (nextCursor !== null && cursors.has(nextCursor)) {
+        throw new FetchError("The server returns the same page repeatedly.", { status: 200 });
+      }
+      if (nextCursor !== null) cursors.add(nextCursor);
+      at = nextCursor === null ? { offset: nextOffset! } : { cursor: nextCursor };
+    }
+  }
+
+  /** All rows in order, in batches; a few pieces are held at a time. The stream resumes if its connection breaks. */
+  async *stream(options: RowOptions = {}): AsyncGenerator<Row[], void, undefined> {
+    const size = options.batchSize ?? 0;
+    let held: Row[] = [];
+    for await (const rows of this.#rows(options)) {
+      if (!size) {
+        yield rows;
+        continue;
+      }
+      held = held.concat(rows);
+      const whole = held.length - (held.length % size);
+      for (let at = 0; at < whole; at += size) yield held.slice(at, at + size);
+      held = held.slice(whole);
+    }
+    if (held.length) yield held;
+  }
+
+  /** All rows in one array; `stream` is for results that do not fit in memory. */
+  async fetchAll(options: Omit<RowOptions, "batchSize"> = {}): Promise<Row[]> {
+    const blocks: Row[][] = [];
+    for await (const rows of this.#rows(options)) blocks.push(rows);
+    return blocks.flat();
+  }
+
+  /** All rows as a file: "csv", "ndjson", "json", "arrow", "parquet" or "xlsx". */
+  async download(format: StreamFormat, options: StreamOptions & { guardFormulas?: boolean } = {}): Promise<Download> {
+    const body = { ...rowsBody(options), ...(options.guardFormulas === undefined ? {} : { guard_formulas: options.guardFormulas }) };
+    return download(this.#configured(), this.uri, format, body, options.signal);
+  }
+
+  /** One page of the answer to a query over the result. */
+  async query(question: Question, options: Omit<PageOptions, "sort"> = {}): Promise<Page> {
+    return this.#page("/query", { ...question, ...start(options) }, options);
+  }
+
+  /** One page of the answer to one SELECT over the relation `data`, which is this result. `parameters` are values of `:name`. */
+  async sql(sql: string, parameters: SqlParameters = {}, options: Omit<PageOptions, "sort"> = {}): Promise<Page> {
+    return this.#page("/sql", { sql, parameters, ...start(options) }, options);
+  }
+
+  /** Make a new result from a query. It has its own link and lifetime. */
+  async refine(question: Question, { signal, ...more }: CallOptions & { name?: string; limit?: number; offset?: number } = {}): Promise<DualResult> {
+    const transport = this.#configured();
+    const body = { name: "Refined", ...question, ...more };
+    const answer = await transport.send("POST", this.uri, { body, below: "/refine", signal, isRepeatable: false });
+    const detected = readStructure(answer.body);
+    if (!detected) throw unusable("it is no dual response");
+    return new DualResult(detected, this.#origins, transport);
+  }
+
+  /** Statistics of the columns: of the first rows, or with "full" of all rows. */
+  async profile(kind: "sample" | "full" = "sample", { columns, signal }: CallOptions & { columns?: readonly string[] } = {}): Promise<Profile> {
+    const query = { kind, ...(columns ? { columns: columns.join(",") } : {}) };
+    const { body } = await this.#configured().send("GET", this.uri, { query, below: "/profile", signal });
+    if (!isObject(body) || !Array.isArray(body["columns"])) throw unusable("it is no profile");
+    return body as Profile;
+  }
+
+  /** The current metadata of the resource. `count` counts the rows anew: "exact", "estimated", "capped:10000" or "auto". */
+  async metadata({ count, signal }: CallOptions & { count?: string } = {}): Promise<Metadata> {
+    const answer = await this.#configured().send("GET", this.uri, { query: count === undefined ? undefined : { count }, signal });
+    return this.#noted(readMetadata(answer.body));
+  }
+
+  /** Wait for a query that still runs.
+   *
+   * @throws {FetchError} RESOURCE_FAILED: the query failed.
+   */
+  async waitUntilReady({ signal }: CallOptions = {}): Promise<Metadata> {
+    const transport = this.#configured();
+    const attempts = new Attempts(transport.settings.retry);
+    for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+      let asked: number | undefined;
+      try {
+        const answer = await transport.send("GET", this.uri, { signal });
+        const metadata = this.#noted(readMetadata(answer.body));
+        if (metadata.error && metadata.status === "failed") throw failed(metadata.error);
+        if (metadata.status !== "pending") return metadata;
+        asked = answer.retryAfter;
+        attempts.restart();
+      } catch (error) {
+        const delay = error instanceof FetchError && error.mayPass ? attempts.delay(error.retryAfter) : undefined;
+        if (delay === undefined) throw error;
+        asked = (error as FetchError).retryAfter;
+      }
+      await pause(Math.max(wait, 1_000 * Math.min(asked ?? 0, LONGEST_ASKED)), signal);
+    }
+  }
+
+  /** Keep the resource until it is deleted. */
+  async pin({ signal }: CallOptions = {}): Promise<void> {
+    await this.#configured().send("PUT", this.uri, { signal });
+    this.expiresAt = null;
+  }
+
+  /** Let a pinned resource expire again, one lifetime from now. */
+  async unpin({ signal }: CallOptions = {}): Promise<void> {
+    const { body } = await this.#configured().send("DELETE", this.uri, { below: "/pin", signal });
+    this.#noteExpiry(body);
+  }
+
+  /** Delete the resource; false if it was gone already. */
+  async delete({ signal }: CallOptions = {}): Promise<boolean> {
+    try {
+      await this.#configured().send("DELETE", this.uri, { signal, isRepeatable: false });
+      return true;
+    } catch (error) {
+      if (error instanceof FetchError && GONE.has(error.code)) return false;
+      throw error;
+    }
+  }
+
+  async *#rows(options: RowOptions): AsyncGenerator<Row[], void, undefined> {
+    const transport = this.#configured();
+    const texts = options.textColumns ?? [];
+    const columns = options.typed ? (await this.#knownColumns(options.signal)).filter(({ name }) => !texts.includes(name)) : [];
+    for await (const rows of rowBlocks(transport, this.uri, rowsBody(options), options.signal)) {
+      yield decodeRows(rows, columns);
+    }
+  }
+
+  async #page(below: string, body: object, options: PageOptions, allowance?: Allowance): Promise<Page> {
+    const answer = await this.#configured().send("POST", this.uri, { body, below, signal: options.signal, allowance });
+    const page = readPage(answer.body, (body as PageBody).cursor === undefined ? (options.offset ?? (body as PageBody).offset ?? 0) : undefined);
+    if (!below) this.#noteExpiry(answer.body);
+    if (options.typed) decodeRows(page.data, page.columns);
+    return page;
+  }
+
+  async #knownColumns(signal: AbortSignal | undefined): Promise<Column[]> {
+    if (!this.columns.length) this.columns = (await this.metadata(signal ? { signal } : {})).columns;
+    return this.columns;
+  }
+
+  #noted(metadata: Metadata): Metadata {
+    this.expiresAt = metadata.expiresAt;
+    this.totalCount = metadata.total_count;
+    this.totalCountKind = metadata.total_count_kind;
+    this.status = metadata.status === "pinned" ? "ready" : metadata.status;
+    return metadata;
+  }
+
+  #noteExpiry(answer: unknown): void {
+    if (isObject(answer) && "expires_at" in answer) this.expiresAt = readInstant(answer["expires_at"]);
+  }
+
+  #configured(): Transport {
+    if (!this.#transport) throw notConfigured(this.url, this.#origins.all.length > 0);
+    return this.#transport;
+  }
+}
+
+const FIRST_WAIT = 100;
+const LONGEST_WAIT = 5_000;
+/** Seconds that a server may ask to be left alone. */
+const LONGEST_ASKED = 60;
+const GONE = new Set(["RESOURCE_NOT_FOUND", "RESOURCE_EXPIRED"]);
+
+function start({ offset, cursor, limit }: PageOptions): PageBody {
+  if (cursor !== undefined && offset) throw new TypeError("Give either a cursor or an offset.");
+  return { ...(cursor === undefined ? { offset: offset ?? 0 } : { cursor }), ...(limit === undefined ? {} : { limit }) };
+}
+
+function sorted(sort: Sort | undefined): { sort?: SortKey[] } {
+  return sort === undefined ? {} : { sort: keysOf(sort) };
+}
+
+function orderedBy(sort: Sort | undefined): Pick<QueryBody, "order_by"> {
+  const named = ({ field, ...more }: SortKey): { column: string; order?: "asc" | "desc" } => ({ column: field, ...more });
+  return sort === undefined ? {} : { order_by: keysOf(sort).map(named) };
+}
+
+function keysOf(sort: Sort): SortKey[] {
+  if (typeof sort === "string") return sort.split(",").map((key) => keyOf(key.trim()));
+  return [sort].flat().map((key) => (typeof key === "string" ? keyOf(key) : key));
+}
+
+function keyOf(written: string): SortKey {
+  return written.startsWith("-") ? { field: written.slice(1), order: "desc" } : { field: written, order: "asc" };
+}
+
+function rowsBody(options: StreamOptions): RowsBody {
+  const { columns, textColumns, limit, sort } = options;
+  return {
+    ...(columns ? { columns: [...columns] } : {}),
+    ...(textColumns ? { text_columns: [...textColumns] } : {}),
+    ...(limit === undefined ? {} : { limit }),
+    ...sorted(sort),
+  };
+}
+
+/** The page that was asked for. An answer that could lose or repeat rows is an error. */
+function readPage(answer: unknown, asked: number | undefined): Page {
+  if (!isObject(answer) || !isRows(answer["data"])) throw unusable("it is no page of rows");
+  const { data } = answer;
+  const offset = asked ?? answer["offset"];
+  const columns = readColumns(answer["columns"]);
+  if (!isCount(offset) || typeof answer["has_next"] !== "boolean" || !columns) throw unusable("it is no page of rows");
+  const end = offset + data.length;
+  if ((answer["offset"] ?? offset) !== offset) throw unusable("it starts at another row than was asked for");
+  if ((answer["returned_count"] ?? data.length) !== data.length) throw unusable("it has fewer or more rows than it says");
+  if (answer["has_next"] && (answer["next_offset"] ?? end) !== end) throw unusable("the next page would not follow its last row");
+  const total = answer["total_count"] ?? null;
+  if (total !== null && !isCount(total)) throw unusable("its total_count is no number of rows");
+  // A server that never ends must not keep anyone asking.
+  const hasNext = answer["has_next"] && data.length > 0;
+  return {
+    data,
+    columns,
+    totalCount: total,
+    totalCountKind: kindOfTotal(total, answer["total_count_kind"]),
+    offset,
+    hasNext,
+    hasPrevious: typeof answer["has_previous"] === "boolean" ? answer["has_previous"] : offset > 0,
+    nextOffset: hasNext ? end : null,
+    nextCursor: stringOrNull(answer["next_cursor"]),
+    previousCursor: stringOrNull(answer["previous_cursor"]),
+    order: stringOrNull(answer["order"]) ?? "total",
+    cached: answer["cached"] === true,
+  };
+}
+
+/** The answer of GET /{id}. */
+export function readMetadata(answer: unknown): Metadata {
+  const columns = isObject(answer) ? readColumns(answer["columns"]) : undefined;
+  if (!isObject(answer) || !STATUSES.has(answer["status"]) || !columns) throw unusable("it is no description of a resource");
+  const total = answer["total_count"] ?? null;
+  if (total !== null && !isCount(total)) throw unusable("its total_count is no number of rows");
+  const { created_at: createdAt, expires_at: expiresAt, ...rest } = answer as unknown as ResourceDescription;
+  return {
+    ...rest,
+    columns,
+    total_count: total,
+    total_count_kind: kindOfTotal(total, answer["total_count_kind"]),
+    createdAt: readInstant(createdAt),
+    expiresAt: readInstant(expiresAt),
+  };
+}
+
+const STATUSES = new Set<unknown>(["pending", "ready", "failed", "pinned"]);
+
+function stringOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+function failed(error: unknown): FetchError {
+  const said = isObject(error) ? error : {};
+  const message = typeof said["message"] === "string" ? said["message"] : "The server does not say why.";
+  const hint = typeof said["hint"] === "string" ? said["hint"] : undefined;
+  return new FetchError(`The query failed: ${message}`, { status: 409, code: "RESOURCE_FAILED", hint, details: { error } });
+}
+
+export function unusable(reason: string): FetchError {
+  return new FetchError(`The server's answer cannot be used: ${reason}.`, {
+    status: 200,
+    hint: "Check that the configured address is that of dual response resources.",
+  });
+}

@@ -1,0 +1,338 @@
+/** All rows of a result, as one stream that resumes where its connection breaks; and downloads of other formats. */
+import { FetchError, fetchError, isObject } from "./errors.ts";
+import { parseJSON } from "./json.ts";
+import { Attempts, joined, pause, type Transport } from "./transport.ts";
+import type { Row, RowsBody, StreamFormat } from "./wire.ts";
+
+const NDJSON = "application/x-ndjson";
+const NEWLINE = 0x0a;
+
+/** Some whole rows, as the server sent them. */
+interface Block {
+  data: Uint8Array;
+  rows: number;
+}
+
+/** The rows of POST /{id}/rows, in blocks as they arrive. A few pieces are held at a time; whoever stops reading ends the query.
+ *
+ * @throws {FetchError} see the class; STREAM_BROKEN if the stream broke and cannot be resumed.
+ */
+export async function* rowBlocks(
+  transport: Transport, uri: string, request: RowsBody, signal?: AbortSignal,
+): AsyncGenerator<Row[], void, undefined> {
+  const stream = new RowStream(transport, uri, request, signal);
+  const attempts = new Attempts(transport.settings.retry);
+  for (;;) {
+    const { rows } = stream;
+    try {
+      yield* stream.attempt();
+      return;
+    } catch (error) {
+      if (!(error instanceof FetchError)) throw error;
+      if (stream.rows > rows) attempts.restart();
+      const delay = await stream.delay(error, attempts);
+      await pause(delay, signal);
+    }
+  }
+}
+
+class RowStream {
+  rows = 0;
+  private bytes = 0;
+  private token: string | undefined;
+  private noResume = "";
+  private hasAnswered = false;
+  private digest: string | undefined;
+  private readonly framer: LineFramer;
+  private readonly transport: Transport;
+  private readonly uri: string;
+  private readonly request: RowsBody;
+  private readonly signal: AbortSignal | undefined;
+
+  constructor(transport: Transport, uri: string, request: RowsBody, signal?: AbortSignal) {
+    this.transport = transport;
+    this.uri = uri;
+    this.request = request;
+    this.signal = signal;
+    this.framer = new LineFramer(transport.settings.maximumResponseBytes);
+  }
+
+  async *attempt(): AsyncGenerator<Row[], void, undefined> {
+    const { headers, pieces } = await this.transport.stream(this.uri, this.body(), NDJSON, this.signal);
+    this.hasAnswered = true;
+    this.token = headers.get("dualsql-resume") ?? this.token;
+    this.noResume = headers.get("dualsql-no-resume") ?? "";
+    for await (const piece of pieces) {
+      const block = this.framer.feed(piece);
+      if (block) yield this.counted(block);
+    }
+    this.framer.finish(this.rows);
+  }
+
+  private body(): RowsBody {
+    const request: RowsBody = { ...this.request, format: "ndjson" };
+    if (!this.rows || this.token === undefined) return request;
+    return { ...request, resume: this.token, after: this.rows, last: this.digest! };
+  }
+
+  private counted(block: Block): Row[] {
+    const rows = rowsOf(block);
+    this.rows += block.rows;
+    this.bytes += block.data.length;
+    const most = this.transport.settings.maximumStreamBytes;
+    if (this.bytes > most) {
+      throw new FetchError(`The stream is longer than ${most} bytes.`, {
+        status: 200,
+        hint: "Ask for fewer rows or columns, or raise the client's maximumStreamBytes.",
+        details: { rows: this.rows },
+      });
+    }
+    return rows;
+  }
+
+  /** Milliseconds until the next attempt.
+   *
+   * @throws {FetchError} there is none.
+   */
+  async delay(error: FetchError, attempts: Attempts): Promise<number> {
+    // A body that broke off has no status.
+    const brokeOff = error.status === undefined && this.hasAnswered && error.code !== "UNTRUSTED_ORIGIN";
+    if (!error.mayPass && !brokeOff) throw error;
+    if (this.rows) {
+      if (this.token === undefined) throw this.broken(error, WHY_NOT[this.noResume] ?? "Begin again.");
+      this.digest = await this.framer.lastDigest();
+      // Without the digest the server cannot tell whether the last row is still the same one.
+      if (this.digest === undefined) throw this.broken(error, "Resuming needs crypto.subtle: load the page over https.");
+    }
+    const delay = attempts.delay(error.retryAfter);
+    if (delay === undefined) throw this.rows ? this.broken(error, "Try again later.") : error;
+    this.framer.forget();
+    return delay;
+  }
+
+  private broken(error: FetchError, hint: string): FetchError {
+    return new FetchError(`The stream broke after ${this.rows} rows: ${error.message}`, {
+      code: "STREAM_BROKEN", hint, details: { rows: this.rows }, cause: error,
+    });
+  }
+}
+
+const WHY_NOT: Record<string, string> = {
+  NO_TOTAL_ORDER: "Give the query an ORDER BY that no two rows share, or sort by such columns.",
+};
+
+/** NDJSON: one row a line, and a last line that says whether these are all. */
+class LineFramer {
+  private readonly maximumBytes: number;
+  private pending: Uint8Array[] = [];
+  private size = 0;
+  private last: Uint8Array | undefined;
+
+  constructor(maximumBytes: number) {
+    this.maximumBytes = maximumBytes;
+  }
+
+  /** The rows that are complete by now. The last line is held back: it may be the end. */
+  feed(piece: Uint8Array): Block | undefined {
+    if (!piece.includes(NEWLINE)) {
+      this.hold(piece);
+      return undefined;
+    }
+    const whole = joined([...this.taken(), piece]);
+    const end = whole.lastIndexOf(NEWLINE);
+    const start = end > 0 ? whole.lastIndexOf(NEWLINE, end - 1) + 1 : 0;
+    this.hold(whole.subarray(start));
+    if (start === 0) return undefined;
+    const data = whole.subarray(0, start);
+    this.last = data;
+    return { data, rows: linesIn(data) };
+  }
+
+  /** Check the end of the body.
+   *
+   * @throws {FetchError} the stream ended before its end (then without a status), with a problem, or with other rows.
+   */
+  finish(rows: number): void {
+    const record = endRecord(joined(this.taken()));
+    const { $problem: problem, $summary: summary } = record;
+    if (isObject(problem)) {
+      const details = isObject(problem["details"]) ? problem["details"] : {};
+      throw fetchError(200, { ...problem, details: { ...details, rows } });
+    }
+    if (!isObject(summary) || summary["complete"] !== true) throw endedEarly();
+    if (summary["rows"] !== rows) {
+      throw new FetchError(`The stream ended with another number of rows than the ${rows} received.`, {
+        status: 200, details: { rows },
+      });
+    }
+  }
+
+  /** Drop an incomplete row after the connection broke. */
+  forget(): void {
+    this.taken();
+  }
+
+  /** Of the last row that was passed on; undefined if this runtime has no SHA-256 here. */
+  async lastDigest(): Promise<string | undefined> {
+    const { last } = this;
+    const subtle = globalThis.crypto?.subtle;
+    if (!last || !subtle) return undefined;
+    const line = last.slice(last.lastIndexOf(NEWLINE, -2) + 1, -1);
+    const digest = new Uint8Array(await subtle.digest("SHA-256", line));
+    return Array.from(digest.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+
+  private hold(piece: Uint8Array): void {
+    this.pending.push(piece);
+    this.size += piece.length;
+    if (this.size > this.maximumBytes) {
+      throw new FetchError(`A row of the stream is larger than ${this.maximumBytes} bytes.`, {
+        status: 200, hint: "Leave out its columns, or raise the client's maximumResponseBytes.",
+      });
+    }
+  }
+
+  private taken(): Uint8Array[] {
+    const { pending } = this;
+    this.pending = [];
+    this.size = 0;
+    return pending;
+  }
+}
+
+function linesIn(data: Uint8Array): number {
+  let lines = 0;
+  for (let at = data.indexOf(NEWLINE); at >= 0; at = data.indexOf(NEWLINE, at + 1)) lines++;
+  return lines;
+}
+
+function textOf(data: Uint8Array): string {
+  return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
+}
+
+/** The rows of whole lines.
+ *
+ * @throws {FetchError} a line is no JSON object.
+ */
+function rowsOf({ data, rows }: Block): Row[] {
+  let found: unknown;
+  try {
+    found = parseJSON(`[${textOf(data.subarray(0, -1)).replaceAll("\n", ",")}]`);
+  } catch (error) {
+    throw noRows(error);
+  }
+  // A line of half a row or of two would be seen in the number; what is between the brackets is an array.
+  if (!isRows(found) || found.length !== rows) throw noRows();
+  return found;
+}
+
+export function isRows(value: unknown): value is Row[] {
+  return Array.isArray(value) && value.every(isObject);
+}
+
+function noRows(cause?: unknown): FetchError {
+  return new FetchError("The stream's lines are not rows in JSON.", { status: 200, cause });
+}
+
+function endedEarly(): FetchError {
+  return new FetchError("The stream ended too early.");
+}
+
+function endRecord(line: Uint8Array): Row {
+  let said = "";
+  try {
+    said = textOf(line);
+    if (/^\{"\$(summary|problem)":/.test(said) && said.endsWith("\n")) return parseJSON(said) as Row;
+  } catch {
+    // Half a character, or half a record.
+  }
+  throw endedEarly();
+}
+
+/** All rows as the bytes of a file. */
+export interface Download {
+  /** Read it to its end: a file that is cut off ends with an error. It can be read once. */
+  body: ReadableStream<Uint8Array<ArrayBuffer>>;
+  mediaType: string;
+  /** A name that the server suggests; empty if it suggests none. */
+  filename: string;
+  /** All bytes. */
+  blob(): Promise<Blob>;
+}
+
+/** Of each format: its media type, and how its last bytes begin and how many they are. */
+const FILES: Record<StreamFormat, { mediaType: string; end?: readonly number[]; size?: number }> = {
+  ndjson: { mediaType: NDJSON },
+  csv: { mediaType: "text/csv" },
+  json: { mediaType: "application/json", end: [0x5d, 0x0a] },
+  arrow: { mediaType: "application/vnd.apache.arrow.stream", end: [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0] },
+  parquet: { mediaType: "application/vnd.apache.parquet", end: [0x50, 0x41, 0x52, 0x31] },
+  xlsx: {
+    mediaType: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    end: [0x50, 0x4b, 0x05, 0x06],
+    size: 22,
+  },
+};
+
+/** POST /{id}/rows in a format, as bytes. A download is not resumed. */
+export async function download(
+  transport: Transport, uri: string, format: StreamFormat, request: RowsBody, signal?: AbortSignal,
+): Promise<Download> {
+  const { mediaType } = FILES[format];
+  // Rows alone are a file of rows; the end of the HTTP body then says that it is whole.
+  const body: RowsBody = { ...request, format, ...(format === "ndjson" ? { summary: false } : {}) };
+  const { headers, pieces } = await transport.stream(uri, body, mediaType, signal);
+  const stream = readable(checked(pieces, format, transport.settings.maximumStreamBytes));
+  return {
+    body: stream,
+    mediaType,
+    filename: filenameOf(headers.get("content-disposition") ?? ""),
+    blob: async () => new Blob([await new Response(stream).blob()], { type: mediaType }),
+  };
+}
+
+function filenameOf(disposition: string): string {
+  const encoded = /filename\*=UTF-8''([^;]+)/i.exec(disposition)?.[1];
+  const name = encoded ? decoded(encoded) : (/filename="([^"]*)"/i.exec(disposition)?.[1] ?? "");
+  return name.replace(/[/\\\u0000-\u001f]/g, "_");
+}
+
+function decoded(written: string): string {
+  try {
+    return decodeURIComponent(written);
+  } catch {
+    return "";
+  }
+}
+
+type Pieces = AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined>;
+
+/** The pieces of a file. It is an error if its last bytes are not those of its format, or if it is too long. */
+async function* checked(pieces: Pieces, format: StreamFormat, most: number): Pieces {
+  const { end = [], size = end.length } = FILES[format];
+  let tail = new Uint8Array();
+  let bytes = 0;
+  for await (const piece of pieces) {
+    bytes += piece.length;
+    if (bytes > most) {
+      throw new FetchError(`The file is longer than ${most} bytes.`, { status: 200, hint: "Raise the client's maximumStreamBytes." });
+    }
+    if (size) tail = joined([tail, piece.slice(-size)]).slice(-size);
+    yield piece;
+  }
+  if (tail.length < size || end.some((byte, at) => tail[at] !== byte)) throw endedEarly();
+}
+
+/** `ReadableStream.from` is missing in some browsers. */
+function readable(pieces: Pieces): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return new ReadableStream({
+    async pull(controller) {
+      const piece = await pieces.next();
+      if (piece.done) controller.close();
+      else controller.enqueue(piece.value);
+    },
+    async cancel() {
+      await pieces.return();
+    },
+  });
+}

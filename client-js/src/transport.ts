@@ -1,0 +1,459 @@
+/** Requests to one configured address: credentials, retries, bounds and time. */
+import { requiredId } from "./addresses.ts";
+import { FetchError, NotConfiguredError, fetchError } from "./errors.ts";
+import { parseJSON } from "./json.ts";
+
+/** A bearer token, or a function that returns one. It is called at the first request, and again after a 401. */
+export type Token = string | (() => string | Promise<string>);
+
+/** What is sent to one origin, and to no other. */
+export interface OriginOptions {
+  token?: Token;
+  headers?: Record<string, string>;
+  /** Of `fetch`: "include" sends the cookies of another site. By default the runtime decides. */
+  credentials?: RequestCredentials;
+}
+
+/** How requests are repeated after temporary failures, and how broken streams are resumed. */
+export interface Retry {
+  /** Milliseconds after a failure in which other attempts are made; new rows of a stream start it anew. Default: 90,000. */
+  budget?: number;
+  /** The most attempts in a row that bring no new row; 0 for none. Default: 100. */
+  times?: number;
+  /** The longest wait before the first of them, in milliseconds; it doubles, and is drawn at random below. Default: 250. */
+  first?: number;
+  /** The most that the wait grows to. A server may ask for more (Retry-After), within the budget. Default: 15,000. */
+  longest?: number;
+}
+
+export interface Settings {
+  fetch: typeof fetch;
+  /** Milliseconds for one request with its answer; of a stream, for each piece of it. */
+  timeout: number;
+  /** Bytes of the largest answer, after decompression; of a stream, of its largest row. */
+  maximumResponseBytes: number;
+  /** Bytes of the longest stream; of a result that is read page by page, of all its pages. */
+  maximumStreamBytes: number;
+  retry: Required<Retry>;
+}
+
+/** Bytes that a call may still receive, in all its answers together. */
+export interface Allowance {
+  left: number;
+}
+
+export interface Asked {
+  body?: object | undefined;
+  query?: Record<string, string> | undefined;
+  /** Below the resource's own address, such as "/pin". */
+  below?: string;
+  signal?: AbortSignal | undefined;
+  /** The request may be sent twice: it reads, or sets the same value again. Default: true. */
+  isRepeatable?: boolean;
+  /** For a call that reads all rows: it waits for a server that is busy or restarts. */
+  allowance?: Allowance | undefined;
+}
+
+const CHECK_ADDRESS = "Check that the configured address is that of dual response resources.";
+const LONGEST_TOKEN = 16 * 1024;
+
+/** Sends requests to the resources below one address. */
+export class Transport {
+  readonly settings: Settings;
+  private readonly base: string;
+  private readonly origin: OriginOptions;
+  private token: Promise<string> | undefined;
+  private skew = 0;
+  private hasAnswered = false;
+
+  constructor(base: string, origin: OriginOptions, settings: Settings) {
+    this.base = base;
+    this.origin = origin;
+    this.settings = settings;
+  }
+
+  /** The server's time in milliseconds, as far as its answers tell it (Date); a browser hides it from other origins. */
+  now(): number {
+    return Date.now() + this.skew;
+  }
+
+  /** The address of a resource below the configured one, whatever the tool result says.
+   *
+   * @throws {ParseError} `uri` names no resource.
+   */
+  urlOf(uri: string): string {
+    return `${this.base}/${requiredId(uri)}`;
+  }
+
+  /** The answer of a resource as JSON, with what it asks to wait; null if it has no content.
+   *
+   * @throws {FetchError} no usable answer came, or one that reports a problem.
+   */
+  send(method: string, uri: string, asked: Asked = {}): Promise<Answer> {
+    return this.sendTo(method, this.urlOf(uri) + (asked.below ?? ""), asked);
+  }
+
+  /** The same for the collection. */
+  list(asked: Asked): Promise<Answer> {
+    return this.sendTo("GET", `${this.base}/`, asked);
+  }
+
+  private async sendTo(method: string, address: string, asked: Asked): Promise<Answer> {
+    const url = asked.query ? `${address}?${new URLSearchParams(asked.query)}` : address;
+    const attempts = new Attempts(this.settings.retry);
+    for (;;) {
+      try {
+        return await this.sent(method, url, asked);
+      } catch (error) {
+        const delay = error instanceof FetchError ? this.delay(error, attempts, asked) : undefined;
+        if (delay === undefined) throw error;
+        await pause(delay, asked.signal);
+      }
+    }
+  }
+
+  private delay(error: FetchError, attempts: Attempts, asked: Asked): number | undefined {
+    if (asked.isRepeatable === false || !error.mayPass) return undefined;
+    if (asked.allowance) return attempts.delay(error.retryAfter);
+    // The caller judges what the server has answered.
+    return error.status === undefined ? attempts.delay(undefined, this.settings.timeout) : undefined;
+  }
+
+  private async sent(method: string, url: string, asked: Asked): Promise<Answer> {
+    const watch = new Watch(this.settings.timeout, asked.signal);
+    try {
+      const response = await this.answered(method, url, asked.body, "application/json", watch);
+      await this.checkStatus(response, watch);
+      const retryAfter = readRetryAfter(response.headers.get("retry-after"));
+      if (response.status === 204) return { body: null, retryAfter };
+      return { body: await this.json(response, watch, asked.allowance), retryAfter };
+    } catch (error) {
+      throw this.told(error, watch);
+    } finally {
+      watch.end();
+    }
+  }
+
+  /** The headers and the body of POST below a resource, after decompression. Whoever stops reading ends the request.
+   *
+   * @throws {FetchError} no usable answer came, or one that reports a problem; or the body broke off, then without a status.
+   */
+  async stream(uri: string, body: object, mediaType: string, signal?: AbortSignal): Promise<Streamed> {
+    const watch = new Watch(this.settings.timeout, signal);
+    try {
+      const response = await this.answered("POST", `${this.urlOf(uri)}/rows`, body, mediaType, watch);
+      await this.checkStatus(response, watch);
+      if (mediaTypeOf(response) !== mediaType) {
+        throw new FetchError(`The server's answer is not ${mediaType}.`, { status: response.status, hint: CHECK_ADDRESS });
+      }
+      return { headers: response.headers, pieces: this.pieces(response, watch) };
+    } catch (error) {
+      watch.end();
+      throw this.told(error, watch);
+    }
+  }
+
+  private async *pieces(response: Response, watch: Watch): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
+    const reader = response.body?.getReader();
+    try {
+      for (;;) {
+        watch.start();
+        const piece = await reader?.read();
+        watch.stop();
+        if (!piece || piece.done) return;
+        yield piece.value;
+      }
+    } catch (error) {
+      throw this.told(error, watch);
+    } finally {
+      // Also where nobody reads on: the connection is closed, and the server stops the query.
+      watch.end();
+    }
+  }
+
+  private async answered(method: string, url: string, body: object | undefined, accept: string, watch: Watch): Promise<Response> {
+    const token = await this.bearer();
+    const response = await this.request(method, url, body, accept, token, watch);
+    if (response.status !== 401 || typeof this.origin.token !== "function") return response;
+    const renewed = await this.renewed(token!);
+    if (renewed === token) return response;
+    await response.body?.cancel();
+    return this.request(method, url, body, accept, renewed, watch);
+  }
+
+  private async request(
+    method: string, url: string, body: object | undefined, accept: string, token: string | undefined, watch: Watch,
+  ): Promise<Response> {
+    const headers = new Headers({ ...this.origin.headers, accept });
+    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+    if (body !== undefined) headers.set("content-type", "application/json");
+    const { credentials } = this.origin;
+    const { fetch } = this.settings;
+    const response = await fetch(url, {
+      method,
+      headers,
+      // A redirect would take the token with it.
+      redirect: "manual",
+      signal: watch.signal,
+      ...(body === undefined ? {} : { body: JSON.stringify(body, plain) }),
+      ...(credentials === undefined ? {} : { credentials }),
+    });
+    this.hasAnswered = true;
+    this.noteTime(response.headers);
+    return response;
+  }
+
+  /** Requests that are refused at the same time share one call of the function. */
+  private bearer(): Promise<string> | undefined {
+    const { token } = this.origin;
+    if (token === undefined) return undefined;
+    this.token ??= checkedToken(token).catch((error: unknown) => {
+      this.token = undefined;
+      throw error;
+    });
+    return this.token;
+  }
+
+  private async renewed(refused: string): Promise<string> {
+    if ((await this.bearer()) === refused) this.token = undefined;
+    return (await this.bearer())!;
+  }
+
+  private noteTime(headers: Headers): void {
+    const said = headers.get("age") ? NaN : Date.parse(headers.get("date") ?? "");
+    const skew = said - Date.now();
+    // Date has whole seconds and was on its way for a while: less is no skew.
+    if (Math.abs(skew) < TEN_YEARS) this.skew = Math.abs(skew) > 2_000 ? skew : 0;
+  }
+
+  private async checkStatus(response: Response, watch: Watch): Promise<void> {
+    const { status, headers } = response;
+    if (response.type === "opaqueredirect" || (status >= 300 && status < 400)) throw redirected(response);
+    if (status < 400) return;
+    const error = fetchError(status, await this.problem(response, watch));
+    error.requestId = headers.get("x-request-id") ?? undefined;
+    error.retryAfter = readRetryAfter(headers.get("retry-after"));
+    throw error;
+  }
+
+  private async problem(response: Response, watch: Watch): Promise<unknown> {
+    try {
+      return await this.json(response, watch);
+    } catch (error) {
+      // A proxy's error page, or worse: the status alone has to do.
+      if (error instanceof FetchError) return undefined;
+      throw error;
+    }
+  }
+
+  private async json(response: Response, watch: Watch, allowance?: Allowance): Promise<unknown> {
+    const { status } = response;
+    if (!/^application\/(json|[\w.-]+\+json)$/.test(mediaTypeOf(response))) {
+      throw new FetchError("The server's answer is not JSON.", { status, hint: CHECK_ADDRESS });
+    }
+    const body = await this.read(response, watch);
+    if (allowance) spend(allowance, body.length, this.settings.maximumStreamBytes);
+    try {
+      return parseJSON(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    } catch (error) {
+      throw new FetchError("The server's answer is not valid JSON.", { status, cause: error });
+    }
+  }
+
+  private async read(response: Response, watch: Watch): Promise<Uint8Array> {
+    const pieces: Uint8Array[] = [];
+    let size = 0;
+    const reader = response.body?.getReader();
+    for (;;) {
+      const piece = await reader?.read();
+      if (!piece || piece.done) return joined(pieces);
+      pieces.push(piece.value);
+      size += piece.value.length;
+      if (size > this.settings.maximumResponseBytes) {
+        watch.end();
+        throw new FetchError(`The server's answer is larger than ${this.settings.maximumResponseBytes} bytes.`, {
+          status: response.status,
+          hint: "Ask for fewer rows at once, or raise the client's maximumResponseBytes.",
+        });
+      }
+    }
+  }
+
+  private told(error: unknown, watch: Watch): unknown {
+    if (watch.caller?.aborted) return watch.caller.reason;
+    if (error instanceof FetchError || error instanceof NotConfiguredError) return error;
+    if (watch.isOver) {
+      return new FetchError(`The server sent no complete answer within ${this.settings.timeout} ms.`, { code: "TIMEOUT", cause: error });
+    }
+    const failed = new FetchError("The request to the server failed.", {
+      cause: error,
+      hint: "Check that the address is right, that the server runs and, in a browser, that its cors_origins name this page's origin.",
+    });
+    // fetch does not tell a refused connection from a broken one. If nobody has ever answered, the address may be wrong.
+    failed.mayPass = this.hasAnswered;
+    return failed;
+  }
+}
+
+export interface Answer {
+  body: unknown;
+  retryAfter: number | undefined;
+}
+
+export interface Streamed {
+  headers: Headers;
+  pieces: AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined>;
+}
+
+const TEN_YEARS = 3_650 * 86_400_000;
+
+/** Ends a request when its time is over or its caller gives up. */
+class Watch {
+  isOver = false;
+  readonly caller: AbortSignal | undefined;
+  private readonly milliseconds: number;
+  private readonly controller = new AbortController();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(milliseconds: number, caller: AbortSignal | undefined) {
+    this.milliseconds = milliseconds;
+    this.caller = caller;
+    if (caller?.aborted) this.controller.abort(caller.reason);
+    else caller?.addEventListener("abort", this.abort);
+    this.start();
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  start(): void {
+    this.stop();
+    this.timer = setTimeout(() => {
+      this.isOver = true;
+      this.controller.abort();
+    }, this.milliseconds);
+  }
+
+  stop(): void {
+    clearTimeout(this.timer);
+  }
+
+  /** Close the connection if it is still open. */
+  end(): void {
+    this.stop();
+    this.caller?.removeEventListener("abort", this.abort);
+    this.controller.abort();
+  }
+
+  private readonly abort = (): void => this.controller.abort(this.caller?.reason);
+}
+
+/** Failures in a row, and how long to wait after each. */
+export class Attempts {
+  private readonly retry: Required<Retry>;
+  private failures = 0;
+  private beganAt = 0;
+
+  constructor(retry: Required<Retry>) {
+    this.retry = retry;
+  }
+
+  /** Forget the failures after a success. */
+  restart(): void {
+    this.failures = 0;
+  }
+
+  /** Milliseconds to wait after one more failure; undefined when there were enough.
+   *
+   * @param asked seconds that the server asks the client to wait.
+   * @param most milliseconds that bound the budget further.
+   */
+  delay(asked = 0, most = Infinity): number | undefined {
+    const now = Date.now();
+    if (this.failures === 0) this.beganAt = now;
+    const left = Math.min(this.retry.budget, most) - (now - this.beganAt);
+    if (this.failures >= this.retry.times || left <= 0 || asked * 1_000 > left) return undefined;
+    const drawn = Math.random() * Math.min(this.retry.longest, this.retry.first * 2 ** this.failures++);
+    return Math.max(Math.min(drawn, left), asked * 1_000);
+  }
+}
+
+/** Waits, unless the caller gives up. */
+export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const ended = (): void => {
+      signal?.removeEventListener("abort", ended);
+      clearTimeout(timer);
+      if (signal?.aborted) reject(signal.reason);
+      else resolve();
+    };
+    const timer = setTimeout(ended, milliseconds);
+    signal?.addEventListener("abort", ended);
+    if (signal?.aborted) ended();
+  });
+}
+
+export function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  if (pieces.length === 1) return pieces[0]!;
+  const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+function spend(allowance: Allowance, size: number, most: number): void {
+  allowance.left -= size;
+  if (allowance.left < 0) {
+    throw new FetchError(`The pages of the result are longer than ${most} bytes.`, {
+      status: 200,
+      hint: "Ask for fewer rows or columns, or raise the client's maximumStreamBytes.",
+    });
+  }
+}
+
+async function checkedToken(token: Token): Promise<string> {
+  const found: unknown = typeof token === "function" ? await token() : token;
+  if (typeof found !== "string" || found.length > LONGEST_TOKEN || !/^[\x21-\x7e]+$/.test(found)) {
+    // It is not shown: it may be a good one with a line break at its end.
+    throw new NotConfiguredError("token is not a token.", { hint: "Give the token alone, a string without spaces." });
+  }
+  return found;
+}
+
+function mediaTypeOf(response: Response): string {
+  return (response.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
+}
+
+function redirected(response: Response): FetchError {
+  const location = response.headers.get("location");
+  const status = response.status || undefined;
+  if (location !== null && leavesOrigin(response.url, location)) {
+    return new FetchError("The server redirects to another host; it was not followed.", { status, code: "UNTRUSTED_ORIGIN" });
+  }
+  return new FetchError("The server redirects; redirects are not followed.", { status: status ?? 302, hint: CHECK_ADDRESS });
+}
+
+function leavesOrigin(url: string, location: string): boolean {
+  try {
+    return new URL(location, url).origin !== new URL(url).origin;
+  } catch {
+    return true;
+  }
+}
+
+/** Seconds of a Retry-After header (RFC 9110, 10.2.3). */
+function readRetryAfter(written: string | null): number | undefined {
+  if (!written) return undefined;
+  if (/^\d{1,9}$/.test(written)) return Number(written);
+  const moment = Date.parse(written);
+  return Number.isNaN(moment) ? undefined : Math.max(0, (moment - Date.now()) / 1_000);
+}
+
+/** A `bigint` as the server takes it; JSON.stringify refuses it. */
+function plain(_name: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}

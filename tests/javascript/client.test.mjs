@@ -1,0 +1,288 @@
+// The client and a real server of dualsql, whose rows are given; and servers that do wrong.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { all, client, given, ID, json, tagged, toolResult, withServer } from "./checking.mjs";
+
+const { DualClient, DualError, FetchError } = client;
+const { baseUrl, cutUrl, toolResult: made, rows, token } = given;
+const dual = new DualClient({ baseUrl, token });
+const parsed = dual.parse(made, { strict: true });
+const QUICK = { first: 1, longest: 2 };
+
+const same = (found, expected, name) => assert.equal(JSON.stringify(tagged(found)), JSON.stringify(expected), name);
+
+test("every row, by each way to read them", async () => {
+  same(await parsed.fetchAll(), rows);
+  same(await all(parsed.stream()), rows);
+  same(await all(parsed.pages({ limit: 300 })), rows);
+  const batches = [];
+  for await (const batch of parsed.stream({ batchSize: 300 })) batches.push(batch);
+  assert.deepEqual(batches.map((batch) => batch.length), [300, 300, 100]);
+  same(batches.flat(), rows);
+});
+
+test("pages by cursor have the order, the conditions and the total that were asked for", async () => {
+  const pages = [];
+  const filters = { column: "id", op: "le", value: 25 };
+  for await (const page of parsed.pages({ limit: 10, sort: "-id", filters })) pages.push(page);
+  assert.deepEqual(pages.map(({ data }) => data.length), [10, 10, 5]);
+  assert.deepEqual(pages.flatMap(({ data }) => data.map(({ id }) => id)), Array.from({ length: 25 }, (_, at) => 25 - at));
+  const page = await parsed.page({ limit: 5, offset: 7, sort: [{ field: "id", order: "desc" }] });
+  assert.deepEqual([page.data[0].id, page.offset, page.hasNext, page.hasPrevious, page.totalCount], [rows.length - 7, 7, true, true, rows.length]);
+  const next = await parsed.page({ cursor: page.nextCursor, limit: 5, sort: "-id" });
+  assert.equal(next.data[0].id, rows.length - 12);
+});
+
+test("typed values: whole numbers are bigint, bytes are bytes, the rest stays", async () => {
+  const [typed] = (await parsed.page({ limit: 1, typed: true })).data;
+  assert.deepEqual([typed.id, typed.big, typed.ratio, typed.price], [1n, -9007199254740993n, 0.30000000000000004, "1.10"]);
+  assert.deepEqual([...typed.body], [0, 255, 1]);
+  const streamed = (await parsed.fetchAll({ typed: true, columns: ["big", "body"], limit: 1 }))[0];
+  assert.deepEqual([streamed.big, streamed.body], [typed.big, typed.body]);
+});
+
+test("a bigint is a value to compare with", async () => {
+  const page = await parsed.query({ filters: [{ column: "big", op: "eq", value: 9223372036854775807n }], columns: ["big"] }, { limit: 1 });
+  assert.deepEqual(page.data, [{ big: 9223372036854775807n }]);
+});
+
+test("queries, SQL, refinements and profiles", async () => {
+  const counted = await parsed.query({ group_by: ["ratio"], aggregates: [{ function: "count", as: "n" }] });
+  assert.equal(counted.data.reduce((sum, { n }) => sum + n, 0), rows.length);
+  const { data } = await parsed.sql("SELECT max(big) AS top FROM data WHERE id > :least", { least: 3 });
+  assert.deepEqual(data, [{ top: 9223372036854775807n }]);
+  const smaller = await parsed.refine({ filters: [{ column: "id", op: "lt", value: 4 }] }, { name: "Three" });
+  assert.deepEqual([smaller.name, (await smaller.fetchAll()).length], ["Three", 3]);
+  assert.ok((await parsed.profile("sample", { columns: ["id"] })).columns.length === 1);
+  assert.equal(await smaller.delete(), true);
+  assert.equal(await smaller.delete(), false);
+  await assert.rejects(smaller.fetchAll(), { name: "FetchError", code: "RESOURCE_NOT_FOUND", status: 404, hint: /again/, requestId: /./ });
+});
+
+test("files", async () => {
+  const csv = await parsed.download("csv", { columns: ["id", "big"], limit: 2 });
+  assert.match(csv.filename, /\.csv$/);
+  assert.equal(await (await csv.blob()).text(), "id,big\r\n1,-9007199254740993\r\n2,9223372036854775807\r\n");
+  const lines = await (await (await parsed.download("ndjson")).blob()).text();
+  assert.equal(lines.split("\n").length, rows.length + 1);
+  assert.equal((await parsed.download("xlsx")).mediaType, "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet");
+  for (const format of ["json", "xlsx", "parquet", "arrow"]) {
+    const file = await parsed.download(format, { columns: ["id"] });
+    let size = 0;
+    for await (const piece of file.body) size += piece.length;
+    assert.ok(size > 100, format);
+  }
+});
+
+test("the life of a resource", async () => {
+  const found = dual.open(parsed.uri);
+  const metadata = await found.metadata({ count: "exact" });
+  assert.deepEqual([metadata.status, metadata.name, metadata.total_count, found.totalCount], ["ready", "Schools", rows.length, rows.length]);
+  assert.ok(found.timeLeft() > 0 && !found.isExpired());
+  await found.pin();
+  assert.equal(found.timeLeft(), null);
+  assert.equal((await found.metadata()).status, "pinned");
+  await found.unpin();
+  assert.ok(found.expiresAt instanceof Date);
+  assert.equal((await found.waitUntilReady()).status, "ready");
+  const listed = [];
+  for await (const each of dual.list({ pageSize: 1 })) listed.push(each.uri);
+  assert.ok(listed.includes(parsed.uri));
+});
+
+test("the server's refusals are errors with its words", async () => {
+  const refused = { name: "FetchError", status: 422, code: "UNKNOWN_COLUMN", message: /nope/, hint: /./ };
+  await assert.rejects(parsed.page({ sort: "nope" }), refused);
+  await assert.rejects(parsed.fetchAll({ sort: "nope" }), { ...refused, requestId: /./ });
+  await assert.rejects(new DualClient({ baseUrl, token: "wrong" }).parse(made).page(), { status: 401, code: "UNAUTHENTICATED" });
+  assert.ok(new FetchError("x") instanceof DualError);
+});
+
+test("a stream that is cut anywhere is the unbroken one", async () => {
+  const cut = new DualClient({ baseUrl: cutUrl, token, retry: QUICK }).parse(made);
+  same(await cut.fetchAll(), rows);
+  same(await all(cut.pages({ limit: 20 })), rows);
+});
+
+test("whoever stops reading, or aborts, ends the request", async () => {
+  for await (const batch of parsed.stream({ batchSize: 10 })) {
+    assert.equal(batch.length, 10);
+    break;
+  }
+  const controller = new AbortController();
+  const reading = parsed.fetchAll({ signal: controller.signal });
+  controller.abort(new Error("enough"));
+  await assert.rejects(reading, /enough/);
+  await assert.rejects(parsed.page({ signal: AbortSignal.abort() }), { name: "AbortError" });
+});
+
+test("rows are fetched from configured addresses, each with its own token", async () => {
+  const asked = [];
+  const answer = (request, response) => {
+    asked.push([request.headers.host, request.url, request.headers.authorization]);
+    json(response, 200, { data: [], has_next: false, columns: [] });
+  };
+  await withServer(answer, (one) => withServer(answer, async (two) => {
+    const origins = { [`${one}/a`]: { token: "of-one" }, [`${two}/b/`]: { token: () => "of-two", headers: { "x-team": "data" } } };
+    const several = new DualClient({ origins });
+    await several.parse(toolResult(`${one}/a/${ID}`)).page();
+    await several.parse(toolResult(`${two}/b/${ID}`)).page();
+    const host = (url) => new URL(url).host;
+    assert.deepEqual(asked, [[host(one), `/a/${ID}`, "Bearer of-one"], [host(two), `/b/${ID}`, "Bearer of-two"]]);
+    for (const url of [`${one}/b/${ID}`, `${one}/a/../a/x/${ID}`, `http://user@${host(one)}/a/${ID}`, `${one}/a/${ID}?x`, "http://169.254.169.254/latest", "file:///etc/passwd", "no address"]) {
+      await assert.rejects(several.parse(toolResult(url)).page(), { code: "UNTRUSTED_ORIGIN" }, url);
+    }
+    await assert.rejects(several.parse(toolResult("http://169.254.169.254/latest")).fetchAll(), { message: /link-local/ });
+    await assert.rejects(several.parse(toolResult(undefined)).page(), { code: "NOT_CONFIGURED" });
+    await assert.rejects(new DualClient().parse(toolResult(`${one}/a/${ID}`)).page(), { code: "NOT_CONFIGURED" });
+    assert.equal(asked.length, 2);
+    // With a main address, the id is looked for there, whatever the result says.
+    await new DualClient({ baseUrl: `${one}/main`, origins }).parse(toolResult("http://evil.example/x")).page();
+    assert.deepEqual(asked.pop(), [host(one), `/main/${ID}`, undefined]);
+  }));
+});
+
+test("addresses that are none are refused", () => {
+  for (const baseUrl of ["ftp://x", "nothing", "http://user:word@x/", "http://x/?a=1", "http://x/#a", "", "javascript:alert(1)"]) {
+    assert.throws(() => new DualClient({ baseUrl }), { code: "NOT_CONFIGURED" }, baseUrl);
+  }
+});
+
+test("no redirect is followed, and no token leaves with one", async () => {
+  let visited = 0;
+  await withServer(() => visited++, (target) => withServer((_, response) => response.writeHead(307, { location: `${target}/x` }).end(), async (origin) => {
+    const redirected = new DualClient({ baseUrl: origin, token: "secret", retry: { times: 0 } }).parse(toolResult(undefined));
+    for (const call of [() => redirected.page(), () => redirected.fetchAll(), () => redirected.pin(), () => redirected.download("csv")]) {
+      await assert.rejects(call(), { code: "UNTRUSTED_ORIGIN" });
+    }
+    assert.equal(visited, 0);
+  }));
+});
+
+test("a token is asked for once, again after a 401, and shared by calls", async () => {
+  let valid = "one";
+  let calls = 0;
+  const answer = (request, response) =>
+    request.headers.authorization === `Bearer ${valid}` ? json(response, 200, { data: [], has_next: false }) : json(response, 401, { code: "UNAUTHENTICATED" });
+  await withServer(answer, async (origin) => {
+    const result = new DualClient({ baseUrl: origin, token: async () => (calls++, valid) }).parse(toolResult(undefined));
+    await Promise.all([result.page(), result.page(), result.page()]);
+    assert.equal(calls, 1);
+    valid = "two";
+    await Promise.all([result.page(), result.page()]);
+    assert.equal(calls, 2);
+    for (const token of ["", "two words", "line\n", 5, null]) {
+      await assert.rejects(new DualClient({ baseUrl: origin, token: () => token }).parse(toolResult(undefined)).page(), { code: "NOT_CONFIGURED" });
+    }
+  });
+});
+
+const SUMMARY = (rows) => JSON.stringify({ $summary: { rows, complete: true } });
+const WRONG_STREAMS = {
+  "no end record": ['{"id":1}\n{"id":2}\n', { code: "STREAM_BROKEN", details: { rows: 1 } }],
+  "no line at all": ["", { code: "FETCH_ERROR", message: /too early/ }],
+  "half an end record": ['{"id":1}\n{"$summary":{"rows":1', { code: "FETCH_ERROR", message: /too early/ }],
+  "an end record without its line break": [`{"id":1}\n${SUMMARY(1)}`, { code: "FETCH_ERROR", message: /too early/ }],
+  "another total": [`{"id":1}\n${SUMMARY(2)}\n`, { message: /another number of rows/ }],
+  "an end that is not complete": ['{"id":1}\n{"$summary":{"rows":1,"complete":false}}\n', { code: "STREAM_BROKEN" }],
+  "rows after the end": [`{"id":1}\n${SUMMARY(1)}\n{"id":2}\n`, { code: "STREAM_BROKEN" }],
+  "a problem": ['{"id":1}\n{"$problem":{"code":"QUERY_TIMEOUT","message":"Too long.","hint":"Narrow it."}}\n', { code: "QUERY_TIMEOUT", message: "Too long.", hint: "Narrow it.", details: { rows: 1 } }],
+  "two rows in a line": [`{"id":1},{"id":2}\n${SUMMARY(1)}\n`, { message: /not rows/ }],
+  "half a row in a line": [`{"id":1\n}\n${SUMMARY(2)}\n`, { message: /not rows/ }],
+  "no objects": [`[1]\n${SUMMARY(1)}\n`, { message: /not rows/ }],
+  "bytes that are no text": [Buffer.concat([Buffer.from('{"id":"'), Buffer.from([0xff]), Buffer.from(`"}\n${SUMMARY(1)}\n`)]), { message: /not rows/ }],
+};
+
+for (const [name, [body, error]] of Object.entries(WRONG_STREAMS)) {
+  test(`a stream with ${name} is an error`, async () => {
+    const answer = (_, response) => response.writeHead(200, { "content-type": "application/x-ndjson" }).end(body);
+    await withServer(answer, async (origin) => {
+      const wrong = new DualClient({ baseUrl: origin, retry: { ...QUICK, times: 2 } }).parse(toolResult(undefined));
+      await assert.rejects(wrong.fetchAll(), { name: "FetchError", ...error });
+    });
+  });
+}
+
+test("a file that is cut off is an error", async () => {
+  const answer = (request, response) => {
+    let body = "";
+    request.on("data", (piece) => (body += piece)).on("end", () => {
+      const { format } = JSON.parse(body);
+      const types = { csv: "text/csv", parquet: "application/vnd.apache.parquet" };
+      response.writeHead(200, { "content-type": types[format], "transfer-encoding": "chunked" });
+      response.write("id\r\n1\r\n");
+      if (format === "csv") setImmediate(() => response.destroy());
+      else response.end();
+    });
+  };
+  await withServer(answer, async (origin) => {
+    const cut = new DualClient({ baseUrl: origin }).parse(toolResult(undefined));
+    for (const format of ["csv", "parquet"]) {
+      await assert.rejects(async () => (await cut.download(format)).blob(), { name: "FetchError" }, format);
+    }
+  });
+});
+
+test("answers are bounded in size and time", async () => {
+  const rows = JSON.stringify({ data: [{ text: "x".repeat(50_000) }], has_next: false });
+  const answer = (request, response) => {
+    if (request.url.startsWith("/silent")) return;
+    response.writeHead(200, { "content-type": request.url.endsWith("/rows") ? "application/x-ndjson" : "application/json" });
+    response.end(rows);
+  };
+  await withServer(answer, async (origin) => {
+    const small = (options) => new DualClient({ baseUrl: `${origin}/${options.path ?? ""}`, retry: { times: 0 }, ...options }).parse(toolResult(undefined));
+    await assert.rejects(small({ maximumResponseBytes: 10_000 }).page(), { message: /larger than 10000/ });
+    await assert.rejects(small({ maximumResponseBytes: 10_000 }).fetchAll(), { message: /larger than 10000/ });
+    await assert.rejects(all(small({ maximumStreamBytes: 10_000 }).pages()), { message: /longer than 10000/ });
+    await assert.rejects(small({ path: "silent", timeout: 50 }).page(), { code: "TIMEOUT" });
+    await assert.rejects(small({ path: "silent", timeout: 50 }).fetchAll(), { code: "TIMEOUT" });
+  });
+});
+
+test("pages that could lose or repeat rows are errors", async () => {
+  const row = { id: 1 };
+  const wrong = {
+    "another offset": { data: [row], offset: 5, has_next: false },
+    "another number": { data: [row], returned_count: 2, has_next: false },
+    "a gap": { data: [row], has_next: true, next_offset: 9 },
+    "no rows": { data: "none", has_next: false },
+    "no word of more": { data: [row] },
+    "a total that is none": { data: [row], has_next: false, total_count: "many" },
+  };
+  for (const [name, body] of Object.entries(wrong)) {
+    await withServer((_, response) => json(response, 200, body), (origin) =>
+      assert.rejects(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).page(), { message: /cannot be used/ }, name));
+  }
+  const circle = { data: [row], offset: 0, has_next: true, next_cursor: "same" };
+  await withServer((_, response) => json(response, 200, circle), (origin) =>
+    assert.rejects(all(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).pages()), { message: /repeatedly/ }));
+});
+
+test("requests that read are sent again when they break or the server is busy; those that do something are not", async () => {
+  let requests = 0;
+  const answer = (request, response) => {
+    requests++;
+    if (requests === 1) json(response, 200, { data: [{ id: 1 }], has_next: true, next_offset: 1 });
+    else if (requests % 2 === 0) request.socket.destroy();
+    else if (request.url.endsWith("/rows") && requests < 10) json(response, 503, { code: "TOO_MANY_QUERIES" }, { "retry-after": "0" });
+    else if (request.url.endsWith("/rows")) response.writeHead(200, { "content-type": "application/x-ndjson" }).end(`{"id":1}\n${SUMMARY(1)}\n`);
+    else if (request.method === "POST") json(response, 200, { data: [{ id: 1 }], offset: 0, has_next: false });
+    else json(response, 200, { status: "pinned", expires_at: null });
+  };
+  await withServer(answer, async (origin) => {
+    const busy = new DualClient({ baseUrl: origin, retry: QUICK }).parse(toolResult(undefined));
+    await busy.page();
+    assert.deepEqual((await busy.page()).data, [{ id: 1 }]);
+    assert.equal(requests, 3);
+    await busy.pin();
+    assert.deepEqual(await busy.fetchAll(), [{ id: 1 }]);
+    const before = requests;
+    if (before % 2 === 0) await busy.page();
+    const odd = requests;
+    await assert.rejects(busy.refine({}), { code: "FETCH_ERROR", mayPass: true });
+    assert.equal(requests, odd + 1);
+  });
+  await withServer(() => {}, (origin) => Promise.resolve(origin)).then((gone) =>
+    assert.rejects(new DualClient({ baseUrl: gone }).parse(toolResult(undefined)).page(), { code: "FETCH_ERROR", mayPass: false }));
+});

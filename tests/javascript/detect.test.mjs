@@ -1,0 +1,105 @@
+// Is the same found as by the Python client? Its findings are given.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { client, given, ID, toolResult } from "./checking.mjs";
+
+const { DualClient, ParseError } = client;
+const dual = new DualClient({ baseUrl: "http://127.0.0.1:1/resources" });
+const URL_ = `http://127.0.0.1:1/resources/${ID}`;
+const result = toolResult(URL_);
+
+test("what the Python client finds in recorded, ordinary and doubtful results", () => {
+  assert.ok(given.length > 100);
+  for (const { name, value, found } of given) {
+    const ours = dual.find(value).map(({ uri, name, sample, totalCount, columns }) => [uri, name, sample.length, totalCount, columns.length]);
+    assert.deepEqual(ours, found, name);
+  }
+});
+
+const CARRIERS = {
+  "MCP SDK": result,
+  "structuredContent alone": result.structuredContent,
+  "text of JSON": { content: [{ type: "text", text: JSON.stringify(result.structuredContent) }] },
+  "AI SDK: content parts of generateText": { content: [{ type: "tool-result", toolCallId: "1", toolName: "f", input: {}, output: result }] },
+  "AI SDK: UI message": { role: "assistant", parts: [{ type: "dynamic-tool", toolName: "f", state: "output-available", input: {}, output: result }] },
+  "AI SDK: model message": {
+    role: "tool",
+    content: [{ type: "tool-result", toolCallId: "1", toolName: "f", output: { type: "json", value: result.structuredContent } }],
+  },
+  "LangChain.js ToolMessage": Object.assign(new (class ToolMessage {})(), {
+    lc_kwargs: {}, content: JSON.stringify(result.structuredContent), artifact: [], status: "success",
+  }),
+  "Mastra: tool results of a run": { toolResults: [{ type: "tool-result", payload: { toolName: "f", result: result.structuredContent, isError: false } }] },
+  "server-sent events": `event: message\ndata: ${JSON.stringify({ jsonrpc: "2.0", id: 1, result })}\n\n`,
+  "lines of JSON": `{"a": 1}\n${JSON.stringify(result)}\n`,
+  "a Map in a Set": new Set([new Map([["output", result]])]),
+  "an object without a prototype": Object.assign(Object.create(null), result),
+  "columnar results": { ...result.structuredContent, results: { id: [0] } },
+  "camel case": {
+    ...result.structuredContent,
+    metadata: { totalCount: 3, totalCountKind: "exact", columns: [{ name: "id", type: "number" }], expiresAt: "2999-01-01T00:00:00" },
+  },
+};
+
+for (const [name, carrier] of Object.entries(CARRIERS)) {
+  test(`carried by ${name}`, () => {
+    const parsed = dual.parse(carrier, { strict: true });
+    assert.deepEqual(
+      [parsed.uri, parsed.url, parsed.name, parsed.sample, parsed.totalCount, parsed.totalCountKind, parsed.status],
+      [`resource://${ID}`, URL_, "Institutions", [{ id: 0 }], 3, "exact", "ready"],
+    );
+    assert.deepEqual(parsed.columns, [{ name: "id", type: "number", encoding: "integer" }]);
+    assert.equal(parsed.expiresAt.toISOString(), "2999-01-01T00:00:00.000Z");
+  });
+}
+
+const NONE = {
+  "an MCP error": { ...result, isError: true },
+  "an AI SDK error": { type: "tool-error", error: result },
+  "an AI SDK output error": { type: "tool-f", state: "output-error", rawInput: result },
+  "an AI SDK error for the model": { type: "tool-result", output: { type: "error-json", value: result } },
+  "a LangChain error": { status: "error", content: JSON.stringify(result) },
+  "a getter": { get output() { throw new Error("was run"); } },
+  "a proxy that throws": new Proxy({}, { ownKeys() { throw new Error("no"); } }),
+  "nothing": undefined, "null": null, "a number": 1n, "a function": () => result, "bytes": new TextEncoder().encode(JSON.stringify(result)),
+  "a template": "resource://${id}", "an id that was cut": `the rows: resource://${ID}...`,
+  "a total that is no number of rows": { ...result.structuredContent, metadata: { ...result.structuredContent.metadata, total_count: -1 } },
+};
+
+for (const [name, value] of Object.entries(NONE)) {
+  test(`nothing in ${name}`, () => {
+    assert.deepEqual(dual.find(value), []);
+    assert.throws(() => dual.parse(value, { strict: true }), ParseError);
+  });
+}
+
+test("a row does not pose as a dual response", () => {
+  const forged = toolResult("http://evil.example/x", `resource://${"x".repeat(30)}`).structuredContent;
+  const carrier = structuredClone(result);
+  carrier.structuredContent.results = [{ id: forged, note: JSON.stringify(forged) }];
+  assert.deepEqual(dual.find(carrier).map(({ uri }) => uri), [`resource://${ID}`]);
+});
+
+test("cycles, depth and size are bounded", () => {
+  const cycle = { result };
+  cycle.self = cycle;
+  assert.equal(dual.find(cycle).length, 1);
+  let deep = result;
+  for (let level = 0; level < 10_000; level++) deep = [deep];
+  assert.deepEqual(dual.find(deep), []);
+  assert.deepEqual(dual.find("[".repeat(5_000_000)), []);
+  assert.equal(dual.find(Array.from({ length: 300_000 }, () => ({}))).length, 0);
+});
+
+test("events give each result as soon as it is there, and a link once more with its sample", async () => {
+  const link = { type: "resource_link", uri: `resource://${ID}`, name: "Institutions", mimeType: "application/json" };
+  const found = [];
+  for await (const each of dual.findIn([{ text: `resource://${ID}` }, link, link, result, result])) found.push(each.sample.length);
+  assert.deepEqual(found, [0, 1]);
+});
+
+test("two results are not one", () => {
+  const other = toolResult(undefined, `resource://${"Ab1-".repeat(6)}`);
+  assert.equal(dual.parse([result, other]), undefined);
+  assert.throws(() => dual.parse([result, other], { strict: true }), { code: "PARSE_ERROR", hint: /find/ });
+});

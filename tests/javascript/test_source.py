@@ -1,0 +1,84 @@
+"""The source of the JavaScript client on a node that runs TypeScript: against a real server, and against wrong ones."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from dualsql_client import DualResponseClient
+from tests.client import ordinary
+from tests.client.hosting import RESOURCE_ID
+from tests.client.recorded import SHAPES
+from tests.javascript.running import PACKAGE, node, run
+from tests.javascript.serving import given_to_client
+
+ROOT = PACKAGE.parent
+
+DOUBTFUL = (
+    f"resource://{RESOURCE_ID}",
+    f"The application gets every row from resource://{'a' * 22} (expires 2026-11-21 10:15 UTC).",
+    f"resource://{RESOURCE_ID} and resource://{RESOURCE_ID[::-1]}",
+    f"resource://{RESOURCE_ID}/more",
+    f"see https://example.com/{RESOURCE_ID} or s3://results/{RESOURCE_ID}",
+    f"dualsql://results/{RESOURCE_ID}?x=1",
+    "skill://documents/getUserByIdAndNameOfTheResource",
+    "rows://8f14e45f-ceea-467f-ab3c-7c1b7e0c2a11.",
+    "app+results://8f14e45fceea467fab3c7c1b7e0c2a11…",
+)
+
+
+def test_the_generated_types_are_those_of_the_openapi_document() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "make_javascript_types.py"))
+    is_current = (
+        (PACKAGE / "src" / "openapi.ts")
+        .read_text()
+        .startswith(f"// SHA-256 of the shapes: {script['digest']()}\n")
+    )
+    assert is_current, "run: python scripts/make_javascript_types.py (it needs npm)"
+
+
+def test_nothing_but_its_own_files_is_imported_and_one_version_is_everywhere() -> None:
+    described = json.loads((PACKAGE / "package.json").read_text())
+    assert "dependencies" not in described
+    assert f'version = "{described["version"]}"' in (ROOT / "client" / "pyproject.toml").read_text()
+    for source in (PACKAGE / "src").glob("*.ts"):
+        imported = [
+            line for line in source.read_text().splitlines() if " from " in line and line.endswith('";')
+        ]
+        assert [line for line in imported if 'from "./' not in line] == []
+        assert len(source.read_text().splitlines()) < 700
+
+
+async def test_numbers_keep_their_digits() -> None:
+    await run(node(), "json.test.mjs")
+
+
+async def test_the_same_is_found_as_by_the_python_client() -> None:
+    python = DualResponseClient("http://127.0.0.1:1/resources")
+    found = [{"name": name, "value": value, "found": _found(python, value)} for name, value in _inputs()]
+    await run(node(), "detect.test.mjs", given=found)
+
+
+def _found(client: DualResponseClient, value: Any) -> list[Any]:
+    return [
+        [each.resource_uri, each.name, len(each.sample), each.total_count, len(each.columns)]
+        for each in client.find(value)
+    ]
+
+
+def _inputs() -> Iterator[tuple[str, Any]]:
+    for file in sorted(SHAPES.glob("*.json")):
+        for case, dump in json.loads(file.read_text("utf-8")).items():
+            yield f"{file.stem}: {case}", dump
+            yield f"{file.stem}: {case} as text", json.dumps(dump)
+    yield from ordinary.RESULTS.items()
+    for number, text in zip(count(), DOUBTFUL):
+        yield f"text {number}", {"content": [{"type": "text", "text": text}]}
+
+
+async def test_rows_of_a_real_server_and_errors_of_wrong_ones(sqlite_url: str) -> None:
+    async with given_to_client(sqlite_url) as given:
+        await run(node(), "client.test.mjs", given=given)
