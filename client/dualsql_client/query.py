@@ -20,7 +20,6 @@ from dualsql_client.transport import Allowance, Transport
 from dualsql_client.wire import (
     Bucket,
     Column,
-    Function,
     Operator,
     PageBody,
     Profile,
@@ -46,13 +45,16 @@ Group = TypedDict("Group", {"column": str, "bucket": NotRequired[Bucket], "as": 
 Aggregate = TypedDict(
     "Aggregate",
     {
-        "function": Function,
+        "function": str,
         "column": NotRequired[str],
         "fraction": NotRequired[float],
         "as": NotRequired[str],
     },
 )
-"""A figure of each group; `fraction` is a percentile's."""
+"""A figure of each group: {"function": "median", "column": "tuition"}; `fraction` is a percentile's.
+
+The server has the list of functions, and refuses another with that list.
+"""
 
 
 class OrderKey(TypedDict):
@@ -166,7 +168,7 @@ class Question(TypedDict, total=False):
     columns: Sequence[str]
     filters: Condition | Sequence[Condition | Mapping[str, Any]]
     group_by: Sequence[str | Group]
-    aggregates: Sequence[Function | Aggregate]
+    aggregates: Sequence[str | Aggregate]
     having: Condition | Sequence[Condition | Mapping[str, Any]]
     order_by: Sequence[str | OrderKey]
 

@@ -41,9 +41,6 @@ Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contain
 Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
 """What a date is cut to; a week begins on Monday."""
 
-Function = Literal["count", "count_distinct", "sum", "avg", "min", "max", "median", "percentile"]
-"""An aggregate of the rows of a group, or of all rows."""
-
 PageOrder = Literal["total", "partial"]
 """Whether the order of the rows is the same at every reading. In a partial one, pages may repeat rows or lose some."""
 

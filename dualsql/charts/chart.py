@@ -15,7 +15,7 @@ from dualsql.query import StructuredQuery
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS
 from dualsql.query.model import AggregateColumn, Group, QuerySort, names_of
-from dualsql_client.wire import Bucket, Function
+from dualsql_client.wire import Bucket
 
 Mark = Literal["bar", "line", "point", "histogram"]
 Sort = Literal["x", "-x", "y", "-y"]
@@ -41,7 +41,7 @@ class Chart:
     mark: Mark
     x: str
     y: str | None = None
-    aggregate: Function | None = None
+    aggregate: str | None = None
     bucket: Bucket | None = None
     color: str | None = None
     sort: Sort | None = None
@@ -101,7 +101,7 @@ def _x(value: Any) -> tuple[str, Bucket | None]:
     return _name(value.get("field"), "x"), bucket
 
 
-def _y(value: Any, mark: Mark) -> tuple[str | None, Function | None]:
+def _y(value: Any, mark: Mark) -> tuple[str | None, str | None]:
     if mark == "histogram":
         if value is not None:
             _refuse("A histogram takes no y: it counts rows.")
@@ -114,7 +114,7 @@ def _y(value: Any, mark: Mark) -> tuple[str | None, Function | None]:
         return _name(value, "y"), None
     refuse_unknown(value, ("field", "aggregate"), "key of y")
     charted = [name for name, known in AGGREGATES.items() if not known.takes_fraction]
-    aggregate = cast("Function", _word(value, "aggregate", charted))
+    aggregate = _word(value, "aggregate", charted)
     if value.get("field") is None:
         if AGGREGATES[aggregate].of is not None:
             _refuse(f"y with the aggregate {aggregate} requires a field.")

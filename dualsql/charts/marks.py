@@ -18,9 +18,10 @@ from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.formats import json
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key
+from dualsql.query.aggregates import AGGREGATES
 from dualsql.response import DualResponse
 from dualsql.results.view import View
-from dualsql_client.wire import Column, Function, Row
+from dualsql_client.wire import Column, Row
 
 MOST_MARKS = 1_000
 MOST_BARS = 40
@@ -32,8 +33,6 @@ MOST_COLORS = 9
 _MOST: Mapping[str, int] = {X: MOST_BARS, COLOR: MOST_COLORS}
 _CALLED: Mapping[str, str] = {X: "categories", COLOR: "colors"}
 _SEED = 1
-_OTHERS: Mapping[Function, Any] = {"count": func.sum, "sum": func.sum, "min": func.min, "max": func.max}
-"""What the value of all others is of the values of each; an average of averages is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ async def _largest(chart: Chart, view: View) -> Marks:
             for name, place, total in places
             if place > _MOST[name]
         }
-        if not rest or chart.aggregate in _OTHERS:
+        if not rest or _combine(chart) is not None:
             rows.append(record | rest | {Y: _number(row[width])})
     return Marks(rows, _note(chart, dict(zip(names, totals, strict=True))))
 
@@ -146,9 +145,13 @@ def _note(chart: Chart, totals: Mapping[str, int]) -> str:
         for name, most in _MOST.items()
         if totals.get(name, 0) > most
     ]
-    rest = "the others together" if chart.aggregate in _OTHERS else "without the others"
+    rest = "the others together" if _combine(chart) is not None else "without the others"
     words = f"{' and '.join(parts)}, {rest}"
     return words[0].upper() + words[1:]
+
+
+def _combine(chart: Chart) -> Any:
+    return AGGREGATES[chart.aggregate].combine if chart.aggregate else None
 
 
 def _others(number: int, taken: Collection[Any]) -> str:
@@ -178,7 +181,7 @@ def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
     bars = select(*shown, *places, *lasts, ranked.c[Y]).subquery("bars")
     named = [bars.c[column.name] for column in shown]
     placed = [bars.c[column.name] for column in places]
-    combine = _OTHERS.get(chart.aggregate or "count", func.sum)
+    combine = _combine(chart) or func.sum
     value = combine(bars.c[Y], type_=types.Double()).label(Y)
     ends = [func.max(bars.c[column.name]).label(column.name) for column in lasts]
     found = select(*named, value, *placed, *ends).group_by(*named, *placed)

@@ -25,7 +25,6 @@ from dualsql.query.conditions import (
 )
 from dualsql.query.model import AggregateColumn, Group
 from dualsql.query.stored import in_one_form
-from dualsql_client.wire import Function
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
 _DISTINCT = _NUMBERS | {"text", "boolean", "date", "time", "datetime", "interval", "uuid", "base64", "any"}
@@ -145,10 +144,12 @@ class AggregateFunction:
         is_sound: whether aggregating stored values gives the same as aggregating shown values.
         takes_fraction: whether a fraction from 0 to 1 has to be given. Charts have no such aggregates.
         fraction: the fraction, if it is fixed.
+        combine: makes the aggregate of several groups of those of each; None if there is no such function, as for
+            averages.
         signs: other accepted spellings of the name, in lower case with _ for spaces.
     """
 
-    name: Function
+    name: str
     of: frozenset[str] | None
     result: SQLType | None = None
     values: Callable[[ResultColumn, Conditions], Element]
@@ -156,6 +157,7 @@ class AggregateFunction:
     is_sound: Callable[[ResultColumn], bool]
     takes_fraction: bool = False
     fraction: float | None = None
+    combine: Callable[..., Element] | None = None
     signs: tuple[str, ...] = ()
 
 
@@ -261,12 +263,19 @@ def _percentile(call: AggregateCall) -> Element:
     return ranked
 
 
-def _extreme(name: Function, *signs: str) -> AggregateFunction:
+def _extreme(name: str, combine: Callable[..., Element], *signs: str) -> AggregateFunction:
     """The lowest or the highest value of a group, in the order by which rows are sorted."""
-    return AggregateFunction(name=name, signs=signs, of=_ORDERED, values=_in_order, is_sound=_keeps_order)
+    return AggregateFunction(
+        name=name,
+        signs=signs,
+        of=_ORDERED,
+        values=_in_order,
+        is_sound=_keeps_order,
+        combine=combine,
+    )
 
 
-def _ranked(name: Function, *signs: str, **fraction: Any) -> AggregateFunction:
+def _ranked(name: str, *signs: str, **fraction: Any) -> AggregateFunction:
     """The value at a fraction of the sorted numbers of a group, such as the median."""
     return AggregateFunction(
         name=name,
@@ -296,7 +305,7 @@ def _keeps_order(column: ResultColumn) -> bool:
 _DOUBLE: SQLType = types.Double()
 _WHOLE: SQLType = types.BigInteger()
 
-AGGREGATES: dict[Function, AggregateFunction] = {
+AGGREGATES: dict[str, AggregateFunction] = {
     found.name: found
     for found in (
         AggregateFunction(
@@ -306,6 +315,7 @@ AGGREGATES: dict[Function, AggregateFunction] = {
             result=_WHOLE,
             values=_as_stored,
             is_sound=_always,
+            combine=func.sum,
         ),
         AggregateFunction(
             name="count_distinct",
@@ -317,7 +327,13 @@ AGGREGATES: dict[Function, AggregateFunction] = {
             is_sound=_always,  # `_told_apart` refuses columns for which it is not
         ),
         AggregateFunction(
-            name="sum", signs=("total",), of=_NUMBERS, values=_as_stored, write=_summed, is_sound=_is_same
+            name="sum",
+            signs=("total",),
+            of=_NUMBERS,
+            values=_as_stored,
+            write=_summed,
+            is_sound=_is_same,
+            combine=func.sum,
         ),
         AggregateFunction(
             name="avg",
@@ -327,11 +343,11 @@ AGGREGATES: dict[Function, AggregateFunction] = {
             values=_doubles,  # MariaDB rounds the average of whole numbers to four decimals
             is_sound=_is_same,
         ),
-        _extreme("min", "minimum", "least", "lowest"),
-        _extreme("max", "maximum", "greatest", "highest"),
+        _extreme("min", func.min, "minimum", "least", "lowest"),
+        _extreme("max", func.max, "maximum", "greatest", "highest"),
         _ranked("median", fraction=0.5),
         _ranked("percentile", "quantile", "percentile_cont", takes_fraction=True),
     )
 }
-"""By name. To add an aggregate, add a row here, its word in `dualsql_client.query.Function`, and an entry in
-`QueryDialect.aggregates` of each database that spells it differently or lacks it."""
+"""By name. To add an aggregate, add a row here, and an entry in `QueryDialect.aggregates` of each database that spells
+it differently or lacks it."""

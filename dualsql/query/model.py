@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from dualsql.errors import Asked
 from dualsql.query.comparisons import OPERATORS
 from dualsql_client.conversions import shown
-from dualsql_client.wire import Bucket, Function, Operator
+from dualsql_client.wire import Bucket, Operator
 
 DIGEST_LENGTH = 32
 
@@ -67,7 +67,7 @@ class AggregateColumn:
     """
 
     name: str
-    function: Function
+    function: str
     column: str | None = None
     fraction: float | None = None
 

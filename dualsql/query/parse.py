@@ -24,7 +24,7 @@ from dualsql.query.model import (
     StructuredQuery,
     names_of,
 )
-from dualsql_client.wire import Function, Operator
+from dualsql_client.wire import Operator
 
 MAXIMUM_DEPTH = 10
 """Levels of nested conditions."""
@@ -216,9 +216,7 @@ _OPPOSITES: Mapping[str, Operator] = {
 _NEGATIONS: Mapping[str, Operator] = {
     word: name for name, known in OPERATORS.items() for word in known.negations
 }
-_FUNCTIONS: Mapping[str, Function] = {
-    sign: name for name, known in AGGREGATES.items() for sign in known.signs
-}
+_FUNCTIONS: Mapping[str, str] = {sign: name for name, known in AGGREGATES.items() for sign in known.signs}
 """Other accepted spellings of names, from the tables of operators and aggregates."""
 
 
@@ -329,7 +327,7 @@ def _call(text: str) -> Mapping[str, Any]:
     return {"function": function, "column": column or None, "as": alias}
 
 
-def _fraction(value: Mapping[str, Any], function: Function) -> float | None:
+def _fraction(value: Mapping[str, Any], function: str) -> float | None:
     given = value.get("fraction")
     if not AGGREGATES[function].takes_fraction:
         if given is not None:

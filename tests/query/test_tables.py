@@ -22,7 +22,7 @@ from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.mcp import add_result_tools
 from dualsql_client.query import Compared, where
-from dualsql_client.wire import Bucket, Function, Operator
+from dualsql_client.wire import Bucket, Operator
 from tests.http.application import Application, problem_of, running
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -68,7 +68,7 @@ async def answer(application: Application, path: str, **question: Any) -> Any:
 
 def spelled(name: str, column: str = "size") -> dict[str, Any]:
     """An aggregate of the column."""
-    fraction = {"fraction": 0.25} if AGGREGATES[name].takes_fraction else {}  # type: ignore[index]
+    fraction = {"fraction": 0.25} if AGGREGATES[name].takes_fraction else {}
     return {"function": name, "column": column, "as": "found", **fraction}
 
 
@@ -79,9 +79,7 @@ def condition(name: str) -> dict[str, Any]:
     return {"column": column, "op": name, "value": value}
 
 
-@pytest.mark.parametrize(
-    ("table", "spellings"), [(AGGREGATES, Function), (OPERATORS, Operator), (BUCKETS, Bucket)]
-)
+@pytest.mark.parametrize(("table", "spellings"), [(OPERATORS, Operator), (BUCKETS, Bucket)])
 def test_the_client_spells_each_row_and_no_other(table: Iterable[str], spellings: Any) -> None:
     assert list(table) == list(get_args(spellings))
 
@@ -99,7 +97,7 @@ def test_the_client_writes_a_condition_of_every_operator() -> None:
 def test_each_aggregate_is_read_in_a_question_and_in_a_chart(name: str) -> None:
     read_result_query({"aggregates": [spelled(name)]})
     chart = {"mark": "bar", "x": "word", "y": {"aggregate": name, "field": "size"}}
-    if AGGREGATES[name].takes_fraction:  # type: ignore[index]
+    if AGGREGATES[name].takes_fraction:
         with pytest.raises(BadParameterError):
             read_chart(chart)
     else:
@@ -133,7 +131,7 @@ def test_each_operator_is_read_by_its_name_and_its_signs(name: str) -> None:
 
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_each_aggregate_is_read_by_its_other_spellings_and_as_a_call(name: str) -> None:
-    known = AGGREGATES[name]  # type: ignore[index]
+    known = AGGREGATES[name]
     wanted = read_result_query({"aggregates": [spelled(name)]})
     for sign in (*known.signs, name.upper()):
         assert read_result_query({"aggregates": [spelled(name) | {"function": sign}]}) == wanted
