@@ -7,12 +7,16 @@ of tests is a package, so that files in two folders may bear one name.
 from __future__ import annotations
 
 import gc
+import json
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+from jsonschema import Draft202012Validator
 from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -32,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
+    # How long one case takes says how busy the machine is; `timeout` ends what hangs.
+    settings.register_profile("on any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("on any machine")
     # A shell starts what runs in the background, or under nohup, with SIGINT ignored, and so would our children be.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,6 +55,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # Objects of one test seldom live into the next: 700, the default, costs 8 % of the run.
+        gc.set_threshold(50_000, 20, 20)
         gc.enable()
 
 
@@ -78,6 +87,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _check_each_schema_once() -> Iterator[None]:
+    """JSON Schemas of tools are checked once in a run, and not for each client: that took a sixth of tests/mcp."""
+    check = Draft202012Validator.check_schema
+
+    @cache
+    def check_text(text: str) -> None:
+        check(json.loads(text))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Draft202012Validator,
+            "check_schema",
+            lambda schema: check_text(json.dumps(schema)),
+        )
+        yield
 
 
 @pytest.fixture(scope="session")

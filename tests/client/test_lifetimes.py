@@ -23,6 +23,7 @@ from dualsql_client import DualResponseClient, ParsedDualResponse, ResourceExpir
 from dualsql_client.lifetimes import ServerClock
 from tests.client.hosting import RESOURCE_ID, problem, structured
 from tests.schools import Base, School, fill
+from tests.waiting import PATIENCE
 
 SECOND = timedelta(seconds=1)
 
@@ -118,7 +119,7 @@ async def test_what_is_read_slowly_stays_alive_where_lifetimes_slide() -> None:
     server = Timed(timedelta(seconds=0.3))
     parsed = server.parsed()
     rows = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         async for batch in parsed.fetch_stream(batch_size=1):
             rows += batch
             # A reader that takes longer for each batch than the resource would live.
@@ -130,7 +131,7 @@ async def test_what_is_read_slowly_stays_alive_where_lifetimes_slide() -> None:
 async def test_by_hand() -> None:
     server = Timed(timedelta(seconds=0.3))
     parsed = server.parsed()
-    async with asyncio.timeout(20), parsed.kept_alive():
+    async with asyncio.timeout(PATIENCE), parsed.kept_alive():
         await server.pages_reach(5)
         assert (await parsed.fetch(offset=1)).data == [{"id": 1}]
     pages = server.pages
@@ -149,7 +150,7 @@ async def its_end(server: Timed) -> None:
 async def test_where_they_do_not_slide_it_is_tried_once_and_the_end_says_what_to_do() -> None:
     server = Timed(timedelta(seconds=0.4), slides=False)
     parsed = server.parsed()
-    async with asyncio.timeout(20), parsed.kept_alive():
+    async with asyncio.timeout(PATIENCE), parsed.kept_alive():
         await server.pages_reach(1)
         await its_end(server)
         with pytest.raises(ResourceExpiredError) as caught:

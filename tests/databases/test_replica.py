@@ -24,6 +24,7 @@ from tests import engines
 from tests.databases.kinds import SLOW
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
@@ -85,7 +86,7 @@ async def replicated(pair: tuple[engines.PostgreSQL, engines.PostgreSQL]) -> Asy
 
 async def _followed(replica_url: str) -> None:
     """Wait until the standby has what the primary has."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 async with engines.opened(replica_url) as engine, engine.connect() as connection:
@@ -160,7 +161,7 @@ async def _interrupted(server: DualResponseServer, disturb: Any) -> DatabaseBusy
     running = text(
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT sum(slow%'"
     )
-    async with engine.connect() as connection, asyncio.timeout(20):
+    async with engine.connect() as connection, asyncio.timeout(PATIENCE):
         while not await connection.scalar(running):
             await connection.rollback()
     await asyncio.to_thread(disturb)

@@ -26,6 +26,7 @@ from dualsql.freeze import Registry
 from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import SLOW, MakeServer
 from tests.schools import SCHOOLS, Base, School
+from tests.waiting import PATIENCE
 
 SHORT = timedelta(milliseconds=200)
 
@@ -45,14 +46,14 @@ async def assert_idle(database: Database, server: DualResponseServer) -> None:
     answers = await asyncio.gather(*(server.create_response(select(School), name="x") for _ in range(4)))
     assert {answer.total_count for answer in answers} == {len(SCHOOLS)}
     engine = server._sources["default"].engine
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while engine.pool.checkedout():  # type: ignore[attr-defined]
             # A thread that was still connecting gives back what it got, by itself.
             await server.create_response(select(School), name="x")
     query = RUNNING.get(engine.dialect.name)
     if query is None or not isinstance(database, AsyncEngine):
         return
-    async with database.connect() as connection, asyncio.timeout(60):
+    async with database.connect() as connection, asyncio.timeout(PATIENCE):
         while await connection.scalar(text(query)):  # a backend that was told to stop takes its time
             await connection.rollback()
 
@@ -161,7 +162,7 @@ async def test_a_second_cancellation_does_not_keep_the_connection(in_threads: En
     assert working.cancelled()
     may_end.set()
     pool: Any = in_threads.pool
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while pool.checkedout():  # noqa: ASYNC110 - its thread tells nobody
             await asyncio.sleep(0)
 
@@ -203,7 +204,7 @@ async def test_an_operator_s_cancel_is_told_from_the_time_limit(
     engine = make_engine(postgresql_url)
     server = await make_server_on(engine)
     waiting = asyncio.ensure_future(server.create_response(SLOW, name="slow"))
-    async with engine.connect() as operator, asyncio.timeout(60):
+    async with engine.connect() as operator, asyncio.timeout(PATIENCE):
         cancel = text(
             "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity"
             " WHERE query LIKE '%slow_8%' AND pid <> pg_backend_pid()"

@@ -14,6 +14,7 @@ from tests.drills.conftest import Report
 from tests.failures.test_client import MANY
 from tests.http.live.serving import listening
 from tests.proxies.running import PATIENCE
+from tests.waiting import until
 
 IDLE = 2_000
 SLOW = 300
@@ -67,9 +68,8 @@ async def test_slow_readers(data_url: str, report: Report) -> None:
         assert seconds < 2
         await stack.aclose()
         report.end_trouble()
-        async with asyncio.timeout(PATIENCE):
-            while (await live.http.get(f"{live.path}/rows", params={"limit": 1})).status_code != 200:
-                pass
+        one_row = f"{live.path}/rows?limit=1"
+        await until(lambda: live.http.get(one_row), lambda found: found.status_code == 200)
         report.tell(
             told=f"10 streams, 290 times 503 TOO_MANY_QUERIES; a page took {seconds * 1000:.0f} ms meanwhile"
         )

@@ -24,6 +24,7 @@ from tests.http.live.serving import LiveServer, listening
 from tests.http.test_health import processes_of
 from tests.proxies.running import PATIENCE
 from tests.relay import Relay, relaying
+from tests.waiting import until
 
 UNAVAILABLE = {503, 504}
 
@@ -148,9 +149,7 @@ async def test_the_store_is_read_only(own_cluster: Cluster, data_url: str, repor
         finally:
             await change("off")
         report.end_trouble()
-        async with asyncio.timeout(PATIENCE):
-            while (await live.http.post("/resources/tool")).status_code != 201:
-                pass
+        await until(lambda: live.http.post("/resources/tool"), lambda found: found.status_code == 201)
         report.tell(told="creating, pinning, deleting: 503 STORAGE_ERROR; reading goes on")
         await assert_all_work(live)
 

@@ -31,6 +31,7 @@ from dualsql.sql.mcp import add_execute_query, add_query
 from tests.exchanges.recording import Exchanges
 from tests.exchanges.subject import chart_of, delete, make_server, pin
 from tests.schools import Program, School
+from tests.waiting import until
 
 SDKS = ("official", "fastmcp")
 PLAIN: Any = select(School.id, School.name, School.state, School.enrollment, School.founded).order_by(
@@ -418,8 +419,7 @@ async def test_tasks(dual: DualResponseServer, exchanges: Exchanges) -> None:
 
         exchanges.add("tasks/get", plain(await standing()))
         await client.session.send_request(CancelTaskRequest(params=parameters), Result)
-        while (found := await standing()).status == "working":
-            pass
+        found = await until(standing, lambda task: task.status != "working")
         exchanges.add("tasks/get, once it was cancelled", plain(found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from tests.exchanges.asking import Rest, error_of
 from tests.exchanges.recording import Exchanges
 from tests.exchanges.subject import ANA, AS_ANA, AS_BOB, BOB, TOKENS, chart_of, delete, link_to, pin, serving
 from tests.schools import Program, School, visits
+from tests.waiting import until
 
 PLAIN = select(
     School.id, School.name, School.state, School.enrollment, School.tuition, School.founded
@@ -652,10 +653,9 @@ async def test_signed_links(schools: str, exchanges: Exchanges) -> None:
         await asker.rest.ask("GET", f"{link}&limit=1")
 
 
-async def until(asker: Asker, path: str, status: str) -> None:
+async def wait_for_status(asker: Asker, path: str, status: str) -> None:
     """Wait until the resource is in that state."""
-    while (await asker.rest.http.get(path)).json()["status"] != status:
-        pass
+    await until(lambda: asker.rest.http.get(path), lambda found: found.json()["status"] == status)
 
 
 NOT_READY = """
@@ -690,8 +690,17 @@ async def test_failed(schools: str, exchanges: Exchanges) -> None:
     async with serving(schools, anonymous_actions=ALL_ACTIONS, **options) as (dual, http):
         asker = Asker(dual, Rest(http, exchanges))
         path = await asker.path(FOREVER, wait=timedelta(milliseconds=10))
-        await until(asker, path, "failed")
+        await wait_for_status(asker, path, "failed")
         await asker.rest.all(path, f"{NOT_READY}\nPUT -\nDELETE -\nGET -")
+
+
+async def test_of_a_server_that_died(schools: str, exchanges: Exchanges) -> None:
+    """It renews no lease. Here a lease is over before the next renewal, which is ten seconds away."""
+    async with serving(schools, anonymous_actions=ALL_ACTIONS) as (dual, http):
+        asker = Asker(dual, Rest(http, exchanges))
+        made = await asker.create(FOREVER, wait=timedelta(milliseconds=10))
+        await dual.store.prolong([made.resource_id], until=datetime.now(UTC) - timedelta(seconds=1))
+        await asker.rest.all(f"/resources/{made.resource_id}", f"{NOT_READY}\nPUT -\nDELETE -\nGET -")
 
 
 async def test_expired(schools: str, exchanges: Exchanges) -> None:
@@ -699,8 +708,7 @@ async def test_expired(schools: str, exchanges: Exchanges) -> None:
         asker = Asker(dual, Rest(http, exchanges))
         made = await asker.create(expiration=timedelta(milliseconds=1))
         path = f"/resources/{made.resource_id}"
-        while (await http.get(path)).status_code == 200:
-            pass
+        await until(lambda: http.get(path), lambda found: found.status_code != 200)
         await asker.rest.all(
             path, "GET -\nGET ?limit=1\nGET /rows\nPUT -\nDELETE -\nGET /profile\nGET /chart"
         )

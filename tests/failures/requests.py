@@ -20,7 +20,8 @@ from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, problem_of
-from tests.http.live.serving import DEADLINE, LiveServer, listening
+from tests.http.live.serving import LiveServer, listening
+from tests.waiting import PATIENCE
 
 SECRETS = ["the secret of a server whose store comes and goes"]
 LEAKS = ("sql", "asyncpg", "postgres", "/tmp", "disk", "locked", "Traceback")
@@ -83,7 +84,7 @@ async def assert_all_work(live: LiveServer) -> None:
 
 async def assert_all_are_unavailable(live: LiveServer, path: str) -> None:
     """Each request is answered in time that the store is away, and when to come again."""
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(PATIENCE):
         done = await all_requests(live, path)
     for answer in done.values():
         assert_unavailable(answer)
@@ -101,6 +102,6 @@ def assert_unavailable(answer: httpx.Response) -> dict[str, Any]:
 
 async def wait_until_it_works(live: LiveServer, path: str) -> None:
     """Ask again and again; all but an answer of a store that is away is wrong until then."""
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(PATIENCE):
         while (answer := await live.http.get(path)).status_code != 200:
             assert_unavailable(answer)

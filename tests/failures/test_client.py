@@ -20,8 +20,8 @@ from tests.engines import opened
 from tests.failures.cluster import Cluster
 from tests.failures.requests import serving
 from tests.http.application import INSTITUTIONS, METADATA, ROWS, fill
-from tests.http.live.serving import DEADLINE
 from tests.quick import case_of
+from tests.waiting import PATIENCE
 
 _one, _two, _three = (INSTITUTIONS.alias(name) for name in ("one", "two", "three"))
 _many = select(_one.c.id, _two.c.id.label("second"), _three.c.id.label("third"), _one.c.name, _two.c.budget)
@@ -110,7 +110,7 @@ async def test_a_restart_in_the_middle(
             own_cluster.stop(how)
             own_cluster.start()
 
-    async with reading(own_cluster) as parsed, asyncio.timeout(3 * DEADLINE):
+    async with reading(own_cluster) as parsed, asyncio.timeout(3 * PATIENCE):
         found = await WAYS[name](parsed, tmp_path, restart)
     assert restarted_at[0] < len(IDS) / 4
     assert found == IDS
@@ -128,7 +128,7 @@ async def test_a_database_that_stays_down_for_a_while(own_cluster: Cluster, tmp_
             own_cluster.stop()
             is_down.set()
 
-    async with reading(own_cluster) as parsed, asyncio.timeout(6 * DEADLINE):
+    async with reading(own_cluster) as parsed, asyncio.timeout(6 * PATIENCE):
         fetching = asyncio.ensure_future(by_fetch_all(parsed, tmp_path, stop))
         await is_down.wait()
         await asyncio.wait({fetching}, timeout=5)

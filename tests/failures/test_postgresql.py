@@ -25,9 +25,10 @@ from tests.failures.requests import (
     serving,
     wait_until_it_works,
 )
-from tests.http.live.serving import DEADLINE, LiveServer
+from tests.http.live.serving import LiveServer
 from tests.quick import one_in
 from tests.relay import Relay, relaying
+from tests.waiting import PATIENCE, until
 
 STOPS = [signal.SIGINT, signal.SIGQUIT]
 """An orderly shutdown, and one that leaves the server to recover."""
@@ -95,7 +96,7 @@ async def test_requests_that_never_pause_meet_nothing_but_success_and_unavailabl
 
 async def _created(live: LiveServer) -> str:
     """The path of a new resource, as soon as the store takes one."""
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(PATIENCE):
         while (answer := await live.http.post("/resources/tool")).status_code != 201:
             assert_unavailable(answer)
     return f"/resources/{answer.json()['id']}"
@@ -110,7 +111,7 @@ async def test_a_backend_is_struck_in_the_middle_of_a_statement(
     async with serving(data_url, own_cluster.url("postgres")) as live:
         path = await create(live)
         operator = await asyncpg.connect(host=own_cluster.socket_folder, user="postgres", database="postgres")
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(PATIENCE):
             await operator.execute("BEGIN; LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE")
             asking = asyncio.create_task(live.http.get(path))
             victim = await _waiting_backend(operator)
@@ -127,9 +128,7 @@ async def test_a_backend_is_struck_in_the_middle_of_a_statement(
 async def _waiting_backend(operator: Any) -> int:
     """The process id of the backend that waits for a lock, once there is one."""
     query = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'dualsql'"
-    while (pid := await operator.fetchval(query)) is None:
-        pass
-    return int(pid)
+    return int(await until(lambda: operator.fetchval(query), lambda pid: pid is not None))
 
 
 def store_behind(relay: Relay) -> str:
@@ -147,7 +146,7 @@ async def test_connections_that_fall_silent_are_given_up(own_cluster: Cluster, d
             assert {answer.status_code for answer in warm} == {200}
             relay.fall_silent()
             await assert_all_are_unavailable(live, path)
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(PATIENCE):
                 asked = await asyncio.gather(*(live.http.get(path) for _ in range(40)))
             for answer in asked:
                 assert_unavailable(answer)
@@ -164,7 +163,7 @@ async def test_it_falls_silent_in_the_middle_of_a_statement(own_cluster: Cluster
             operator = await asyncpg.connect(
                 host=own_cluster.socket_folder, user="postgres", database="postgres"
             )
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(PATIENCE):
                 await operator.execute("BEGIN; LOCK TABLE dualsql_resources IN ACCESS EXCLUSIVE MODE")
                 asking = asyncio.create_task(live.http.get(path))
                 await _waiting_backend(operator)

@@ -22,6 +22,7 @@ from dualsql.mcp.calls import signature_of
 from dualsql.mcp.decorators import duration
 from tests.mcp.conftest import Host, MakeDual, text_of
 from tests.schools import School
+from tests.waiting import PATIENCE
 
 
 def schools_in(state: str) -> AnySelect:
@@ -232,7 +233,7 @@ async def test_a_function_that_blocks_does_not_stop_the_others(dual: DualRespons
         open_door.set()
         return schools_in("NJ")
 
-    async with host.connected(server) as connection, asyncio.timeout(20):
+    async with host.connected(server) as connection, asyncio.timeout(PATIENCE):
         waiting = asyncio.create_task(connection.call("waits"))
         assert not (await connection.call("opens")).is_error
         assert not (await waiting).is_error

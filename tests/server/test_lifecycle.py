@@ -29,6 +29,7 @@ from tests.quick import one_in
 from tests.schools import SCHOOLS, Program, School
 from tests.server.conftest import MakeServer
 from tests.server.test_safety import SECRET
+from tests.waiting import PATIENCE
 
 ALL = select(School)
 
@@ -210,7 +211,7 @@ async def test_a_store_that_raises_anything_does_not_end_housekeeping() -> None:
         raise RuntimeError("a bug in somebody's store")
 
     task = asyncio.ensure_future(every(timedelta(0), work, Outage("Work")))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await twice.wait()
     assert not task.done()
     task.cancel()

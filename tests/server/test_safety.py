@@ -39,6 +39,7 @@ from dualsql.store import upgrade
 from dualsql.store.tables import resources
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL, MakeServer
+from tests.waiting import PATIENCE
 
 SECRET = "a secret of at least thirty-two characters"
 ANA = Principal(id="ana", tenant="one")
@@ -159,7 +160,7 @@ async def _no_query_runs(engine: AsyncEngine) -> None:
         " WHERE state = 'active' AND query LIKE '%forever%' AND pid <> pg_backend_pid()"
     )
     async with engine.connect() as connection:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while (await connection.execute(running)).scalar_one():
                 await connection.rollback()
 

@@ -35,7 +35,8 @@ from dualsql.store import upgrade
 from tests.engines import PostgreSQL, opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
-from tests.http.live.serving import DEADLINE, listening
+from tests.http.live.serving import listening
+from tests.waiting import PATIENCE, until
 
 SECRETS = ["a secret of at least thirty-two characters"]
 
@@ -91,9 +92,7 @@ async def test_it_starts_before_its_database_and_recovers_by_itself(
             await dual.create_response(ALL, name="all")
         stopped.start()
         try:
-            async with asyncio.timeout(DEADLINE):
-                while (await http.get("/ready")).status_code != 200:
-                    pass
+            await until(lambda: http.get("/ready"), lambda found: found.status_code == 200)
             assert (await dual.create_response(ALL, name="all")).total_count == 60
         finally:
             await dual.shutdown()
@@ -123,9 +122,8 @@ async def test_an_unforeseen_error_of_a_later_attempt_is_logged_and_the_next_use
     monkeypatch.setattr(health, "START_INTERVAL", 0.02)
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
     dual = Failing(institutions_url, base_url=BASE_URL, tables=METADATA)
-    async with application(dual) as http, asyncio.timeout(DEADLINE):
-        while (await http.get("/ready")).status_code == 503:
-            pass
+    async with application(dual) as http:
+        await until(lambda: http.get("/ready"), lambda found: found.status_code != 503)
         assert (await dual.create_response(ALL, name="all")).total_count == 60
     wait_until_logged()
     assert not failures and "ValueError: unforeseen once more" in caplog.text
@@ -152,7 +150,7 @@ async def test_a_failed_proof_is_final(
         assert (await http.get("/resources/x")).status_code == 503
         stopped.start()
         try:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(PATIENCE):
                 while (refused := await http.get("/resources/x")).status_code == 503:
                     await http.get("/ready")
             assert refused.json()["code"] == "BAD_CONFIGURATION"
@@ -167,7 +165,7 @@ async def test_a_failed_proof_is_final(
 async def test_streams_end_loudly_when_the_server_is_told_to_stop(institutions_url: str) -> None:
     """The last record names the error, no further stream begins, pages go on, and the stream resumes elsewhere."""
     options: Any = {"anonymous_actions": ALL_ACTIONS, "secrets": SECRETS}
-    async with listening(institutions_url, statement=_many(), **options) as live, asyncio.timeout(DEADLINE):
+    async with listening(institutions_url, statement=_many(), **options) as live, asyncio.timeout(PATIENCE):
         rows = f"{live.path}/rows"
         async with live.http.stream("GET", rows, params={"format": "ndjson"}) as answer:
             pieces = answer.aiter_bytes()
@@ -202,12 +200,11 @@ async def test_it_is_not_ready_while_it_drains_and_gives_streams_their_time(inst
         made = await dual.create_response(ALL, name="all")
         stream = await dual.stream(made.resource_id, None)
         first = await anext(stream.chunks)
-        draining = asyncio.create_task(dual.drain(timedelta(seconds=DEADLINE)))
-        while (ready := await http.get("/ready")).status_code == 200:
-            pass
+        draining = asyncio.create_task(dual.drain(timedelta(seconds=PATIENCE)))
+        ready = await until(lambda: http.get("/ready"), lambda found: found.status_code != 200)
         assert ready.json()["parts"]["server"] == "draining"
         rest = [chunk.data async for chunk in stream.chunks]
-        async with asyncio.timeout(DEADLINE / 2):
+        async with asyncio.timeout(PATIENCE / 2):
             await draining
         assert stream.ending.is_complete and len(b"".join([first.data, *rest]).splitlines()) == 61
 

@@ -11,6 +11,7 @@ import pytest
 from dualsql.errors import StorageError
 from dualsql.log import Outage
 from dualsql.store.housekeeping import every
+from tests.waiting import PATIENCE
 
 
 class Clock:
@@ -65,7 +66,7 @@ async def test_housekeeping_says_when_it_fails_and_when_it_works_again(
             is_over.set()
 
     task = asyncio.create_task(every(timedelta(0), work, Outage("Work")))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await is_over.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -24,6 +24,7 @@ from tests.databases.streams.reading import read_arrow, read_csv
 from tests.engines import opened as opened_engine
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
+from tests.waiting import PATIENCE
 
 NAMES = ("ndjson", "csv", "arrow", "parquet")
 CANARY = "tenant-canary-7531"
@@ -119,7 +120,7 @@ async def test_a_reader_who_does_nothing_holds_postgresql_back(
     )
     async with aclosing(chunks_of(source, ENDLESS, written)) as chunks:
         await anext(chunks)
-        async with engine.connect() as connection, asyncio.timeout(10):
+        async with engine.connect() as connection, asyncio.timeout(PATIENCE):
             while not (await connection.execute(held_back)).scalar_one():
                 await connection.rollback()
     await nothing_is_left(source)
@@ -156,7 +157,7 @@ async def nothing_is_left(source: Source) -> None:
             " AND backend_type = 'client backend'"
             " AND state = 'active' AND pid <> pg_backend_pid()"
         )
-        async with engine.connect() as connection, asyncio.timeout(10):
+        async with engine.connect() as connection, asyncio.timeout(PATIENCE):
             while (await connection.execute(running)).scalar_one():
                 await connection.rollback()
 

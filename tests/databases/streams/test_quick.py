@@ -18,6 +18,7 @@ from dualsql.databases.sqlite import connect
 from dualsql.databases.sqlite.connection import FileReader
 from dualsql.tenancy import ActiveRules, Policy
 from tests.schools import SCHOOLS, Base, School, fill
+from tests.waiting import PATIENCE
 
 _numbers = select(literal(1).label("n")).cte("forever", recursive=True)
 FOREVER = select(func.count()).select_from(_numbers.union_all(select(_numbers.c.n)))
@@ -65,7 +66,7 @@ async def test_a_slow_page_holds_up_no_other(source: Source) -> None:
     slow = asyncio.ensure_future(
         fetch_page(source, FOREVER, OPEN, described=ONE, timeout=timedelta(seconds=20))
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         # Those that queue behind it at once, and those that come when it is known to be slow.
         for _ in range(3):
             assert await asyncio.gather(*(ids(source) for _ in range(8))) == [EVERY_ID] * 8
@@ -82,7 +83,7 @@ async def test_a_caller_who_leaves_stops_its_own_statement_alone(source: Source)
         await asyncio.wait({leaving}, timeout=0.05)
         leaving.cancel()
         assert await asyncio.gather(*others) == [EVERY_ID] * 3
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert await ids(source) == EVERY_ID
 
 

@@ -18,9 +18,7 @@ from starlette.routing import Mount
 
 from dualsql.server import DualResponseServer
 from tests.http.application import ALL, METADATA
-
-DEADLINE = 20.0
-"""Seconds after which a test that waits for an event has failed."""
+from tests.waiting import PATIENCE
 
 SMALL_BUFFER = 32 * 1024
 """Bytes that a socket may hold."""
@@ -76,7 +74,7 @@ async def listening(
         try:
             response = await server.create_response(statement, name="Institutions", count="none")
             path = f"/resources/{response.resource_id}"
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=DEADLINE) as http:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http:
                 yield LiveServer(server, http, port, path)
         finally:
             uvicorn_server.should_exit = True
@@ -85,7 +83,7 @@ async def listening(
 
 async def answer(reader: StreamReader) -> tuple[int, dict[str, str], bytes]:
     """The next response on a connection: status, headers, body."""
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(PATIENCE):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status, *lines = head.rstrip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}

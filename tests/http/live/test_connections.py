@@ -16,7 +16,8 @@ from dualsql.resource import Resource
 from dualsql.results.pages import ResultPage
 from dualsql.server import DualResponseServer
 from tests.http.application import INSTITUTIONS, ROWS, fill
-from tests.http.live.serving import DEADLINE, answer, listening
+from tests.http.live.serving import answer, listening
+from tests.waiting import PATIENCE
 
 JSON = "Content-Type: application/json"
 
@@ -145,9 +146,9 @@ async def test_a_caller_who_hangs_up_stops_the_query(
     async with listening(database_url, kind=WatchedServer, statement=sextuples()) as live:
         assert isinstance(live.server, WatchedServer)
         await fill(engine, ROWS[1:])
-        async with asyncio.timeout(DEADLINE), live.connection() as (_, writer):
+        async with asyncio.timeout(PATIENCE), live.connection() as (_, writer):
             writer.write(live.head_of("GET", query="sort=-t5_id"))
             await live.server.reading.wait()
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(PATIENCE):
             assert isinstance(await live.server.failed, asyncio.CancelledError)
         assert (await live.http.get(live.path)).status_code == 200

@@ -20,8 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.identity import AuditEvent
 from tests.http.application import INSTITUTIONS, ROWS, fill
-from tests.http.live.serving import DEADLINE, LiveServer, listening
+from tests.http.live.serving import LiveServer, listening
 from tests.http.live.test_connections import sextuples
+from tests.waiting import PATIENCE, until
 
 DOUBLINGS = 8
 MANY = len(ROWS) * 2**DOUBLINGS
@@ -67,7 +68,7 @@ class Trail:
 
     async def reading(self) -> AuditEvent:
         """How the next stream ended."""
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(PATIENCE):
             return await self.readings.get()
 
 
@@ -87,7 +88,7 @@ async def begun(
         request = f"GET {live.path}/rows?{query} HTTP/1.1"
         head = "\r\n".join([request, f"Host: 127.0.0.1:{live.port}", "Connection: close", *fields, "", ""])
         writer.write(head.encode())
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(PATIENCE):
             answered = await reader.readuntil(b"\r\n\r\n")
         assert answered.startswith(b"HTTP/1.1 200"), answered
         yield reader, writer
@@ -107,9 +108,7 @@ async def busy_backends(engine: AsyncEngine) -> int:
 
 async def until_idle(engine: AsyncEngine) -> None:
     """Ask until no query is left."""
-    async with asyncio.timeout(DEADLINE):
-        while await busy_backends(engine):
-            pass
+    await until(lambda: busy_backends(engine), lambda found: not found)
 
 
 async def test_every_row_crosses_a_real_connection(many_url: str) -> None:
@@ -163,9 +162,7 @@ class TestReadersWhoLeave:
             await fill(engine, ROWS[1:])
             async with live.connection() as (_, writer):
                 writer.write(live.head_of("GET").replace(b"?", b"/rows?"))
-                async with asyncio.timeout(DEADLINE):
-                    while not await busy_backends(engine):
-                        pass
+                await until(lambda: busy_backends(engine))
             ended = await trail.reading()
             await until_idle(engine)
         assert (ended.rows, ended.is_complete) == (0, False)
@@ -192,7 +189,7 @@ class TestReadersWhoStall:
                 ended = await trail.reading()
                 assert not ended.is_complete
                 assert ended.rows is not None and ended.rows < MANY
-                async with asyncio.timeout(DEADLINE):
+                async with asyncio.timeout(PATIENCE):
                     rest = await reader.read()
             assert not rest.endswith(END_OF_BODY)
             assert (await live.http.get(f"{live.path}/rows", params={"limit": 1})).status_code == 200
@@ -225,7 +222,7 @@ class TestWhatBreaks:
     async def test_ndjson_ends_with_the_problem(self, postgresql_url: str, make_engine: MakeEngine) -> None:
         engine, trail = make_engine(postgresql_url), Trail()
         async with self.broken(postgresql_url, engine, "ndjson", trail) as reader:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(PATIENCE):
                 body = await reader.read()
             ended = await trail.reading()
         assert body.endswith(END_OF_BODY)
@@ -242,7 +239,7 @@ class TestWhatBreaks:
     ) -> None:
         engine, trail = make_engine(postgresql_url), Trail()
         async with self.broken(postgresql_url, engine, written, trail) as reader:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(PATIENCE):
                 body = await reader.read()
             ended = await trail.reading()
         assert not body.endswith(END_OF_BODY)

@@ -23,6 +23,7 @@ from tests.quick import case_of
 from tests.results.counts.conftest import MANY, METADATA, events
 from tests.schools import Base, Program, School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
+from tests.waiting import PATIENCE
 
 ALL = {**STATEMENTS, **POSTGRESQL_ONLY, **TEXT}
 
@@ -186,7 +187,7 @@ async def assert_idle(source: Source, engine: AsyncEngine) -> None:
             running = (
                 "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%endless%'"
             )
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while await connection.scalar(text(running + " AND pid <> pg_backend_pid()")):
                     await connection.rollback()
         # SQLite's connection is one thread: it answers when nothing runs there.

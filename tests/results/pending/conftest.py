@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -16,9 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.http import application
 from tests.http.application import Application, fill
-
-DEADLINE = 30.0
-"""Seconds after which a test that waits for an event has failed."""
+from tests.waiting import until
 
 MOMENT = timedelta(milliseconds=50)
 
@@ -71,9 +68,7 @@ class Slow:
 
     async def until(self, number: int) -> None:
         """Wait until so many run."""
-        async with asyncio.timeout(DEADLINE):
-            while await self.running() != number:
-                pass
+        await until(self.running, lambda found: found == number)
 
 
 @pytest.fixture
@@ -86,10 +81,7 @@ async def slow(postgresql_url: str, make_engine: Callable[[str], AsyncEngine]) -
 
 async def metadata_once(http: httpx.AsyncClient, path: str, *statuses: str) -> dict[str, Any]:
     """What GET says, as soon as it says one of these."""
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            found: dict[str, Any] = (await http.get(path)).json()
-            if found.get("status") in statuses:
-                return found
-            assert found.get("status") == "pending", found
-            await asyncio.sleep(0.01)
+    answer = await until(lambda: http.get(path), lambda found: found.json().get("status") != "pending")
+    metadata: dict[str, Any] = answer.json()
+    assert metadata.get("status") in statuses, metadata
+    return metadata

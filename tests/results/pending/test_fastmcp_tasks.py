@@ -16,6 +16,7 @@ from fastmcp_tasks.client import call_tool_task
 from dualsql import DualResponseServer
 from tests.http.application import ALL, BASE_URL, METADATA
 from tests.results.pending.conftest import FOREVER, MOMENT, UNHURRIED, Slow
+from tests.waiting import PATIENCE
 
 
 @asynccontextmanager
@@ -92,7 +93,7 @@ async def test_progress_is_told_while_one_waits(slow: Slow, monkeypatch: pytest.
             calling = asyncio.ensure_future(
                 client.session.call_tool("run_in_front", {}, progress_callback=hear)
             )
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await heard.wait()
             calling.cancel()
             await asyncio.wait({calling})

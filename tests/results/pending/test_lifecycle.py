@@ -22,7 +22,8 @@ from dualsql.errors import (
 from dualsql.identity import AuditEvent
 from dualsql.settings import ALL_ACTIONS
 from tests.http.application import ALL, INSTITUTIONS, ROWS, by_header, fill, problem_of
-from tests.results.pending.conftest import DEADLINE, FOREVER, MOMENT, Slow, counting, metadata_once, running
+from tests.results.pending.conftest import FOREVER, MOMENT, Slow, counting, metadata_once, running
+from tests.waiting import PATIENCE, until
 
 
 async def test_a_quick_query_is_answered_as_ever(
@@ -312,7 +313,7 @@ async def test_it_ends_on_every_engine(source_url: str, make_engine: Callable[..
         assert (await app.http.get(path)).json()["status"] == "pending"
         assert (await app.http.delete(path)).status_code == 204
     # The server has waited for it to end: nothing reads the table any more, which could not be dropped otherwise.
-    async with asyncio.timeout(DEADLINE), make_engine(source_url).begin() as connection:
+    async with asyncio.timeout(PATIENCE), make_engine(source_url).begin() as connection:
         await connection.run_sync(INSTITUTIONS.drop)
 
 
@@ -336,11 +337,8 @@ async def test_a_failure_is_told_as_long_as_its_resource_lives(
     async with running(sqlite_url, pending_timeout=timedelta(milliseconds=200)) as app:
         asked: dict[str, Any] = {"name": "Forever", "wait": MOMENT, "expiration": timedelta()}
         first = await app.server.create_response(FOREVER, **asked)
-        async with asyncio.timeout(DEADLINE):
-            while True:
-                kept = await app.server.store.get(first.resource_id)
-                if kept is not None and kept.status == "failed":
-                    break
-                await asyncio.sleep(0.01)
+        await until(
+            lambda: app.server.store.get(first.resource_id), lambda kept: kept and kept.status == "failed"
+        )
         again = await app.server.create_response(FOREVER, **asked)
         assert (again.status, again.resource_id == first.resource_id) == ("pending", False)

@@ -33,7 +33,8 @@ from dualsql.mcp import Answer
 from dualsql.mcp.tasks import Tasks
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA
-from tests.results.pending.conftest import DEADLINE, FOREVER, MOMENT, SECRETS, Slow
+from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS, Slow
+from tests.waiting import until
 
 
 def serving(dual: DualResponseServer) -> MCPServer[Any]:
@@ -88,10 +89,7 @@ async def standing(client: mcp.Client, task_id: str) -> ClientGetTaskResult:
 
 async def over(client: mcp.Client, task_id: str) -> ClientGetTaskResult:
     """What it says when the task is over."""
-    async with asyncio.timeout(DEADLINE):
-        while (found := await standing(client, task_id)).status == "working":
-            pass
-    return found
+    return await until(lambda: standing(client, task_id), lambda found: found.status != "working")
 
 
 async def cancel(client: mcp.Client, task_id: str) -> None:

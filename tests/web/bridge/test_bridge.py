@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from playwright.async_api import expect
 
 from dualsql.identity import principal_of_token
 from tests.mcp.test_identity import fields_of
-from tests.results.pending.conftest import DEADLINE
+from tests.waiting import until
 from tests.web.bridge.conftest import Bridge, Bridged
 from tests.web.browser import needs_chromium
 from tests.web.hostile import CELLS
@@ -221,9 +220,7 @@ async def test_a_result_that_is_deleted_or_expires_while_it_is_open(host: Bridge
         await bridge.start("short")
         await expect(bridge.app.locator("tbody td").first).to_be_visible()
         resource_id = await id_of(bridge)
-        async with asyncio.timeout(DEADLINE):
-            while await host.dual.get_resource_unchecked(resource_id) is not None:
-                pass
+        await until(lambda: host.dual.get_resource_unchecked(resource_id), lambda found: found is None)
         await bridge.app.locator("button.sort", has_text="delay").click()
         await expect(bridge.app.locator("#message")).to_contain_text("expired")
 

@@ -1,0 +1,27 @@
+"""Waiting for what happens in another task, process or database, and tells nobody: ask until it is so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
+
+PATIENCE = 60.0
+"""Seconds until it fails. Two cores may be shared by many: a busy machine took 20 s for what takes 0.1 s."""
+PAUSE = 0.01
+"""Seconds between two questions. Without it, asking takes the time of those who are waited for."""
+
+
+async def until(
+    ask: Callable[[], Awaitable[Found]],
+    holds: Callable[[Found], Any] = bool,
+    *,
+    patience: float = PATIENCE,
+) -> Found:
+    """The first answer that `holds`; `ask` is called again until there is one."""
+    async with asyncio.timeout(patience):
+        while not holds(found := await ask()):  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(PAUSE)
+    return found
