@@ -9,10 +9,13 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-javascript test-sqlalchemy check bench audit constraints clean
+.PHONY: help dev docs docs-serve demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-javascript test-sqlalchemy check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
+
+dev: ## make .venv with all that development needs
+	@scripts/environment dev
 
 demo: ## the whole idea on real data; ARGS=--serve leaves it running
 	@scripts/port_is_free $(ARGS)
@@ -77,6 +80,13 @@ check: ## lint, format, types and the import laws
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
+docs: ## build the documentation as a site, with the reference of the code, in .docs/site
+	@scripts/environment dev
+	@.venv/bin/python scripts/docs
+
+docs-serve: docs ## build it and show it at http://127.0.0.1:8090
+	@.venv/bin/python -m http.server --bind 127.0.0.1 --directory .docs/site 8090
+
 bench: ## measure, print a table, write benchmarks/results/
 	@scripts/environment bench
 	.venv/bin/python -m benchmarks $(ARGS)
@@ -94,4 +104,4 @@ constraints: ## resolve constraints.txt anew (needs uv)
 
 clean: ## remove all that was made here: environment, caches, built data
 	rm -rf .venv .bench .demo .sdks .apps .audit .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache
+		.import_linter_cache .docs

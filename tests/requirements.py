@@ -640,6 +640,7 @@ BEYOND: dict[str, str] = {
     "test_docs.py": "documents that agree with the code",
     "docs/test_types.py": "the Python of the documents is type-checked",
     "docs/test_blocks.py": "commands and data of the documents are such",
+    "docs/test_site.py": "the documentation as a site: links, other hosts, search, the reference, llms.txt",
     "databases/test_engines.py": "the tests' own databases",
     "test_house.py": "laws of the house that no linter knows",
     "test_requirements.py": "this list",

@@ -6,7 +6,7 @@ json, toml, ini, sql  test_blocks.py: it is such data, or such a statement
 ts             http/typescript/test_typescript.py compiles what uses the types of the OpenAPI document
 text           neither a program nor data
 
-Programs and commands of docs/guides are run (tests/guides), which makes both checks unnecessary there.
+The tutorial and docs/guides are sessions that tests/guides follows, so their programs and commands are run instead.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Block:
     @property
     def is_run(self) -> bool:
         """Whether tests/guides follows its page, and so runs its programs and commands."""
-        return self.page.startswith("docs/guides/")
+        return self.page.startswith(("docs/guides/", "docs/tutorial"))
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"

@@ -21,12 +21,36 @@ from dualsql.cli.commands import app as dualsql
 from dualsql_client.cli.commands import app as dualsql_client
 from tests.docs.blocks import ROOT, Block, all_blocks, in_language
 
-FOREIGN = {"cd", "curl", "docker", "export", "gh", "git", "jq", "npm", "npx", "source", "systemctl"}
+FOREIGN = {
+    "apt-get",
+    "cd",
+    "curl",
+    "docker",
+    "export",
+    "gh",
+    "git",
+    "jq",
+    "npm",
+    "npx",
+    "source",
+    "systemctl",
+}
 """Programs whose options are not checked here."""
 WORDS = re.compile(
     r"^( *)(dualsql|pip|make|python|uvicorn|curl|import|from|await|with|async|def) \S", re.MULTILINE
 )
 """What a program begins a line with, and a text seldom does."""
+
+
+def words_of(line: str) -> list[str] | None:
+    """The words of a line, with `;` behind the last; None if it goes on in the next line."""
+    lexer = shlex.shlex(line.removesuffix("\\"), posix=True, punctuation_chars="|&;")
+    lexer.whitespace_split = True
+    try:
+        words = [*lexer, ";"]
+    except ValueError:  # no closing quotation
+        return None
+    return None if line.endswith("\\") else words
 
 
 def commands_of(block: Block) -> Iterator[list[str]]:
@@ -38,12 +62,10 @@ def commands_of(block: Block) -> Iterator[list[str]]:
             if not line.startswith("$ "):
                 continue  # what a command printed
             line = line[2:]
-        while line.endswith("\\") or line.count("'") % 2:
+        while (words := words_of(line)) is None:
             line = line.removesuffix("\\") + "\n" + lines.pop(0)
-        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
-        lexer.whitespace_split = True
         command: list[str] = []
-        for word in [*lexer, ";"]:
+        for word in words:
             if word not in {"|", "&&", ";", "&"}:
                 command.append(word)
             elif command:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.guides.page import File, Session, is_as_printed, steps
 
-GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDES = [DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
 
 
 @pytest.fixture
