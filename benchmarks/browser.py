@@ -10,19 +10,17 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from mcp import Client
 from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
 from benchmarks.flights import ROWS, database
 from benchmarks.peers import datasette
-from benchmarks.processes import Process, free_port, running
-from dualsql_client import DualResponseClient
+from benchmarks.processes import dualsql_serve, result_of
 
 SCREENS = 100
 FAR = 900_000
@@ -67,30 +65,6 @@ BESIDE: Mapping[str, str] = {
 }
 
 
-@contextmanager
-def _serving(path: Path) -> Iterator[Process]:
-    """`dualsql serve` with its defaults."""
-    port = free_port()
-    command = [
-        sys.executable,
-        "-c",
-        "from dualsql.cli import main; main()",
-        "serve",
-        "--all",
-        "--port",
-        str(port),
-    ]
-    with running(command, port, {"DUALSQL_DATABASE_URL": f"sqlite:///{path}"}, is_quiet=True) as process:
-        yield process
-
-
-async def _result(origin: str) -> str:
-    """The URL of a new result: all flights."""
-    async with Client(f"{origin}/mcp") as host, DualResponseClient(f"{origin}/resources") as client:
-        answer = await host.call_tool("execute_query", {"query": "SELECT * FROM flights ORDER BY id"})
-        return str(client.parse(answer, strict=True).resource_url)
-
-
 class Measured:
     """The figures of all rounds, by what they mean."""
 
@@ -101,8 +75,8 @@ class Measured:
 
 async def measure(rounds: int, screens: int) -> Measured:
     path, found = database(), Measured()
-    with _serving(path) as server:
-        url = await _result(server.url)
+    with dualsql_serve(path) as server:
+        url = await result_of(server.url)
         async with async_playwright() as playwright:
             for _ in range(rounds):
                 await _one_round(playwright, url, found.ours, screens)

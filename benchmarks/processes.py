@@ -12,6 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcp import Client
+
+from dualsql_client import DualResponseClient
+
 START_DEADLINE = 60.0
 NOTHING: Mapping[str, str] = {}
 _PAUSE = 0.05
@@ -58,14 +62,37 @@ def uvicorn(
 
 
 @contextmanager
+def dualsql_serve(path: Path, environment: Mapping[str, str] = NOTHING) -> Iterator[Process]:
+    """`dualsql serve` over the SQLite file, with its defaults except for variables of the environment."""
+    port = free_port()
+    command = [sys.executable, "-c", "from dualsql.cli import main; main()"]
+    command += ["serve", "--all", "--port", str(port)]
+    known = {"DUALSQL_DATABASE_URL": f"sqlite:///{path}", **environment}
+    with running(command, port, known, is_quiet=True) as process:
+        yield process
+
+
+async def result_of(origin: str, query: str = "SELECT * FROM flights ORDER BY id") -> str:
+    """The URL of a new result of the `dualsql serve` at `origin`."""
+    async with Client(f"{origin}/mcp") as host, DualResponseClient(f"{origin}/resources") as client:
+        answer = await host.call_tool("execute_query", {"query": query})
+        return str(client.parse(answer, strict=True).resource_url)
+
+
+@contextmanager
 def running(
-    command: Sequence[str], port: int, environment: Mapping[str, str] = NOTHING, *, is_quiet: bool = False
+    command: Sequence[str],
+    port: int,
+    environment: Mapping[str, str] = NOTHING,
+    *,
+    is_quiet: bool = False,
+    folder: Path | None = None,
 ) -> Iterator[Process]:
-    """The command, once it listens on `port`, until the end of the block."""
+    """The command in `folder`, once it listens on `port`, until the end of the block."""
     url = f"http://127.0.0.1:{port}"
     known = os.environ | {name: value.format(url=url) for name, value in environment.items()}
     output = subprocess.DEVNULL if is_quiet else None
-    with subprocess.Popen(command, env=known, stdout=output, stderr=output) as process:
+    with subprocess.Popen(command, env=known, stdout=output, stderr=output, cwd=folder) as process:
         try:
             _wait_until_listening(port, process)
             yield Process(process.pid, url)

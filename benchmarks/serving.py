@@ -26,7 +26,7 @@ from dualsql import (
 )
 from dualsql.identity import static_tokens
 
-SECRET = "a secret of a benchmark, kept by nobody"
+SECRET = "a secret of a benchmark that nobody keeps"
 DATABASE, BASE_URL, STORE, TENANT = (
     f"DUALSQL_BENCH_{name}" for name in ("DATABASE", "BASE_URL", "STORE", "TENANT")
 )
