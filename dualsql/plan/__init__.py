@@ -15,9 +15,7 @@ Read in this order.
 
 from dualsql.plan.entities import written_out
 from dualsql.plan.keyset import (
-    KeyedSelect,
     KeysetPosition,
-    keyed_page,
     page_beside,
     position_ahead,
     position_behind,
@@ -25,7 +23,7 @@ from dualsql.plan.keyset import (
     rows_beside,
 )
 from dualsql.plan.order import require_order
-from dualsql.plan.page import Ordered, count, ordered, page, uncounted, whole
+from dualsql.plan.page import KeyedSelect, Ordered, count, keyed_page, ordered, page, uncounted, whole
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
 from dualsql.plan.subqueries import (

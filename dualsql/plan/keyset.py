@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, false, or_, select, true, tuple_, types, union_all
+from sqlalchemy import ColumnElement, and_, false, or_, select, true, tuple_, union_all
 
 from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import Key
 from dualsql.plan.order import reads_row_by_row
-from dualsql.plan.page import Ordered, page, whole
+from dualsql.plan.page import KeyedSelect, Ordered, whole
 from dualsql.plan.shape import with_criteria_of
 
 Condition = ColumnElement[bool]
@@ -239,43 +239,6 @@ def _same(one: Values, other: Values) -> bool:
 _HINT = "Page by offset, or sort by columns of the result."
 
 
-class KeyedSelect(NamedTuple):
-    """A Select whose rows contain the values of their keys.
-
-    Attributes:
-        select: the result's columns, followed by the keys that are not among them.
-        keys: None if the order has an obstacle.
-        positions: the position of each key's value in a row.
-        added: the number of columns after those of the result.
-    """
-
-    select: AnySelect
-    keys: Sequence[Key] | None
-    positions: Sequence[int]
-    added: int = 0
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether its rows contain their keys."""
-        return self.keys is not None
-
-    def values_of(self, row: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The values of the row's keys; None if one of them cannot be sent back."""
-        if self.keys is None:
-            return None
-        values = tuple(row[position] for position in self.positions)
-        for key, value in zip(self.keys, values, strict=True):
-            if key.form is None or not (value is None or key.form.comes_back(value)):
-                return None
-        return values
-
-
-def keyed_page(rows: Ordered, *, offset: int, limit: int | None) -> KeyedSelect:
-    """As `page`, with rows that contain their keys."""
-    cut = page(rows, offset=offset, limit=limit)
-    return KeyedSelect(cut, None, ()) if rows.order.obstacle else _read(cut, rows.order.keys, rows)
-
-
 def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -> KeyedSelect:
     """At most `limit` rows (None for all) after `position`; backward, those before it, the nearest first.
 
@@ -286,7 +249,7 @@ def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -
         NoTotalOrderError: the order cannot be continued from a row's keys.
     """
     statement, keys = _beside(rows, position, skip=0, limit=limit)
-    return _read(statement, keys, rows)
+    return rows.with_keys(statement, keys)
 
 
 def rows_beside(rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None) -> AnySelect:
@@ -338,15 +301,9 @@ def _cut(statement: AnySelect, part: SeekRange, rows: Ordered, limit: int | None
     return chosen.order_by(None).order_by(*clauses).limit(min(limits, default=None))
 
 
-def _read(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> KeyedSelect:
-    """The statement with the values of its keys."""
-    positions, added = _key_positions(keys, rows, lambda form: form.read)
-    return KeyedSelect(statement.add_columns(*added), keys, positions, len(added))
-
-
 def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySelect:
     """The statement with its keys as columns, for an outer statement."""
-    return statement.add_columns(*_key_positions(keys, rows, lambda form: form.carried)[1])
+    return statement.add_columns(*rows.key_positions(keys, lambda form: form.carried)[1])
 
 
 def carried_around(rows: Ordered, keys: Sequence[Key]) -> tuple[AnySelect, list[Key]]:
@@ -359,7 +316,7 @@ def _around(
 ) -> tuple[AnySelect, list[Key]]:
     """An outer SELECT of a statement that has its keys as columns, and the keys under their names there."""
     columns = list(inner.subquery("result").c)
-    positions, _ = _key_positions(keys, rows, lambda form: form.carried)
+    positions, _ = rows.key_positions(keys, lambda form: form.carried)
     width = len(rows.shape.columns)
     outer = with_criteria_of(rows.shape.select, select(*columns[:width]))
     return outer, [
@@ -374,34 +331,3 @@ def _around(
         )
         for key, number in zip(keys, positions, strict=True)
     ]
-
-
-def _key_positions(
-    keys: Sequence[Key], rows: Ordered, column: Callable[[KeyForm], ColumnElement[Any]]
-) -> tuple[list[int], list[ColumnElement[Any]]]:
-    """The position of each key in a row, and the columns to add for keys that are not outputs."""
-    positions: list[int] = []
-    added: list[ColumnElement[Any]] = []
-    prefix = _free_prefix(output.name for output in rows.shape.columns)
-    for key in keys:
-        if key.output is not None and _is_shown_as_it_is(key.expression):
-            positions.append(key.output)
-        else:
-            assert key.form is not None  # or the order would have an obstacle
-            positions.append(len(rows.shape.columns) + len(added))
-            added.append(column(key.form).label(f"{prefix}{len(added) + 1}"))
-    return positions, added
-
-
-def _free_prefix(taken: Iterable[str]) -> str:
-    """A prefix that no column of the result has: a label made by SQLAlchemy, such as id_2, may be a column's name."""
-    prefix = "key_"
-    while any(name.lower().startswith(prefix) for name in taken):
-        prefix += "_"
-    return prefix
-
-
-def _is_shown_as_it_is(expression: ColumnElement[Any]) -> bool:
-    """Whether the result has the column's value as the driver returns it."""
-    type_ = expression.type
-    return isinstance(type_, types.Integer | types.String) and not isinstance(type_, types.Enum)

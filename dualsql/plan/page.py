@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import BigInteger, BindParameter, ColumnElement, func, select, types
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import ColumnClause, Label, Over
 from sqlalchemy.sql.functions import FunctionElement
@@ -15,9 +16,9 @@ from sqlalchemy.sql.util import extract_first_column_annotation
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import Capabilities
+from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import Order, unlabelled
+from dualsql.plan.keys import Key, Order, unlabelled
 from dualsql.plan.order import IsMasked, distinct_on, is_distinct, never, order_of
 from dualsql.plan.shape import Shape, with_criteria_of
 from dualsql_client.wire import SortKey
@@ -145,6 +146,53 @@ def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
     return {source for column in columns for source in internals.from_objects(column)}
 
 
+class KeyedSelect(NamedTuple):
+    """A Select whose rows contain the values of their keys.
+
+    Attributes:
+        select: the result's columns, followed by the keys that are not among them.
+        keys: None if the order has an obstacle.
+        positions: the position of each key's value in a row.
+        added: the number of columns after those of the result.
+        values: of the parameters of the statement, by name.
+    """
+
+    select: AnySelect
+    keys: Sequence[Key] | None
+    positions: Sequence[int]
+    added: int = 0
+    values: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its rows contain their keys."""
+        return self.keys is not None
+
+    def values_of(self, row: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The values of the row's keys; None if one of them cannot be sent back."""
+        if self.keys is None:
+            return None
+        values = tuple(row[position] for position in self.positions)
+        for key, value in zip(self.keys, values, strict=True):
+            if key.form is None or not (value is None or key.form.comes_back(value)):
+                return None
+        return values
+
+
+class PageParameter(BindParameter[int]):
+    """The LIMIT or OFFSET of a page, given when it is read: all pages of a result are one statement, compiled once."""
+
+    inherit_cache = True
+
+
+PAGE_PARAMETERS = "dualsql_page_"
+"""What their names begin with."""
+_LIMIT, _OFFSET = (
+    PageParameter(f"{PAGE_PARAMETERS}{name}", type_=BigInteger(), required=True)
+    for name in ("limit", "offset")
+)
+
+
 @dataclass(frozen=True)
 class Ordered:
     """A statement and the order of its rows."""
@@ -157,6 +205,47 @@ class Ordered:
     def arranged(self) -> AnySelect:
         """The statement in this order, without LIMIT and OFFSET."""
         return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
+
+    @cached_property
+    def paged(self) -> KeyedSelect:
+        """The statement in this order, with a PageParameter for LIMIT and for OFFSET, and with its keys."""
+        cut = self.arranged.limit(_LIMIT).offset(_OFFSET)
+        return KeyedSelect(cut, None, ()) if self.order.obstacle else self.with_keys(cut, self.order.keys)
+
+    def with_keys(self, statement: AnySelect, keys: Sequence[Key]) -> KeyedSelect:
+        """The statement with the values of these keys."""
+        positions, added = self.key_positions(keys, lambda form: form.read)
+        return KeyedSelect(statement.add_columns(*added), keys, positions, len(added))
+
+    def key_positions(
+        self, keys: Sequence[Key], column: Callable[[KeyForm], ColumnElement[Any]]
+    ) -> tuple[list[int], list[ColumnElement[Any]]]:
+        """The position of each key in a row, and the columns to add for keys that are not outputs."""
+        positions: list[int] = []
+        added: list[ColumnElement[Any]] = []
+        prefix = _free_prefix(output.name for output in self.shape.columns)
+        for key in keys:
+            if key.output is not None and _is_shown_as_it_is(key.expression):
+                positions.append(key.output)
+            else:
+                assert key.form is not None  # or the order would have an obstacle
+                positions.append(len(self.shape.columns) + len(added))
+                added.append(column(key.form).label(f"{prefix}{len(added) + 1}"))
+        return positions, added
+
+
+def _free_prefix(taken: Iterable[str]) -> str:
+    """A prefix that no column of the result has: a label made by SQLAlchemy, such as id_2, may be a column's name."""
+    prefix = "key_"
+    while any(name.lower().startswith(prefix) for name in taken):
+        prefix += "_"
+    return prefix
+
+
+def _is_shown_as_it_is(expression: ColumnElement[Any]) -> bool:
+    """Whether the result has the column's value as the driver returns it."""
+    type_ = expression.type
+    return isinstance(type_, types.Integer | types.String) and not isinstance(type_, types.Enum)
 
 
 def ordered(
@@ -176,6 +265,14 @@ def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:
     """At most `limit` rows (None for all) from row `offset`, counted from 0 within the author's LIMIT and OFFSET."""
     shape = rows.shape
     return rows.arranged.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
+
+
+def keyed_page(rows: Ordered, *, offset: int, limit: int) -> KeyedSelect:
+    """As `page`, with rows that contain their keys."""
+    shape = rows.shape
+    remaining = _remaining(shape, offset, limit)
+    assert remaining is not None
+    return rows.paged._replace(values={_LIMIT.key: remaining, _OFFSET.key: shape.offset + offset})
 
 
 def whole(rows: Ordered) -> AnySelect:

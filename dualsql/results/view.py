@@ -231,23 +231,27 @@ class View:
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
-        select = keyed.select
-        question = None if self.results is None else question_of(select, self.rules, self.source)
+        rules = self.rules.beside(keyed.values)
+        question = None if self.results is None else question_of(keyed.select, rules, self.source)
         if self.results is None or question is None:
-            return await self.fetch(select, added=keyed.added), False
+            return await self._fetched(keyed.select, rules, keyed.added), False
         kept = self.results.get(question)
         if kept is not None:
             return kept, True
-        rows = await self.fetch(select, added=keyed.added)
+        rows = await self._fetched(keyed.select, rules, keyed.added)
         self.results.keep(question, rows)
         return rows, False
 
-    async def fetch(self, select: AnySelect, *, added: int = 0) -> Rows:
+    async def fetch(self, select: AnySelect) -> Rows:
+        """The current rows of a part of this statement."""
+        return await self._fetched(select, self.rules, 0)
+
+    async def _fetched(self, select: AnySelect, rules: ActiveRules, added: int) -> Rows:
         """The current rows of a part of this statement, with `added` further columns."""
         return await fetch_page(
             self.source,
             select,
-            self.rules,
+            rules,
             described=self.derived.names.followed_by(added) if added else self.derived.names,
             timeout=self.settings.query_timeout,
         )

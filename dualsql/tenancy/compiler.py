@@ -32,6 +32,7 @@ from dualsql.columns.exact import with_all_digits
 from dualsql.columns.own_types import plain_type
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly
+from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
 
 
 class Exactly(FunctionElement[bool]):
@@ -358,6 +359,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
         name = self._truncate_bindparam(bindparam)
+        if name.startswith(PAGE_PARAMETERS) and not isinstance(bindparam, PageParameter):
+            refuse(f"a bound parameter with the name {name!r}"[:120], "Rename the bindparam().")
         if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
             # It would be the same parameter as the rule's, and its type would change the rule's value.
             refuse(

@@ -210,6 +210,10 @@ class ActiveRules:
         """The dialect that statements have to be compiled on."""
         return self.form.dialect(base)
 
+    def beside(self, values: Mapping[str, Any]) -> ActiveRules:
+        """The rules, for a statement that has parameters of its own."""
+        return ActiveRules(self.form, {**self.values, **values}, self.settings) if values else self
+
 
 def _require_list(hooks: object) -> None:
     if not isinstance(hooks, Collection) or isinstance(hooks, str):
