@@ -92,7 +92,7 @@ class ColumnFit:
     def _holds(self, values: Sequence[Any]) -> bool:
         found = set(map(type, values))
         found.discard(type(None))
-        if not all(map(self._allows, found)):
+        if not all(map(self._allows, found.difference(self.kinds or ()))):
             return False
         if self.zone is None or not found:
             return True
@@ -142,9 +142,13 @@ def fit_of(column: ResultColumn) -> ColumnFit:
     return ColumnFit((*known[0], float, Decimal) if column.is_computed else known[0], known[1])
 
 
-def marked(rows: Rows, fits: Iterable[tuple[int, ColumnFit]]) -> Rows:
+def marked(rows: Rows, fits: Sequence[tuple[int, ColumnFit]]) -> Rows:
     """The rows with an Unfit in place of each value that does not fit; the same object if all values fit."""
-    bad = [(place, fit) for place, fit in fits if not fit.holds(list(map(itemgetter(place), rows)))]
+    if not rows or not fits:
+        return rows
+    # Rows are equally long, and strict=True would cost.
+    columns = list(zip(*rows))  # noqa: B905
+    bad = [(place, fit) for place, fit in fits if not fit.holds(columns[place])]
     if not bad:
         return rows
     found = [list(row) for row in rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Any
 
 from sqlalchemy.engine import Dialect
@@ -55,8 +54,7 @@ class NDJSONWriter:
 
     def _records(self, rows: Rows) -> list[Row]:
         ready = json.with_texts(json.converted(rows, self._converters), self._texts)
-        # map() takes three quarters of the time of a comprehension. This is most of the cost of a row.
-        return list(map(dict, map(zip, repeat(self._names), ready)))
+        return json.named(self._names, ready)
 
     def end(self, summary: StreamEnd) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n" if self._has_summary else b""

@@ -23,7 +23,17 @@ from dualsql.plan.keyset import (
     rows_beside,
 )
 from dualsql.plan.order import require_order
-from dualsql.plan.page import KeyedSelect, Ordered, count, keyed_page, ordered, page, uncounted, whole
+from dualsql.plan.page import (
+    KeyedSelect,
+    Ordered,
+    count,
+    keyed_page,
+    ordered,
+    page,
+    page_parameters,
+    uncounted,
+    whole,
+)
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
 from dualsql.plan.subqueries import (
@@ -51,6 +61,7 @@ __all__ = [
     "ordered",
     "page",
     "page_beside",
+    "page_parameters",
     "position_ahead",
     "position_behind",
     "reads_plainly",

@@ -267,6 +267,12 @@ def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:
     return rows.arranged.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
 
 
+def page_parameters(statement: AnySelect) -> list[str]:
+    """The names of the statement's PageParameters."""
+    key = internals.cache_key(statement)
+    return [] if key is None else [part.key for part in key.bindparams if isinstance(part, PageParameter)]
+
+
 def keyed_page(rows: Ordered, *, offset: int, limit: int) -> KeyedSelect:
     """As `page`, with rows that contain their keys."""
     shape = rows.shape

@@ -120,10 +120,10 @@ class CompileChecks:
         if key is not None and key in self._known:
             return
         dialect = view.rules.dialect(view.source.engine.dialect)
-        names = sorted(view.rules.values)
         try:
             for _, select in chain.from_iterable(forms(view) for forms in self._forms):
                 # In the cache that pages use, so that the first page need not be compiled again.
+                names = sorted([*view.rules.values, *plan.page_parameters(select)])
                 internals.compiled_with_cache(select, dialect, view.source.compiled, names)
         except UNCOMPILABLE as error:
             raise NotFreezableError(

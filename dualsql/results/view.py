@@ -13,6 +13,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from sqlalchemy import Dialect
+
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
@@ -30,6 +32,8 @@ from dualsql.databases import (
     stream_rows,
 )
 from dualsql.errors import Asked, ConfigurationError
+from dualsql.formats import json
+from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
@@ -37,7 +41,7 @@ from dualsql.resource import CountMethod, Principal, Resource, Total
 from dualsql.settings import ResultCache, Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
-from dualsql_client.wire import SortKey
+from dualsql_client.wire import Row, SortKey
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
@@ -47,7 +51,7 @@ _MOST_ORDERS = 16
 
 
 class Derived:
-    """What is derived from one statement: its shape and its orders.
+    """What is derived from one statement of one database: its shape, its orders, how its rows are written.
 
     Attributes:
         shape: as `plan.shape` returns it.
@@ -58,6 +62,7 @@ class Derived:
         self.shape: Shape = plan.shape(statement, meanings)
         self.names = driver_names(self.shape.columns)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
+        self._makers: dict[bool, RecordMaker] = {}
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
         """The statement in the requested order. `form` says which columns are masked.
@@ -74,6 +79,14 @@ class Derived:
             if len(self._orders) > _MOST_ORDERS:
                 self._orders.popitem(last=False)
         return found
+
+    def record_maker(self, dialect: Dialect, *, integer_strings: bool) -> RecordMaker:
+        """The maker of objects of its rows; `dialect` is that of its database."""
+        if integer_strings not in self._makers:
+            columns = self.shape.columns
+            as_strings = json.integer_columns(columns) if integer_strings else ()
+            self._makers[integer_strings] = RecordMaker(columns, dialect, integer_strings=as_strings)
+        return self._makers[integer_strings]
 
 
 class Plans:
@@ -228,6 +241,12 @@ class View:
     def columns(self) -> Sequence[ResultColumn]:
         """The result's columns, in order."""
         return self.shape.columns
+
+    def records(self, rows: Rows, *, integer_strings: bool) -> list[Row]:
+        """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
+        return self.derived.record_maker(self.source.engine.dialect, integer_strings=integer_strings).records(
+            rows
+        )
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""

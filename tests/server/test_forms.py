@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import ColumnElement, Integer, func, select
+from sqlalchemy import ColumnElement, Integer, bindparam, func, select
 from sqlalchemy.exc import CompileError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.elements import ClauseElement
 
-from dualsql import DualResponseServer, NotFreezableError, PageRequest, Registry
+from dualsql import DualResponseServer, ForbiddenSQLError, NotFreezableError, PageRequest, Registry
 from dualsql.results.create import CompileChecks, page_forms
 from tests.schools import Base, School
 from tests.server.conftest import MakeServer, statements_of
@@ -71,9 +71,16 @@ async def test_a_page_and_a_question_need_no_compiler_after_that(
     monkeypatch.setattr("sqlalchemy.sql.elements.ClauseElement._compiler", _noted(compiled))
     first = await dual.read_page_unchecked(resource, None, PageRequest(limit=2))
     await dual.read_page_unchecked(resource, None, PageRequest(limit=2, cursor=first.next_cursor))
+    await dual.read_page_unchecked(resource, None, PageRequest(limit=7, offset=3))
     assert compiled == []
     await dual.read_page_unchecked(resource, None, PageRequest(limit=2, sort=[{"field": "id"}]))
     assert len(compiled) == 1, "the test sees what is compiled"
+
+
+async def test_no_value_of_the_author_becomes_the_limit_of_a_page(dual: DualResponseServer) -> None:
+    statement = select(School.id).where(School.id > bindparam("dualsql_page_offset", 2))
+    with pytest.raises(ForbiddenSQLError, match="'dualsql_page_offset'"):
+        await dual.create_response(statement, name="some")
 
 
 def _noted(compiled: list[str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -57,8 +57,10 @@ def ordered(connection: AsyncConnection, name: str, sort: Sequence[SortKey] = ()
     return plan.ordered(plan.shape(ALL[name]), capabilities, sort=sort)
 
 
-async def fetched(connection: AsyncConnection, select: Any) -> list[Any]:
-    return list(await connection.execute(select))
+async def fetched(
+    connection: AsyncConnection, select: Any, values: Mapping[str, int] | None = None
+) -> list[Any]:
+    return list(await connection.execute(select, values))
 
 
 def shown(rows: Ordered, found: Sequence[Any]) -> list[str]:
@@ -89,7 +91,7 @@ async def joined(
         plan.page_beside(rows, start, limit=size) if start else plan.keyed_page(rows, offset=0, limit=size)
     )
     gathered: list[Any] = []
-    while found := await fetched(connection, select.select):
+    while found := await fetched(connection, select.select, select.values):
         gathered += found
         values = values_of(select, found)
         await require_way_back(connection, rows, shown(rows, gathered), values, start)
@@ -119,8 +121,8 @@ async def require_joined(connection: AsyncConnection, rows: Ordered, sizes: Sequ
 
 async def the_end(connection: AsyncConnection, rows: Ordered) -> KeysetPosition | None:
     """The gap after the last row, to be read backward from."""
-    select = plan.keyed_page(rows, offset=0, limit=None)
-    values = values_of(select, await fetched(connection, select.select))
+    select = plan.keyed_page(rows, offset=0, limit=1_000_000)
+    values = values_of(select, await fetched(connection, select.select, select.values))
     last = plan.position_ahead(values, None, is_begun=True) if values else None
     return last and last.reversed()
 
