@@ -77,7 +77,7 @@ def database_errors(
 @contextmanager
 def measured(source: Source, statement: Executable, rules: ActiveRules) -> Iterator[Measurement | None]:
     """Measure the statement that the block runs; None if nothing is measured."""
-    if not TELEMETRY.is_on:
+    if not TELEMETRY.is_on or not TELEMETRY.measures(STATEMENT):
         yield None
         return
     told = {

@@ -394,10 +394,11 @@ class RequestLog:
         given = {
             "http.request.method": method,
             "url.scheme": "https" if scope["scheme"] == "https" else "http",
-            "network.protocol.version": "2" if scope["http_version"] == "2" else "1.1",
         }
-        with TELEMETRY.request(method, given, scope["headers"]) as measurement:
-            scope[_SCOPE_KEY].trace_id = measurement.trace_id or scope[_SCOPE_KEY].trace_id
+        record: RequestRecord = scope[_SCOPE_KEY]
+        # Only the headers of a caller who names a trace are searched for it.
+        with TELEMETRY.request(method, given, scope["headers"] if record.trace_id else ()) as measurement:
+            record.trace_id = measurement.trace_id or record.trace_id
             try:
                 await self.app(scope, receive, send)
             finally:
@@ -426,12 +427,14 @@ def _begun(scope: Scope, prefix: str) -> RequestRecord:
 def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
     """Say by which route the request was answered, and how."""
     record: RequestRecord = scope[_SCOPE_KEY]
+    status = record.status or 500
+    measurement.note({"http.response.status_code": status})
     route = _route(record, scope)
     if route is not None:
         measurement.rename(f"{method} {route}")
         measurement.note({"http.route": route})
-    status = record.status or 500
-    measurement.note({"http.response.status_code": status})
+    if measurement.is_sampled:
+        measurement.note({"network.protocol.version": "2" if scope["http_version"] == "2" else "1.1"})
     if status >= 500:
         measurement.fail(record.code or str(status))
     elif status < 400 and record.code is not None:  # a stream that was cut

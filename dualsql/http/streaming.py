@@ -115,7 +115,7 @@ class RowsAnswer(Response):
         record.rows = ending.rows
         if ending.error is not None and record.code is None:  # the last record says it
             note_code(ending.error.code)
-        if self._measurement is not None:
+        if TELEMETRY.is_on:
             told = {"dualsql.format": self._stream.format.name, "dualsql.lane": record.lane or "none"}
             end_stream(self._measurement, told, record.code, rows=ending.rows, size=ending.bytes)
 

@@ -157,36 +157,31 @@ class Kind(NamedTuple):
     Attributes:
         span: the kind of its spans.
         histogram: of its durations.
-        measured: the attributes of its durations; its spans have more.
+        measured: what the attributes of its durations may have of those that are found; its spans have them all. Each
+            attribute of a duration takes the SDK as long as a fifth of the duration itself.
         may_begin: it begins a trace where there is none; otherwise it has a span only in the span of other work.
     """
 
     span: Literal["SERVER", "CLIENT", "INTERNAL"]
     histogram: Instrument | None = None
-    measured: tuple[str, ...] = ()
+    measured: frozenset[str] = frozenset({ERROR})
     may_begin: bool = True
 
 
 REQUEST = Kind(
-    "SERVER", REQUEST_DURATION,
-    ("http.request.method", "http.route", "http.response.status_code", "url.scheme", "network.protocol.version", ERROR),
+    "SERVER", REQUEST_DURATION, frozenset({"http.route", "http.response.status_code", ERROR})
 )  # fmt: skip
-TOOL = Kind("SERVER", TOOL_DURATION, ("mcp.method.name", "gen_ai.operation.name", "gen_ai.tool.name", ERROR))
+TOOL = Kind("SERVER", TOOL_DURATION)
 STEP = Kind("INTERNAL")
 """Creating, reading a page, a stream, answering a question."""
-STATEMENT = Kind(
-    "CLIENT",
-    STATEMENT_DURATION,
-    ("db.system.name", "db.operation.name", "dualsql.database", ERROR),
-    may_begin=False,
-)
-STORE = Kind("INTERNAL", STORE_DURATION, ("dualsql.store.operation", ERROR), may_begin=False)
+STATEMENT = Kind("CLIENT", STATEMENT_DURATION, may_begin=False)
+STORE = Kind("INTERNAL", STORE_DURATION, may_begin=False)
 
 MOST_SPANS = 5
 """Spans of one request. Further statements are only in the metrics."""
 
 _SPANS: ContextVar[list[int] | None] = ContextVar("dualsql_spans", default=None)
-"""How many spans the current request has."""
+"""How many spans the current request has; as many as it may have, if it is not sampled."""
 
 UNMEASURED = nullcontext()
 """The block that is not measured, where telemetry is off."""
@@ -259,11 +254,18 @@ class Telemetry:
         """Call the method no longer."""
         self._watched.discard(WeakMethod(gauges))
 
+    def measures(self, kind: Kind) -> bool:
+        """Whether a block of this kind, inside of another one, has a duration or may have a span."""
+        if kind.histogram is not None and self.sinks:
+            return True
+        spans = _SPANS.get()
+        return self.tracer is not None and (spans is None or spans[0] < MOST_SPANS)
+
     def measure(self, kind: Kind, name: str, attributes: Attributes, *, context: Any = None) -> Measurement:
         """Measure a block. Call it only while `is_on`.
 
         Args:
-            attributes: those that are known before the work begins.
+            attributes: those that are known before the work begins; a duration has all of them.
             context: of the parent, if it is not the current one.
         """
         return Measurement(self.tracer, self._api, Work(kind, name, attributes, context))
@@ -399,19 +401,23 @@ class Measurement:
 
     def _begin(self, tracer: Tracer) -> None:
         kind, name, attributes, context = self._work
+        made = _SPANS.get()
+        if made is not None and made[0] >= MOST_SPANS and context is None:
+            return
         trace = self._api.trace
         parent = trace.get_current_span(context)
         around = parent.get_span_context()
         if not (kind.may_begin if not around.is_valid else parent.is_recording() or around.is_remote):
+            if made is None and around.is_valid:
+                self._counted = _SPANS.set([MOST_SPANS])
             return
+        if made is None or not around.is_valid:
+            made = [0]
+            self._counted = _SPANS.set(made)
         # Both SDKs have a span of their own for a call, with the trace of its `_meta`.
         if kind is TOOL and getattr(parent, "name", "").startswith("tools/call"):
             self._span = parent
             return
-        made = _SPANS.get()
-        if made is None or not around.is_valid:
-            made = [0]
-            self._counted = _SPANS.set(made)
         if made[0] >= MOST_SPANS:
             return
         made[0] += 1
@@ -420,6 +426,8 @@ class Measurement:
             name, context, kind=trace.SpanKind[kind.span], attributes=attributes,
             record_exception=False, set_status_on_exception=False,
         )  # fmt: skip
+        if not self._span.is_recording():
+            made[0] = MOST_SPANS
         self._token = self._api.context.attach(trace.set_span_in_context(self._span, context))
 
     def __exit__(
@@ -437,14 +445,15 @@ class Measurement:
             self._end_span(self._span)
         if self._counted is not None:
             _SPANS.reset(self._counted)
-        kind = self._work.kind
+        kind, _, attributes, _ = self._work
         if kind.histogram is not None:
-            known = {**self._work.attributes, **self._found}
-            kind.histogram.note(seconds, {name: known[name] for name in kind.measured if name in known})
+            found = {name: self._found[name] for name in kind.measured & self._found.keys()}
+            kind.histogram.note(seconds, {**attributes, **found} if found else attributes)
 
     def _end_span(self, span: Span) -> None:
         if span.is_recording():
-            span.set_attributes(self._found)
+            if self._found:
+                span.set_attributes(self._found)
             if self._failed:
                 span.set_status(self._api.trace.StatusCode.ERROR)
         if self._is_own:
@@ -475,30 +484,32 @@ def call_of_tool(name: str) -> Measurement:
 
 def measured_store(operation: str) -> AbstractContextManager[object]:
     """Measure an operation of the store: what it does, or the name of its method."""
-    if not TELEMETRY.is_on:
+    if not TELEMETRY.is_on or not TELEMETRY.measures(STORE):
         return UNMEASURED
     return TELEMETRY.measure(STORE, f"store {operation}", {"dualsql.store.operation": operation})
 
 
 def end_stream(
-    measurement: Measurement, attributes: Attributes, cut: str | None, *, rows: int, size: int
+    measurement: Measurement | None, attributes: Attributes, cut: str | None, *, rows: int, size: int
 ) -> None:
-    """End the measurement of a stream.
+    """Count a stream that ended, and end its measurement.
 
     Args:
+        measurement: None if it has no span.
         attributes: its format and lane.
         cut: the error code of what ended it early.
     """
-    if cut is not None:
-        measurement.fail(cut)
-    measurement.note({**attributes, "dualsql.rows": rows, "dualsql.bytes": size})
-    measurement.end()
+    if measurement is not None:
+        if cut is not None:
+            measurement.fail(cut)
+        measurement.note({**attributes, "dualsql.rows": rows, "dualsql.bytes": size})
+        measurement.end()
     STREAMS.note(1, attributes if cut is None else {**attributes, ERROR: cut})
     written = {"dualsql.format": attributes["dualsql.format"]}
     STREAMED_ROWS.note(rows, written)
     STREAMED_BYTES.note(size, written)
 
 
-def step(name: str) -> Measurement:
+def step(name: str) -> AbstractContextManager[Measurement | None]:
     """A span for a part of a request: creating, reading a page, a stream, answering a question."""
-    return TELEMETRY.measure(STEP, f"dualsql {name}", {})
+    return TELEMETRY.measure(STEP, f"dualsql {name}", {}) if TELEMETRY.measures(STEP) else UNMEASURED

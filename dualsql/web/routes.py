@@ -103,7 +103,7 @@ def _operations(settings: Settings) -> list[Operation]:
             methods=VIEW_METHODS,
             query={name: known[name] for name in (*PAGE_QUERY, *link)},
             answers={HTML: {"type": "string"}},
-            headers=(*PAGE_HEADERS, "Refresh"),
+            headers=(*PAGE_HEADERS, "Refresh", "Set-Cookie"),
             errors=READS,
         ),
         Operation(

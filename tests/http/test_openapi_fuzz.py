@@ -34,6 +34,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql.http.openapi import OPENAPI
 from dualsql.identity import static_tokens
 from dualsql.resource import WELL_KNOWN, Principal
+from tests.engines import opened
 from tests.http.application import ALL, BASE_URL, Application, fill, running
 
 CASES = int(os.environ.get("DUALSQL_FUZZ_CASES", "300"))
@@ -201,11 +202,7 @@ class Fuzzed(RuleBasedStateMachine):
         return await self.application.http.send(request)
 
     def _check_headers(self, case: Any, response: httpx.Response) -> None:
-        described = self.document["paths"][case.path][case.method.lower()]["responses"]
-        answer = described[str(response.status_code)]
-        if "$ref" in answer:
-            answer = self.document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
-        known = {name.lower() for name in answer.get("headers", ())} | OF_ANY_ANSWER
+        known = described_headers(self.document, case.method, case.path, response.status_code)
         assert set(response.headers) <= known, (case.method, case.path, response.status_code)
 
     def _learn(self, response: httpx.Response) -> None:
@@ -216,6 +213,31 @@ class Fuzzed(RuleBasedStateMachine):
             self.learned.setdefault("resume", []).append(response.headers["dualsql-resume"])
         if response.status_code == 201:
             self.ids.append(response.headers["location"].rpartition("/")[2])
+
+
+def described_headers(document: dict[str, Any], method: str, path: str, status: int) -> set[str]:
+    """The headers that an answer may have."""
+    answer = document["paths"][path][method.lower()]["responses"][str(status)]
+    if "$ref" in answer:
+        answer = document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+    return {name.lower() for name in answer.get("headers", ())} | OF_ANY_ANSWER
+
+
+@pytest.mark.parametrize("path", ["/{id}", "/{id}/view"])
+async def test_the_headers_of_the_page_of_a_signed_link_are_described(sqlite_url: str, path: str) -> None:
+    """It has a form, and so a cookie, which no other page has."""
+    async with opened(sqlite_url) as engine:
+        await fill(engine)
+    options: Any = {"pages": True, "signed_links": True, "secrets": ["s" * 40]}
+    async with running(sqlite_url, authenticate=static_tokens(TOKENS), **options) as application:
+        owner = next(iter(TOKENS.values()))
+        made = await application.server.create_response(ALL, name="All", principal=owner)
+        signed = await application.server.links.create(made.resource_id, owner)
+        address = f"/resources{path.format(id=made.resource_id)}?link={signed.partition('link=')[2]}"
+        answer = await application.http.get(address, headers={"Accept": "text/html"})
+        document = application.server.openapi()
+    assert answer.status_code == 200 and "set-cookie" in answer.headers
+    assert set(answer.headers) <= described_headers(document, "GET", path, 200)
 
 
 def closed(document: dict[str, Any]) -> dict[str, Any]:
@@ -232,7 +254,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
     loop = asyncio.new_event_loop()
     engine = create_async_engine(url)
     loop.run_until_complete(fill(engine))
-    opened = running(
+    running_application = running(
         engine,
         pages=True,
         signed_links=True,
@@ -240,7 +262,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
         authenticate=static_tokens(TOKENS),
         quota_resources=None,
     )
-    application = loop.run_until_complete(opened.__aenter__())
+    application = loop.run_until_complete(running_application.__aenter__())
     try:
         document = closed(json.loads(json.dumps(application.server.openapi())))
         # What lists methods or describes the service is the same every time: it is asked in the other tests.
@@ -260,7 +282,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
         }  # fmt: skip
         yield type("Session", (Fuzzed,), named)
     finally:
-        loop.run_until_complete(opened.__aexit__(None, None, None))
+        loop.run_until_complete(running_application.__aexit__(None, None, None))
         loop.run_until_complete(engine.dispose())
         loop.close()
 

@@ -85,6 +85,13 @@ async def live(database: str, sdk: str = "official", **options: Any) -> AsyncIte
         """Rows of a table that is not there."""
         return select(MISSING)
 
+    @dual.tool(mcp)
+    async def several() -> Select[Any]:
+        """Institutions, after other results of the same call."""
+        for name in ("One", "Two", "Three"):
+            await dual.create_response(select(INSTITUTIONS), name=name)
+        return select(INSTITUTIONS)
+
     make = mcp.streamable_http_app if sdk == "official" else mcp.http_app
     inner = make(stateless_http=True)
 

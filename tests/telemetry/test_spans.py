@@ -154,6 +154,16 @@ async def test_a_request_has_at_most_five_spans_and_a_stream_none_for_a_chunk(sq
     assert statements > 2 * MOST_SPANS, "every statement is in the metrics"
 
 
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_a_call_that_makes_several_results_has_at_most_five_spans_too(
+    institutions_url: str, sdk: str
+) -> None:
+    with exporting(of_process=True) as exports:
+        async with live(institutions_url, sdk) as server:
+            await server.call("several", {})
+        assert len(exports.spans) == MOST_SPANS, [span.name for span in exports.spans]
+
+
 async def test_background_work_has_no_span_of_the_request_that_started_it(
     institutions_url: str, store: SQLResourceStore
 ) -> None:
