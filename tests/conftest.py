@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 from jsonschema import Draft202012Validator
@@ -104,6 +105,25 @@ def _check_each_schema_once() -> Iterator[None]:
             "check_schema",
             lambda schema: check_text(json.dumps(schema)),
         )
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _trust_one_certificate(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """HTTP clients read the certificates of all authorities when they are made: 16 ms each. Here they read one.
+
+    Exhaustive tests install packages of an index, and need those of the machine.
+    """
+    if any(item.get_closest_marker("exhaustive") for item in request.session.items):
+        yield
+        return
+    first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
+    file = tmp_path_factory.mktemp("certificates") / "one.pem"
+    file.write_text(first + end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
         yield
 
 
