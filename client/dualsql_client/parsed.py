@@ -145,6 +145,7 @@ class ParsedDualResponse(QueryMethods):
         async with aclosing(self._rows(batch_size, options, typed=typed)) as blocks:
             async for rows in blocks:
                 held += rows
+                # Cut off once for each block: to remove each batch from the start would move the rest each time.
                 whole = len(held) - len(held) % batch_size
                 for start in range(0, whole, batch_size):
                     yield held[start : start + batch_size]
@@ -337,6 +338,7 @@ class ParsedDualResponse(QueryMethods):
                 raise
         async with aclosing(self._pages(batch_size, options, typed=typed)) as pages:
             async for page in pages:
+                # Only now: a resource that is gone answers 404 as well.
                 transport.has_streams = False
                 yield page
 

@@ -120,6 +120,7 @@ async def write(blocks: AsyncGenerator[Block, None], path: Path, partial: Partia
                     if partial is not None:
                         partial.note()
                 await asyncio.to_thread(_settle, file)
+                # On the disk by now: after a power cut, the name must not lead to an empty file.
                 part.replace(path)
         if partial is not None:
             partial.forget()
@@ -313,6 +314,7 @@ class RowStream:
                         yield block
                 return
             except FetchError as error:
+                # Only attempts without progress are counted: a long download may break any number of times.
                 if self.rows > rows:
                     attempts.restart()
                 await self._wait(error, attempts)
@@ -333,6 +335,7 @@ class RowStream:
         if self._token is None or not self.rows:
             return request
         request |= {"resume": self._token, "after": self.rows}
+        # The server compares it with that row, and refuses to resume if the row has changed.
         digest = self._framer.last_digest()
         return request if digest is None else request | {"last": digest}
 

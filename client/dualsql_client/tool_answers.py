@@ -41,6 +41,7 @@ async def list_all(list_tools: Any) -> list[ToolDescription]:
         fields: Mapping[Any, Any] = {"tools": page} if isinstance(page, list) else fields_of(page) or {}
         tools += [_described(tool) for tool in fields.get("tools", ())]
         cursor = fields.get("next_cursor", fields.get("nextCursor"))
+        # A server that repeats a cursor would be asked for ever.
         if not isinstance(cursor, str) or cursor in cursors:
             break
         cursors.add(cursor)
@@ -171,6 +172,7 @@ def _are_lists(rows: Any) -> bool:
 def _zipped(rows: Any, columns: Any) -> list[Row] | None:
     named = columns if isinstance(columns, list) else []
     names = [column.get("name") if isinstance(column, Mapping) else column for column in named]
+    # A dict would lose one of two columns with the same name.
     is_table = len(set(map(str, names))) == len(names) and all(len(row) == len(names) for row in rows)
     if not is_table or not all(isinstance(name, str) for name in names):
         return None
@@ -324,6 +326,7 @@ def _named(fields: Fields, name: str) -> Any:
         for key, value in fields.items()
         if isinstance(key, str) and key.replace("_", "").lower() == wanted
     ]
+    # Two spellings beside each other may differ: neither is taken.
     return found[0] if len(found) == 1 else None
 
 

@@ -108,6 +108,7 @@ class Addressing:
         is_contents = parts[-1:] == [_CONTENTS]
         for kind, shape in _SHAPES.items():
             found = _matched(shape, parts)
+            # A table may be called contents, too: the whole address is tried first.
             if found is None and is_contents and kind in HAVE_CONTENTS:
                 found = _matched(shape, parts[:-1])
                 if found is not None:
@@ -137,6 +138,7 @@ def _matched(shape: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | 
 
 
 def _quoted(name: str) -> str:
+    # Also slashes, which would otherwise divide the name.
     return quote(name, safe="")
 
 
@@ -173,6 +175,7 @@ def _read(cursor: str) -> str:
         place = urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8", "surrogatepass")
     except ValueError:
         place = ""
+    # The decoder skips foreign characters and spare bits: only the spelling that was given out is valid.
     if not place or _write(place) != cursor:
         raise BadParameterError("The cursor is not from this server.", hint="Start without a cursor.")
     return place

@@ -155,6 +155,7 @@ class Catalogue:
         }
 
     def _shows(self, principal: Principal | None, placed: PlacedTable) -> bool:
+        # Not just truthy: the coroutine of a function that is async by mistake would show every table.
         return self._visible is None or self._visible(principal, placed.table) is True
 
 
@@ -310,6 +311,7 @@ def find_table(
         BadParameterError: several tables match, or there is no such source or schema.
     """
     addresses = [entry.address for entry in tables_of(seen, source=source, schema=schema)]
+    # difflib needs time with the square of the length.
     wanted = name.strip()[:_LONGEST_NAME]
     found = [at for at in addresses if wanted in _spellings(at)]
     found = found or [at for at in addresses if wanted.lower() in map(str.lower, _spellings(at))]

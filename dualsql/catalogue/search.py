@@ -71,6 +71,7 @@ def checked_terms(terms: object) -> Sequence[str]:
     given = [terms] if isinstance(terms, str) else terms
     if not isinstance(given, Sequence) or not all(isinstance(term, str) for term in given[: MOST_TERMS + 1]):
         raise BadParameterError("terms is a list of texts.", hint='Such as ["enrollment", "tuition fees"].')
+    # One more than allowed is enough to refuse a list of any length.
     stripped = [term.strip() for term in given[: MOST_TERMS + 1]]
     if not 0 < len(stripped) <= MOST_TERMS:
         raise BadParameterError(

@@ -70,6 +70,7 @@ async def progress(report: Report | None) -> AsyncIterator[None]:
         yield
     finally:
         reporting.cancel()
+        # No notification may follow the result.
         await asyncio.wait({reporting})
 
 
@@ -91,6 +92,7 @@ def progress_message(seconds: int) -> str:
 
 def wanted_by(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> Wanted:
     """The form that one call asks for: in its `_meta`, which every transport has, or else in its HTTP headers."""
+    # _meta may hold any JSON; what is no text asks for nothing.
     said = {name.lower(): value for name, value in (meta or {}).items() if isinstance(value, str)}
     asked = {name: said[name] for name in map(str.lower, VARY.split(", ")) if name in said}
     sent = (

@@ -138,6 +138,7 @@ def _wanted_format(named: Any, request: Request) -> Format | None:
     """The format of a stream; None for a page."""
     if named is not None:
         return chosen_format(str(named), request.headers)
+    # JSON first: a request without a preference is answered with a page.
     offered = [JSON, *(found.media_type for found in FORMATS.values() if found.media_type != JSON)]
     if preferred_media_type(request.headers.getlist("accept"), offered) == JSON:
         return None

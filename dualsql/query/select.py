@@ -64,6 +64,8 @@ def build_structured_select(
 def _listed(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
     chosen = chosen_columns(result.columns, question.columns)
     asked = set(_columns_of(question.condition)) | {key.column for key in question.order}
+    # Beside GROUP BY, DISTINCT or LIMIT, or about a computed column, a condition in the author's own WHERE would
+    # filter other rows than those of the result.
     if not reads_plainly(result, [column for column in result.columns if column.name in asked]):
         result = nested(result, capabilities)
         chosen = chosen_columns(result.columns, question.columns)
@@ -94,6 +96,7 @@ def _cut_out(
 
 
 def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn:
+    # Where instants are kept as texts, one instant can be spelt in several ways, which sort apart.
     if not capabilities.spells_instants or not is_instant(column.expression):
         return column
     return column.moved(instant(column.expression))
@@ -149,6 +152,7 @@ def _with_columns(result: Shape, names: set[str]) -> Shape:
     unknown = sorted(names - {column.name for column in result.columns})
     if unknown:
         raise UnknownColumnError(unknown[0], [column.name for column in result.columns])
+    # count(*) reads no column, but a SELECT needs one.
     places = [place for place, column in enumerate(result.columns) if column.name in names] or [0]
     chosen = None if result.is_cut else projected(result.select, places)
     return result if chosen is None else Shape(chosen, tuple(result.columns[place] for place in places))
@@ -232,6 +236,7 @@ MAXIMUM_PARAMETERS = 100
 TEXT_KEYS = ("sql", "parameters", "columns", "limit", "offset")
 """Keys of a query in SQL."""
 
+# A text reads the relations that it is given, and no table of the application.
 _NOTHING = Registry(MetaData())
 
 

@@ -70,6 +70,7 @@ class QueryService:
         target = self._target(resource, query, principal)
         with step("question") if TELEMETRY.is_on else UNMEASURED:
             page = await self._pages.read(target, checked)
+            # A model takes the groups of a page for all of them, unless it reads how many there are.
             if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
                 return await self._with_groups_counted(page, target.view)
             return page
@@ -236,6 +237,7 @@ class RefineService:
             "depth": depth,
             "refinement": in_words(refinement),
         }
+        # Counted only now: a refinement that is refused stores nothing.
         self._count(parent)
         return replace(
             options,

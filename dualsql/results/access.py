@@ -72,6 +72,7 @@ async def decide(
         return AccessRefusal(not_found(), "foreign")
     if authorize is not None and not await authorize(principal, resource, "read"):
         return AccessRefusal(not_found(), "denied")
+    # After the rights: a stranger must not learn that there was a result.
     if resource.is_expired(now):
         return _over(resource, now, settings)
     if resource.owner is None and action not in settings.anonymous_actions:

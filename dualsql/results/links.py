@@ -85,6 +85,7 @@ def write_token(grant: Grant, seal: Seal) -> str:
 
 def read_token(token: str, seal: Seal) -> Grant | None:
     """The grant of a token that this server made; None for any other text."""
+    # Anyone may send a token: its length is bounded before it is decoded.
     if len(token) > MAXIMUM_LENGTH or not token.isascii():
         return None
     body, _, mac = token.partition(".")
@@ -195,6 +196,7 @@ class Links:
             ResourceExpiredError: the link is valid, and the resource has expired.
         """
         grant, resource = await self._granted(resource_id, token, wanted)
+        # A pending result shows no rows yet, which would use up the link.
         await self._use(grant, resource, takes=takes and resource.status == "ready")
         return grant.principal, resource
 
@@ -245,6 +247,7 @@ class Links:
             "revoke", grant.principal, resource_id=grant.link.resource_id, link_id=grant.link.id
         )
         ids = (grant.link.id, _opened_id(grant.link.id))
+        # A list: the second is deleted, too, whatever the first deletion finds.
         return sum([await self.store.delete_links(link_id=link_id) for link_id in ids]) > 0
 
     async def revoke_all(self, resource_id: str, principal: Principal | None) -> int:

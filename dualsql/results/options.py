@@ -126,6 +126,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
             hint="Store a shorter text, or a reference to the data.",
             details={"bytes": len(encoded)},
         )
+    # A copy: the caller may change its object later.
     plain: dict[str, Any] = json.loads(encoded)
     return plain
 
@@ -140,6 +141,7 @@ def checked_listing(limit: int | None) -> int:
     """How many resources one listing shows: 1 to 100."""
     if limit is None:
         return _LONGEST_LISTING
+    # type(), because True is an int as well.
     if type(limit) is not int or not 0 < limit <= _LONGEST_LISTING:
         raise BadParameterError(
             f"limit must be a whole number from 1 to {_LONGEST_LISTING}.", details={"name": "limit"}

@@ -142,6 +142,7 @@ class ResultPages:
         scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
         if request.cursor is None:
             start = None
+            # One row more than asked for tells whether there is a next page: a count could not, once rows change.
             select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
         else:
             plan.require_keyset(rows)
@@ -154,6 +155,7 @@ class ResultPages:
         total = _seen_total(target.total, leaf, is_counted=start is None)
         as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
         width = len(view.columns)
+        # After the columns of the result come the keys of the cursor.
         values = [row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows
         return ResultPage(
             columns=json.describe(view.columns, integer_strings=as_strings),

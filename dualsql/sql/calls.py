@@ -42,6 +42,7 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     result = result_of(wanted, translator.dialect, translator.version)
     if result is None:
         _refuse(translator, wanted)
+    # Where instants are kept as texts, the greatest text need not be the latest instant.
     if wanted in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
     try:

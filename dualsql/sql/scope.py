@@ -104,6 +104,7 @@ _NOTES = frozenset({"_type", "big_int", "typed", "safe", "nested", "value_constr
 
 def only(node: exp.Expression, *names: str) -> Mapping[str, Any]:
     """The arguments of `node`. Arguments other than `names` are refused."""
+    # What a later release of the parser adds is refused, and never ignored.
     for name, value in node.args.items():
         if value and name not in names and name not in _NOTES:
             words = name.rstrip("_").replace("_", " ").upper()
@@ -155,6 +156,7 @@ class WorkBudget:
         columns = self.columns_of(relation)
         if name.name in columns:
             return columns[name.name]
+        # Without an exact match, every name is compared.
         self.spend(len(columns) // _NAMES)
         folded = [column for found, column in columns.items() if found.lower() == name.name.lower()]
         return folded[0] if len(folded) == 1 and not name.args.get("quoted") else None

@@ -69,6 +69,7 @@ class NamedSources:
 
         def is_seen(table: TableClause) -> bool:
             is_allowed = self.registry.name_of(table) in names.tables
+            # `is True`: see Catalogue._shows.
             return is_allowed and (visible is None or visible(principal, table) is True)
 
         return is_seen

@@ -158,6 +158,7 @@ class KeyValueStore(ABC):
         value = await self._read(_LINKS, link.id)
         if value is None or orjson.loads(value)[0] != link.resource_id:
             return False
+        # Of several readers at once, one removes the value: a single-use link is used once.
         return not take or await self.remove(_LINKS + link.id, instead_of=value)
 
     async def delete_links(
@@ -202,6 +203,7 @@ class KeyValueStore(ABC):
                 return False
             if expired_before is not None and not has_expired(decoded(value), expired_before):
                 return False
+            # One that was pinned since it was read has another value, and stays.
             if await self.remove(_RESOURCES + resource_id, instead_of=value):
                 return True
         raise StorageError("The resource was changed by others at each attempt to delete it.")

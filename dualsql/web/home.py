@@ -70,6 +70,7 @@ class TokenSession:
         self.cookie = f"dualsql_session_{parts.port or parts.scheme}"
 
     async def __call__(self, request: Request) -> Principal | None:
+        # A program that sends a credential is told 401, and never redirected to a form.
         if "authorization" not in request.headers:
             if self._is_good(request.cookies.get(self.cookie, "")):
                 return self._principal
@@ -79,6 +80,7 @@ class TokenSession:
 
     def start(self, token: str) -> str | None:
         """The value of the cookie for whoever shows the token; None for another one."""
+        # As bytes: compare_digest() refuses texts outside of ASCII.
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return None
         end = str(int(time.time()) + _SESSION_SECONDS)
@@ -86,6 +88,7 @@ class TokenSession:
 
     def _is_good(self, cookie: str) -> bool:
         end, _, mac = cookie.partition(".")
+        # int() would also take digits of other scripts and underscores.
         if not (end.isascii() and end.isdecimal() and len(end) <= 12):
             return False
         return hmac.compare_digest(mac.encode(), self._mac(end).encode()) and int(end) > time.time()
@@ -143,11 +146,13 @@ class Home:
         try:
             url = await while_connected(request.receive, self._ask(form, principal))
         except DualResponseError as error:
+            # A caller can mend what the form says, and not a fault of the server.
             if kind_of(error).status >= 500:
                 raise
             message, hint = error.for_caller
             problem = f"{message} {hint}".strip()
             return await self._page(request, principal, form, problem=problem, status=kind_of(error).status)
+        # 303 makes the browser GET it: to reload the page asks nothing again.
         return RedirectResponse(url, 303)
 
     async def _ask(self, form: Mapping[str, str], principal: Principal | None) -> str:

@@ -148,6 +148,7 @@ class WebPages:
             shown = {"link": link.token, "id": resource_id_of(request)}
             return render_form(self.server, request, "open.html", shown)
         principal, resource, link = await open_result(self.server, request, link, takes=False)
+        # No query runs for headers alone.
         if request.method == "HEAD":
             return Response(media_type=HTML)
         wanted = _wanted(query, self.server.settings)
