@@ -52,6 +52,7 @@ fuzz: ## requests made of the OpenAPI document, 5,000 on each database; CASES fo
 test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/environment dev
 	@scripts/sdk_environments
+	@scripts/typescript_environment
 	.venv/bin/pytest tests/sdks tests/serve/hosts $(ARGS)
 
 test-apps: ## the MCP App inside the AppBridge of MCP Apps, in a real browser; needs Node, npm and Chromium

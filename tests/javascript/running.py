@@ -16,6 +16,7 @@ import playwright
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "client-js"
+INSTALLED = PACKAGE.parent / ".typescript" / "node_modules"
 SOURCE = PACKAGE / "src" / "index.ts"
 
 
@@ -32,6 +33,28 @@ def _runs_typescript(found: str | Path) -> bool:
     said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     version = re.match(r"v(\d+)\.(\d+)", said)
     return version is not None and (int(version[1]), int(version[2])) >= (22, 18)
+
+
+def packed(folder: Path) -> Path:
+    """The package of the client, packed in `folder`."""
+    source = folder / "client-js"
+    shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("dist", "node_modules"))
+    (source / "node_modules").symlink_to(INSTALLED)
+    _npm("pack", "--pack-destination", folder, folder=source)
+    return next(folder.glob("dualsql-client-*.tgz"))
+
+
+def application_with(folder: Path, *packages: str | Path) -> Path:
+    """A folder of its own in which packages are installed, and nothing else."""
+    installed = folder / "application"
+    installed.mkdir()
+    (installed / "package.json").write_text('{"private": true, "type": "module"}')
+    _npm("install", "--no-audit", "--no-fund", *packages, folder=installed)
+    return installed
+
+
+def _npm(*arguments: str | Path, folder: Path) -> None:
+    subprocess.run([shutil.which("npm") or "npm", "--silent", *arguments], cwd=folder, check=True)
 
 
 async def run(*command: str | Path, folder: Path = HERE, given: Any = None, client: Path = SOURCE) -> str:

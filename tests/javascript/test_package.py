@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,14 +16,11 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dualsql import __version__
 from tests.client.hosting import listening_socket, origin_of, serving
-from tests.javascript.running import HERE, PACKAGE, run
+from tests.javascript.running import HERE, INSTALLED, PACKAGE, application_with, packed, run
 from tests.javascript.serving import ROWS, given_to_client
 from tests.web.browser import chromium, needs_chromium
 
-INSTALLED = PACKAGE.parent / ".typescript" / "node_modules"
-PACKED = f"dualsql-client-{__version__}.tgz"
 TYPES = (
     "openapi.d.ts", "wire.d.ts", "json.d.ts", "errors.d.ts", "addresses.d.ts", "transport.d.ts", "stream.d.ts",
     "detect.d.ts", "result.d.ts", "client.d.ts", "index.d.ts",
@@ -39,18 +35,7 @@ pytestmark = pytest.mark.skipif(
 def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the packed client is installed, and nothing else."""
     folder = tmp_path_factory.mktemp("packed")
-    source, installed = folder / "client-js", folder / "application"
-    shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("dist", "node_modules"))
-    (source / "node_modules").symlink_to(INSTALLED)
-    installed.mkdir()
-    (installed / "package.json").write_text('{"private": true, "type": "module"}')
-    npm("pack", "--pack-destination", folder, folder=source)
-    npm("install", "--offline", "--no-audit", "--no-fund", folder / PACKED, folder=installed)
-    return installed
-
-
-def npm(*arguments: str | Path, folder: Path) -> None:
-    subprocess.run([shutil.which("npm") or "npm", "--silent", *arguments], cwd=folder, check=True)
+    return application_with(folder, packed(folder), "--offline")
 
 
 def entry_of(application: Path) -> Path:
@@ -58,8 +43,8 @@ def entry_of(application: Path) -> Path:
 
 
 def test_the_package_has_what_it_needs_and_nothing_else(application: Path) -> None:
-    with tarfile.open(application.parent / PACKED) as packed:
-        names = {name.removeprefix("package/") for name in packed.getnames()}
+    with tarfile.open(next(application.parent.glob("*.tgz"))) as file:
+        names = {name.removeprefix("package/") for name in file.getnames()}
     built = {f"dist/{name.replace('.d.ts', kind)}" for name in TYPES for kind in (".d.ts", ".js")}
     assert names == {"LICENSE", "README.md", "package.json", *built}
     assert json.loads((application / "package-lock.json").read_text())["packages"].keys() == {
