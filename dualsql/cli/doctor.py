@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
 from dualsql.cli.serve import authenticate_of, is_of_this_machine, selection_of, settings_of, without_log
 from dualsql.databases import ReflectedTables
+from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import server_at
 from dualsql.databases.proof import connection_limit, prove_read_only, prove_role
 from dualsql.databases.reflection import reflect
@@ -104,7 +105,7 @@ def _configuration(options: ServeOptions) -> list[Finding]:
     found: list[Finding] = []
     with _noting("configuration", found):
         DualResponseServer(
-            "sqlite+aiosqlite://",
+            UNOPENED_URL,
             base_url=f"{(options.base_url or 'http://127.0.0.1').rstrip('/')}/resources",
             tables=MetaData(),
             secrets=secrets(options),

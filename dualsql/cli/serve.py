@@ -31,8 +31,9 @@ from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, secrets
+from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import parsed_url
-from dualsql.databases.files import FileLoader, find_files
+from dualsql.databases.files import FileLoader, files_url, find_files
 from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -105,7 +106,7 @@ def _with_database(options: ServeOptions) -> Iterator[ServeOptions]:
         yield replace(
             options,
             files=list(found.paths),
-            database=f"duckdb:///{Path(folder) / 'files.duckdb'}",
+            database=files_url(Path(folder)),
             everything=options.everything or not is_selected,
         )
 
@@ -190,7 +191,7 @@ def openapi(origin: str) -> str:
         ConfigurationError: `origin` is no absolute URL.
     """
     described = DualResponseServer(
-        "sqlite+aiosqlite://",
+        UNOPENED_URL,
         base_url=f"{origin}/resources",
         tables=MetaData(),
         pages=True,

@@ -472,6 +472,9 @@ _BUILT_IN: Mapping[str, str] = {
 Each module is loaded at its first use.
 """
 
+UNOPENED_URL = "sqlite+aiosqlite://"
+"""The database of a server that is made to check its options or to describe its routes, and never started."""
+
 _loaded: dict[str, Backend | None] = {}
 
 

@@ -86,6 +86,11 @@ def _shown(path: Path) -> str:
     return repr(str(path)[:200])
 
 
+def files_url(folder: Path) -> str:
+    """The URL of the database in `folder` that files are copied to."""
+    return f"duckdb:///{folder / 'files.duckdb'}"
+
+
 @dataclass(slots=True)
 class FileLoader:
     """Copies files into a new DuckDB file. `run` takes long and runs in a thread; `stop` ends it.

@@ -1,4 +1,4 @@
-"""A real server, and both HTTP libraries to speak to it, for every test that sends something."""
+"""Fixtures: a real server, and httpx and httpx2 to call it."""
 
 from __future__ import annotations
 

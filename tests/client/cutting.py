@@ -1,4 +1,4 @@
-"""A proxy that cuts connections. It forwards bytes as they are, and ends where it was told to."""
+"""A TCP proxy that forwards bytes unchanged and cuts each connection after a given number."""
 
 from __future__ import annotations
 

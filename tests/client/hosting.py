@@ -1,4 +1,4 @@
-"""Servers for the client to meet. Real HTTP over a real socket, on loopback."""
+"""HTTP servers on the loopback for tests of the client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Results of ordinary tools, none of them a dual response. Real in shape, and as close to one as they come.
+"""Results of tools that are no dual responses but look much like one.
 
-Written after what servers for GitHub, Slack, files, search, databases and others answer; the values are invented.
+They have the shape of what servers for GitHub, Slack, files, search and databases answer; the values are invented.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program writes to a terminal, read as it comes."""
+"""Reads what a program writes to a terminal while it runs."""
 
 from __future__ import annotations
 

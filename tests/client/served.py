@@ -1,4 +1,4 @@
-"""A real server with a result, for the application's half. Nothing of it but HTTP is seen by the tests."""
+"""A real dualsql server with one result. Tests reach it by HTTP only."""
 
 from __future__ import annotations
 

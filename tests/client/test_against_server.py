@@ -1,4 +1,4 @@
-"""Do both halves understand each other? A real server over SQLite, real HTTP, and the client."""
+"""The client and a real server over HTTP, with SQLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do credentials of any kind arrive, are tokens renewed when they are refused, and is no other header lost?"""
+"""The client sends credentials of every kind, renews refused tokens, and keeps all other headers."""
 
 from __future__ import annotations
 

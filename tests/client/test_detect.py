@@ -1,4 +1,4 @@
-"""Is the dual response found in what SDKs hand over, and nothing else?"""
+"""The dual response is found in what agent SDKs deliver, and nothing else is taken for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the code of docs/client.md run, and answer what it prints?"""
+"""The code of docs/client.md runs and prints what the page says."""
 
 from __future__ import annotations
 

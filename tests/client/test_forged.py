@@ -1,4 +1,4 @@
-"""Forged answers against every call of the client: each call ends soon, in little memory, with rows or our error."""
+"""Forged answers to every call of the client: it ends soon, in little memory, with rows or a FetchError."""
 
 from __future__ import annotations
 

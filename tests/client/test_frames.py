@@ -1,4 +1,4 @@
-"""Does a data frame hold what the database held, NULLs and all, and still after a trip through a file?"""
+"""Data frames hold the values of the database, NULLs included, also after they were saved to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are rows found wherever the network cuts a stream, and is what is no stream refused?"""
+"""Rows are found wherever the network cuts a stream, and other bytes are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a resource's URI found in a text, where it is the last resort, and is nothing else taken for one?"""
+"""A resource's URI is found in a text if there is nothing better, and no other text is taken for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a hostile, broken or busy server of streams cost, and is it ever believed?"""
+"""Streams of a hostile, broken or busy server: what they cost, and that no wrong row is accepted."""
 
 from __future__ import annotations
 

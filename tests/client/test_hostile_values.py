@@ -1,4 +1,4 @@
-"""Values in a server's answers that Python cannot convert, or converts to what fails later: ours, or our error."""
+"""Values in answers that Python cannot convert, or converts to what fails later, give a value or a FetchError."""
 
 from __future__ import annotations
 

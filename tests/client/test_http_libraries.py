@@ -1,4 +1,4 @@
-"""Is every error of httpx and httpx2 mapped, also one that a later release adds?"""
+"""Every error of httpx and httpx2 is mapped, also errors of later releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are raw results kept as they came, bounded, while the SDK gets what it would get without?"""
+"""Raw tool results are kept unchanged and bounded, and the SDK receives the same as without keeping."""
 
 from __future__ import annotations
 

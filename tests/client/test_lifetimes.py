@@ -1,4 +1,4 @@
-"""Is a resource's time told by the server's clock, and is it kept alive just as long as the server allows?"""
+"""Expiry is told by the server's clock, and reading all rows keeps a resource alive as long as the server allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What newcomers write by mistake is taken as it is meant, or refused with what to write."""
+"""Common mistakes are accepted in their evident meaning, or refused with what to write instead."""
 
 from __future__ import annotations
 

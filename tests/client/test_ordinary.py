@@ -1,4 +1,4 @@
-"""Is what ordinary tools answer left alone, in whatever an SDK wraps it?"""
+"""Results of ordinary tools are no dual responses, whatever an SDK wraps them in."""
 
 from __future__ import annotations
 

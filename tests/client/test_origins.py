@@ -1,4 +1,4 @@
-"""Several servers: is each fetched at its own configured address, with its own credentials, and nobody else at all?"""
+"""With several servers, each is called at its own address with its own credentials, and no other is called."""
 
 from __future__ import annotations
 

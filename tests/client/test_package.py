@@ -1,4 +1,4 @@
-"""Is the client as small as it promises: what it exports, what it imports, what its docstring shows?"""
+"""What the client exports and imports, and that the example in its docstring runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are all rows fetched, each once, whatever the server does between two pages?"""
+"""All rows are fetched once, whatever the server changes between two pages."""
 
 from __future__ import annotations
 

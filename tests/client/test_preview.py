@@ -1,4 +1,4 @@
-"""Is what a notebook or a terminal shows of a dual response right, and does no cell do anything there?"""
+"""What notebooks and terminals show of a dual response is right, and no cell has an effect there."""
 
 from __future__ import annotations
 

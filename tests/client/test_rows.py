@@ -1,4 +1,4 @@
-"""Do typed values come back exactly as the database held them?"""
+"""Typed values are those of the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a stream's every row there, once and with its own type, however often the connection breaks?"""
+"""A stream gives every row once with its type, however often the connection breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does code that waits get what code that awaits gets, in scripts and notebooks, and leave nothing behind?"""
+"""The synchronous client gives what the asynchronous one gives, in scripts and notebooks, and leaves no thread."""
 
 from __future__ import annotations
 

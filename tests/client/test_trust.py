@@ -1,4 +1,4 @@
-"""Does the client keep to the address it was given, and what does a hostile answer cost?"""
+"""The client calls only the configured address, and hostile answers cost little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of formats: a format is added by one row, and whoever speaks of formats agrees with the table."""
+"""The table of formats: a new row adds a format everywhere, in routes, tools, the client and the docs."""
 
 from __future__ import annotations
 

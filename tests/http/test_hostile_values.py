@@ -1,4 +1,4 @@
-"""Values that Python cannot convert, or converts to what fails later: every door answers them in our words."""
+"""Values that Python cannot convert, or converts to what fails later, are refused on every route."""
 
 from __future__ import annotations
 

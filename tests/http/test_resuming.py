@@ -1,4 +1,4 @@
-"""Broken streams: bytes received and the rest are the unbroken stream, and nothing else is gone on with."""
+"""A resumed stream is byte for byte the rest of the broken one, or it is refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Answers that servers without structure give, and what a person would read out of each. As real ones look.
+"""Texts of tools without structured content, with the values that each parsing strategy reads.
 
-Of each: the text, what is read by the conservative strategy, and what the aggressive one reads beyond that.
+Each has the text, what the conservative strategy reads, and what the aggressive one reads beyond that. They look like
+answers of real tools.
 """
 
 from __future__ import annotations

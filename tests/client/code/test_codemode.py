@@ -1,4 +1,4 @@
-"""Do programs get data out of tools, whatever MCP client calls them and however they answer?"""
+"""`call_tool` reads the data of any tool, through each MCP client and in each form of answer."""
 
 from __future__ import annotations
 

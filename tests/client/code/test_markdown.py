@@ -1,4 +1,4 @@
-"""Is every value read out of answers written for people the right one, and every doubtful one left out?"""
+"""Values read from Markdown are right, and doubtful ones are left out."""
 
 from __future__ import annotations
 

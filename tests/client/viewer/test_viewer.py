@@ -1,4 +1,4 @@
-"""Can a person with a keyboard and 80 by 24 characters find, see and keep every row, and does none of them do harm?"""
+"""`dualsql view` by keyboard, on 80 by 24 characters: every row is found, shown and saved; cells have no effect."""
 
 from __future__ import annotations
 
