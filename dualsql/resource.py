@@ -32,6 +32,7 @@ Count = Literal["exact", "estimated", "none", "auto"] | str
 """How to count: one of these words, or "capped:N", which stops counting behind row N."""
 
 Way = Literal["exact", "estimated", "capped", "none", "auto"]
+"""How rows are counted; "capped" stops at a number, "auto" is exact if that is quick enough, else estimated."""
 
 _COUNT_WAYS: tuple[Way, ...] = ("exact", "estimated", "none", "auto")
 _CAPPED = re.compile(r"capped:([1-9][0-9]{0,15})", re.ASCII)
@@ -86,6 +87,7 @@ SampleOption = Literal["head", "tail", "random", "spread"] | str
 """The first, the last or random rows ("random:42" chooses other rows than "random:43"), or rows at even ranks."""
 
 SampleWay = Literal["head", "tail", "random", "spread"]
+"""Which rows a sample has: the first, the last, some by chance, or some at even distances."""
 
 _SAMPLE_WAYS: tuple[SampleWay, ...] = ("head", "tail", "random", "spread")
 _SEEDED = re.compile(r"random:([0-9]{1,9})", re.ASCII)

@@ -47,6 +47,7 @@ ResultsFormat = Literal["rows", "columnar"]
 """The form of `results` in the structured content: rows, or columns, where each name occurs once."""
 
 ResponseStatus = Literal["pending", "ready"]
+"""Whether the query has run when the tool answers. A failed query is an error and no response."""
 
 MIME_TYPE = "application/json"
 _NAME_WIDTH = 200

@@ -161,9 +161,11 @@ class ParsedDualResponse(QueryMethods):
 
         Args:
             batch_size: rows of a page, from a server that has no streams.
+            typed: values as in `fetch`.
             options: see StreamOptions.
 
-        Raises what `fetch_stream` raises.
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
         """
         rows: list[Row] = []
         async with aclosing(self._rows(batch_size, options, typed=typed)) as blocks:
@@ -181,7 +183,8 @@ class ParsedDualResponse(QueryMethods):
         """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
         field says in its metadata (`dualsql.encoding`) how that is written.
 
-        Raises what `fetch_stream` raises, and
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
             MissingExtraError: it needs dualsql-client[arrow].
         """
         needed("pyarrow", "arrow")
@@ -191,7 +194,9 @@ class ParsedDualResponse(QueryMethods):
     async def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
         """All rows as a polars.DataFrame, with the types of `to_arrow`.
 
-        Raises what `to_arrow` raises; it needs dualsql-client[polars].
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
+            MissingExtraError: it needs dualsql-client[polars].
         """
         polars = needed("polars", "polars")
         needed("pyarrow", "polars")
@@ -203,7 +208,9 @@ class ParsedDualResponse(QueryMethods):
         """All rows as a pandas.DataFrame, whose columns keep the types of `to_arrow` (pandas.ArrowDtype): whole
         numbers with NULLs among them stay whole, decimals exact.
 
-        Raises what `to_arrow` raises; it needs dualsql-client[pandas].
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
+            MissingExtraError: it needs dualsql-client[pandas].
         """
         pandas = needed("pandas", "pandas")
         needed("pyarrow", "pandas")
@@ -227,13 +234,18 @@ class ParsedDualResponse(QueryMethods):
         of the stream, without the record at its end that counts the rows.
 
         Args:
+            path: of the file; its folder must exist.
             file_format: "csv", "ndjson", "parquet", "arrow" or "xlsx", whatever the suffix.
             partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
                 them beside the file. "continue" does so too, and goes on with those that are there. Parquet and
                 Excel have no rows before their end: they begin anew.
             options: see StreamOptions.
 
-        Raises what `fetch_stream` raises, and
+        Returns:
+            The path of the file.
+
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
             ValueError: no format has that suffix, or that name; what is there is of another result.
             OSError: the file cannot be written.
         """

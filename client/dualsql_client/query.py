@@ -315,7 +315,8 @@ class QueryMethods:
         Args:
             page_size: rows of a page; None for the server's default.
 
-        Raises what `query` raises.
+        Raises:
+            FetchError: see `query`.
         """
         return await self._all_asked("query", plain_question(question), page_size, typed=typed)
 
@@ -354,7 +355,8 @@ class QueryMethods:
         Args:
             page_size: rows of a page; None for the server's default.
 
-        Raises what `sql` raises.
+        Raises:
+            FetchError: see `sql`.
         """
         asked = {"sql": sql, "parameters": dict(parameters or {})}
         return await self._all_asked("sql", asked, page_size, typed=typed)

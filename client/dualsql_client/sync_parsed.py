@@ -124,7 +124,8 @@ class SyncParsedDualResponse:
         Args:
             page_size: rows of a page; None for the server's default.
 
-        Raises what `query` raises.
+        Raises:
+            FetchError: see `query`.
         """
         return self._portal.call(self._parsed.query_all, page_size=page_size, typed=typed, **question)
 
@@ -169,7 +170,8 @@ class SyncParsedDualResponse:
         Args:
             page_size: rows of a page; None for the server's default.
 
-        Raises what `sql` raises.
+        Raises:
+            FetchError: see `sql`.
         """
         return self._portal.call(
             self._parsed.sql_all, sql, parameters=parameters, page_size=page_size, typed=typed
@@ -283,9 +285,11 @@ class SyncParsedDualResponse:
 
         Args:
             batch_size: rows of a page, from a server that has no streams.
+            typed: values as in `fetch`.
             options: see StreamOptions.
 
-        Raises what `fetch_stream` raises.
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
         """
         return self._portal.call(self._parsed.fetch_all, batch_size=batch_size, typed=typed, **options)
 
@@ -299,7 +303,8 @@ class SyncParsedDualResponse:
         """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
         field says in its metadata (`dualsql.encoding`) how that is written.
 
-        Raises what `fetch_stream` raises, and
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
             MissingExtraError: it needs dualsql-client[arrow].
         """
         return self._portal.call(self._parsed.to_arrow, **options)
@@ -308,7 +313,9 @@ class SyncParsedDualResponse:
     def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
         """All rows as a polars.DataFrame, with the types of `to_arrow`.
 
-        Raises what `to_arrow` raises; it needs dualsql-client[polars].
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
+            MissingExtraError: it needs dualsql-client[polars].
         """
         return self._portal.call(self._parsed.to_polars, **options)
 
@@ -317,7 +324,9 @@ class SyncParsedDualResponse:
         """All rows as a pandas.DataFrame, whose columns keep the types of `to_arrow` (pandas.ArrowDtype): whole
         numbers with NULLs among them stay whole, decimals exact.
 
-        Raises what `to_arrow` raises; it needs dualsql-client[pandas].
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
+            MissingExtraError: it needs dualsql-client[pandas].
         """
         return self._portal.call(self._parsed.to_pandas, **options)
 
@@ -337,13 +346,18 @@ class SyncParsedDualResponse:
         of the stream, without the record at its end that counts the rows.
 
         Args:
+            path: of the file; its folder must exist.
             file_format: "csv", "ndjson", "parquet", "arrow" or "xlsx", whatever the suffix.
             partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
                 them beside the file. "continue" does so too, and goes on with those that are there. Parquet and
                 Excel have no rows before their end: they begin anew.
             options: see StreamOptions.
 
-        Raises what `fetch_stream` raises, and
+        Returns:
+            The path of the file.
+
+        Raises:
+            StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
             ValueError: no format has that suffix, or that name; what is there is of another result.
             OSError: the file cannot be written.
         """

@@ -52,6 +52,7 @@ whoever counted stopped there, or a page saw more than were counted. none: it is
 """
 
 Row = dict[str, Any]
+"""One row: its cells by the names of the columns, in the encodings that the columns name."""
 
 
 class Column(TypedDict):

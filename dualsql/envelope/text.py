@@ -332,6 +332,7 @@ def _cut(section: Section, piece: _Piece) -> str:
 
 
 DisplayType = Literal["text", "markdown", "html"]
+"""The form of a display for people; what it shows is escaped for it."""
 
 TEXT_BUDGET = 8_000
 """Characters of a text or a display; the strictest host known cuts beyond 10 KB (github/copilot-cli#1732)."""

@@ -96,6 +96,7 @@ RESPONSE_SCHEMA: Final[Schema] = {
         _when({"required": ["error"]}, success=False),
     ],
 }
+"""JSON Schema of a Response (specification S12)."""
 
 DISPLAY_SCHEMA: Final[Schema] = {
     "type": "object",
@@ -158,6 +159,7 @@ def dual_mode_schema(data: Mapping[str, Any] = DATA_SCHEMA) -> Schema:
 
 
 DUAL_MODE_SCHEMA: Final[Schema] = dual_mode_schema()
+"""JSON Schema of a dual-mode answer, for any data."""
 
 
 _MOST_ISSUES = 20

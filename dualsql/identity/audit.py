@@ -36,6 +36,7 @@ AuditAction = Literal[
     "revoke",  # ... and ended
     "refuse",
 ]
+"""What was done, or refused: to a resource, or to a link that reads one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -14,13 +15,12 @@ from typing import Any
 import griffe
 
 import dualsql
+import dualsql_client
 from dualsql.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 LONGEST_LINE = 88
 SETTINGS = set(inspect.signature(Settings).parameters)
-QUOTED = re.compile(r"(?<=: )'([^']*)'")
-"""The annotation of a parameter, which is a text to inspect."""
 GENERATED = {"SyncDualResponseClient", "SyncParsedDualResponse"}
 """Their methods are those of the class without Sync in its name."""
 
@@ -33,26 +33,56 @@ class Part:
     title: str
     rooms: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    """What a reader looks for. Then come other classes, functions, what only annotates, and exceptions."""
 
 
 PARTS = (
-    Part("server", "The server", ("server", "settings")),
-    Part("tools", "Tools", (), ("dualsql.mcp",)),
-    Part("results", "Results", ("results", "resource", "response")),
-    Part("rules", "Callers and rules", ("identity", "tenancy"), ("dualsql.identity",)),
+    Part("server", "The server", ("server", "settings"), first=("DualResponseServer", "Settings")),
+    Part("tools", "Tools", (), ("dualsql.mcp",), ("tool", "Answer")),
     Part(
-        "statements", "Statements and queries",
-        ("freeze", "catalogue", "saved_queries", "query", "databases", "mcp"), ("dualsql.freeze", "dualsql.sql"),
+        "results",
+        "Results",
+        ("results", "resource", "response"),
+        first=("DualResponse", "Principal", "ResultPage"),
     ),
-    Part("stores", "Stores", ("store",), ("dualsql.store",)),
+    Part(
+        "rules",
+        "Callers and rules",
+        ("identity", "tenancy"),
+        ("dualsql.identity",),
+        ("TenantFilter", "RowFilter", "Mask"),
+    ),
+    Part(
+        "statements",
+        "Statements and queries",
+        ("freeze", "catalogue", "saved_queries", "query", "databases", "mcp"),
+        ("dualsql.freeze", "dualsql.sql"),
+        ("SavedQuery", "Registry", "freeze", "thaw", "read_select"),
+    ),
+    Part(
+        "stores",
+        "Stores",
+        ("store",),
+        ("dualsql.store",),
+        ("SQLResourceStore", "MemoryStore", "ResourceStore"),
+    ),
     Part("formats", "Formats", ("formats",)),
-    Part("serving", "Serving without code", (), ("dualsql.serve",)),
+    Part(
+        "serving", "Serving without code", (), ("dualsql.serve",), ("serve_app", "build_server", "build_mcp")
+    ),
     Part("envelopes", "Envelopes", (), ("dualsql.envelope",)),
     Part("testing", "Testing", (), ("dualsql.testing",)),
-    Part("exceptions", "Exceptions", ("errors",)),
+    Part("exceptions", "Exceptions", ("errors",), first=("DualResponseError",)),
     Part("json", "JSON", ("wire",)),
-    Part("client", "The client", (), ("dualsql_client",)),
-)  # fmt: skip
+    Part(
+        "client",
+        "The client",
+        (),
+        ("dualsql_client",),
+        ("DualResponseClient", "ParsedDualResponse", "SyncDualResponseClient"),
+    ),
+)
 
 
 def pages() -> dict[str, tuple[str, str]]:
@@ -66,15 +96,20 @@ def pages() -> dict[str, tuple[str, str]]:
         names = [pair for pair in _names_of(part) if pair[1] not in written]
         if names:
             written |= {name for _, name in names}
-            names.sort(key=lambda pair: _rank(getattr(import_module(pair[0]), pair[1])))
+            names.sort(key=lambda pair: _rank(part, *pair))
             texts = [_described(trees[module.partition(".")[0]], module, name) for module, name in names]
             found[part.file] = (part.title, f"# {part.title}\n\n" + "\n".join(texts))
     return found
 
 
-def _rank(value: Any) -> int:
-    """Classes first, then functions, then what only annotates."""
-    return 0 if inspect.isclass(value) else 1 if callable(value) else 2
+def _rank(part: Part, module: str, name: str) -> int:
+    """Where a name stands on its page; see `Part.first`."""
+    if name in part.first:
+        return part.first.index(name)
+    value = getattr(import_module(module), name)
+    if inspect.isclass(value):
+        return 13 if issubclass(value, Exception) else 10
+    return 11 if callable(value) else 12
 
 
 def _names_of(part: Part) -> Iterator[tuple[str, str]]:
@@ -111,27 +146,54 @@ def _found(tree: griffe.Object | griffe.Alias, module: str, name: str) -> griffe
 
 
 def _of_class(found: griffe.Object, name: str, value: Any) -> str:
-    bases = ", ".join(str(base) for base in found.bases if str(base) != "Generic[T]")
-    shown = _signature(name, value) if _is_called(value) else f"```python\nclass {name}({bases})\n```\n\n"
-    if issubclass(value, Exception):
-        shown += f"An exception of `{bases}`.\n\n"
+    shown = _signature(name, value) if _is_called(value) else _class_line(found, name)
     text = shown + _text(found)
     if name in GENERATED:
         return f"{text}\nThe methods are those of `{name.removeprefix('Sync')}`, without `await`.\n"
-    members = [
-        member for key, member in found.members.items() if not key.startswith("_") and not member.is_alias
-    ]
-    attributes = [member for member in members if member.is_attribute and member.docstring]
-    methods = [member for member in members if member.is_function and member.docstring]
+    members = [member for member in [*found.members.values(), *_inherited(found)] if _is_shown(member)]
+    attributes = [member for member in members if member.is_attribute and not _is_key(found)]
     if attributes:
-        text += "\n**Attributes**\n\n" + "".join(map(_attribute, attributes))
-    for method in methods:
-        text += (
-            f"\n### {method.name} {{#{name}.{method.name}}}\n\n"
-            + _signature(method.name, getattr(value, method.name), _word(method))
-            + _text(method)
-        )
+        title = "Properties" if "**Attributes**" in text else "Attributes"
+        text += f"\n**{title}**\n\n" + "".join(map(_attribute, attributes))
+    for method in members:
+        if method.is_function:
+            heading = f"\n### {method.name} {{#{name}.{method.name}}}\n\n"
+            text += (
+                heading + _signature(method.name, getattr(value, method.name), _word(method)) + _text(method)
+            )
     return text
+
+
+def _inherited(found: griffe.Object) -> Iterator[griffe.Object]:
+    """What a class has of classes that are no public names, and so are described nowhere else."""
+    public = {*dualsql.__all__, *dualsql_client.__all__}
+    for member in found.inherited_members.values():
+        target = member.final_target
+        if target.parent.name not in public and not _is_key(found):
+            yield target
+
+
+def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
+    """Whether it is public and says what it is; of what a protocol takes, its call."""
+    is_public = not member.name.startswith("_") or (member.name == "__call__" and not member.is_alias)
+    return is_public and not member.is_alias and bool(member.docstring)
+
+
+def _is_key(found: griffe.Object) -> bool:
+    """Whether the attributes of a class are the keys of a dict."""
+    return "TypedDict" in str(found.bases)
+
+
+def _class_line(found: griffe.Object, name: str) -> str:
+    """A class that nobody calls; of a TypedDict with its keys."""
+    bases = ", ".join(str(base) for base in found.bases)
+    keys = [member for member in found.members.values() if member.is_attribute and _is_key(found)]
+    body = "".join(f"    {key.name}: {key.annotation}{_beside(key)}\n" for key in keys)
+    return f"```python\nclass {name}({bases}){':' if body else ''}\n{body}```\n\n"
+
+
+def _beside(key: griffe.Object) -> str:
+    return f"  # {' '.join(key.docstring.value.split())}" if key.docstring else ""
 
 
 def _word(function: griffe.Object) -> str:
@@ -159,18 +221,14 @@ def _signature(name: str, value: Any, word: str = "def ") -> str:
         signature = inspect.signature(value)
     except ValueError:
         return ""
-    given = [parameter for key, parameter in signature.parameters.items() if key != "self"]
-    parameters = [
-        QUOTED.sub(r"\1", str(parameter))
-        for parameter in given
-        if name == "Settings" or parameter.name not in SETTINGS
-    ]
+    given = [each for key, each in signature.parameters.items() if key != "self" and not key.startswith("_")]
+    settings = SETTINGS if name in {"DualResponseServer", "ServerOptions"} else set()
+    parameters = [_parameter(each) for each in given if each.name not in settings]
     if len(parameters) < len(given):
         parameters.append("**each_setting")
-    if any(each.kind is each.KEYWORD_ONLY for each in given):
-        first = next(number for number, each in enumerate(given) if each.kind is each.KEYWORD_ONLY)
-        if not any(each.kind is each.VAR_POSITIONAL for each in given):
-            parameters.insert(first, "*")
+    keywords = [number for number, each in enumerate(given) if each.kind is each.KEYWORD_ONLY]
+    if keywords and not any(each.kind is each.VAR_POSITIONAL for each in given):
+        parameters.insert(keywords[0], "*")
     returned = signature.return_annotation
     end = "" if returned is signature.empty or inspect.isclass(value) else f" -> {_name(returned)}"
     word = "class " if inspect.isclass(value) else word
@@ -178,6 +236,13 @@ def _signature(name: str, value: Any, word: str = "def ") -> str:
     if len(line) > LONGEST_LINE:
         line = f"{word}{name}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){end}"
     return f"```python\n{line}\n```\n\n"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    """As it is written: an annotation is a text to inspect, a factory has no value to show."""
+    text = re.sub(r"""(?<=: )(['"])(.*?)\1(?= = |$)""", r"\2", str(parameter))
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
+    return text.replace("<factory>", "...").replace("datetime.timedelta", "timedelta")
 
 
 def _name(annotation: Any) -> str:
@@ -190,14 +255,21 @@ def _text(found: griffe.Object) -> str:
         return ""
     text = ""
     for section in found.docstring.parse("google", warnings=False):
-        if section.kind is griffe.DocstringSectionKind.text:
-            text += _prose(section.value) + "\n"
+        if section.kind is KINDS.text:
+            text += f"\n{_prose(section.value)}\n"
         elif section.kind in TITLES:
             text += f"\n**{TITLES[section.kind]}**\n\n"
-            for item in section.value:
-                label = getattr(item, "name", None) or _name(item.annotation)
-                text += f"- `{label}`: {_indented(_prose(item.description))}\n"
+            text += "".join(
+                f"- {_label(item)}: {_indented(_prose(item.description))}\n" for item in section.value
+            )
     return text
+
+
+def _label(item: Any) -> str:
+    """What a line of a section is about: one name, or several that it lists."""
+    name = getattr(item, "name", None)
+    label = f"{name} {item.annotation}" if name and name.endswith(",") else name or _name(item.annotation)
+    return ", ".join(f"`{each}`" for each in re.split(r",\s*", label.strip("()")))
 
 
 KINDS = griffe.DocstringSectionKind
@@ -216,7 +288,26 @@ def _indented(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """A docstring's text as Markdown: pages are links, and what looks like HTML is text."""
+    """A docstring's text as Markdown: code is code, pages are links, and what looks like HTML is text."""
+    paragraphs = [
+        f"```python\n{paragraph}\n```" if _is_code(paragraph) else _sentences(paragraph)
+        for paragraph in text.split("\n\n")
+    ]
+    return "\n\n".join(paragraphs)
+
+
+def _is_code(paragraph: str) -> bool:
+    """Whether it is a program: no sentence is one, but for a single word."""
+    try:
+        body = ast.parse(paragraph).body
+    except SyntaxError:
+        return False
+    return not all(
+        isinstance(each, ast.Expr) and isinstance(each.value, ast.Name | ast.Constant) for each in body
+    )
+
+
+def _sentences(text: str) -> str:
     pieces = re.split(r"(`[^`]*`)", text)
     pieces[::2] = [piece.replace("<", "&lt;") for piece in pieces[::2]]
     return re.sub(r"(?<![\w/(\[`])docs/([\w/-]+)\.md", r"[docs/\1.md](/docs/\1.md)", "".join(pieces))
