@@ -421,6 +421,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 
 BEYOND: dict[str, str] = {
     "guides/test_guides.py": "each guide is followed to the letter",
+    "testing/test_tools.py": "tests of an application call its tools on both SDKs",
     "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",
     "drills/test_page.py": "each drill has its row in docs/reliability.md",
     "drills/test_workers.py": "a worker is killed, or its clock jumps",

@@ -379,7 +379,10 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
         return next(iter(sources.values()))
     if name is None or name not in sources:
         raise ConfigurationError(
-            f"There is no source {name!r}.", hint=f"Use one of: {', '.join(sorted(sources))}."
+            "source is required: this server has several databases."
+            if name is None
+            else f"There is no source {name!r}.",
+            hint=f"Use one of: {', '.join(sorted(sources))}.",
         )
     return sources[name]
 

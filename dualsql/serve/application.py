@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from anyio import create_memory_object_stream, create_task_group
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -365,7 +365,8 @@ MAXIMUM_REQUEST_SIZE = 1024 * 1024
 class DataApplication(Starlette):
     """MCP and REST of one server, as an application of its own, or as a part of yours.
 
-    In your application, pass `lifespan` to it and append `as_route()` to its routes. `request.app` is yours then:
+    In your application, pass `lifespan` to it and append `as_route()` to its routes; in one that is not Starlette's,
+    call it with the requests for its paths (docs/guides/litestar.md). `request.app` is yours then:
     functions that identify callers read its state, and FastAPI its `dependency_overrides`.
     """
 
@@ -383,13 +384,15 @@ class DataApplication(Starlette):
         return _PartOfApplication(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As Starlette does, but for `scope["app"]`."""
+        """As Starlette does, but for `scope["app"]`, and by the whole path, which Litestar shortens for a mount."""
         if "app" not in scope:
             await super().__call__(scope, receive, send)
             return
         if self.middleware_stack is None:
             self.middleware_stack = self.build_middleware_stack()
-        await self.middleware_stack(scope, receive, send)
+        raw: bytes | None = scope.get("raw_path")
+        path = scope["path"] if raw is None else unquote(raw.partition(b"?")[0].decode("latin-1"))
+        await self.middleware_stack({**scope, "path": path}, receive, send)
 
 
 class _PartOfApplication(BaseRoute):

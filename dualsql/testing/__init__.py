@@ -1,4 +1,8 @@
-"""Tests that a store or a database of your own must pass, as classes for pytest (docs/guides/own-store.md)."""
+"""For tests with pytest: a client of your tools, and what a store or a database of your own must pass, as classes.
+
+tools      tool_fixture and tool_client call a tool over MCP and read its rows over REST (docs/guides/testing.md)
+stores     ResourceStoreTests (docs/guides/own-store.md)
+"""
 
 from dualsql.errors import ConfigurationError
 
@@ -13,5 +17,6 @@ except ImportError as error:
 pytest.register_assert_rewrite("dualsql.testing.stores")
 
 from dualsql.testing.stores import ResourceStoreTests  # noqa: E402
+from dualsql.testing.tools import ToolClient, tool_client, tool_fixture  # noqa: E402
 
-__all__ = ["ResourceStoreTests"]
+__all__ = ["ResourceStoreTests", "ToolClient", "tool_client", "tool_fixture"]

@@ -21,8 +21,20 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session(tmp_path)
 
 
+@pytest.fixture
+def synchronous_url(request: pytest.FixtureRequest) -> str:
+    """A PostgreSQL database for the driver of the guide to synchronous engines."""
+    url: str = request.getfixturevalue("postgresql_url")
+    return url.replace("+asyncpg", "+psycopg")
+
+
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
-def test_a_reader_who_follows_it_sees_what_it_says(guide: Path, session: Session) -> None:
+def test_a_reader_who_follows_it_sees_what_it_says(
+    guide: Path, session: Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.has_processes = guide.stem == "sqlmodel"  # which has one metadata in a process
+    if guide.stem == "synchronous":
+        monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("synchronous_url"))
     assert session.run(guide.read_text(encoding="utf-8")) > 0
 
 
