@@ -2,7 +2,7 @@
 
 A block whose first line is a comment with a file's name (`# app.py`, `; alembic.ini`) is that file, in a folder of the
 page's own. A `console` block has commands after `$`, each followed by what it prints; `...` stands for any text. So
-nothing is run but what the page shows. The one change is the port: a test takes a free one.
+nothing is run but what the page shows. Two things are changed: the port, and the folder of dualsql's migrations.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
+
+from dualsql.store import migrations_path
 
 ORIGIN = "http://127.0.0.1:8000"
 """Where the servers of all pages are, in print."""
@@ -111,7 +113,10 @@ class Session:
         path = self.folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         host, port = self._listener.getsockname()
-        path.write_text(file.text.replace(ORIGIN, f"http://{host}:{port}"), encoding="utf-8")
+        text = file.text.replace(ORIGIN, f"http://{host}:{port}")
+        # Where an installed package has its migrations; an editable checkout has them elsewhere.
+        text = text.replace("dualsql:migrations/versions", str(migrations_path() / "versions"))
+        path.write_text(text, encoding="utf-8")
         invalidate_caches()
 
     def _run(self, command: Command) -> None:
@@ -163,9 +168,10 @@ class Session:
         return output.getvalue()
 
     def _program(self, words: list[str]) -> str:
-        """Another program of the reader's environment, in a process of its own."""
+        """A program of the reader's environment, or a file for Python, in a process of its own."""
+        installed = Path(sys.executable).with_name(words[0])
         running = subprocess.run(
-            [sys.executable, *([] if words[0].endswith(".py") else ["-m"]), *words],
+            [installed if installed.exists() else sys.executable, *words[installed.exists() :]],
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
