@@ -37,10 +37,9 @@ def _runs_typescript(found: str | Path) -> bool:
 
 def packed(folder: Path) -> Path:
     """The package of the client, packed in `folder`."""
-    source = folder / "client-js"
-    shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("dist", "node_modules"))
-    (source / "node_modules").symlink_to(INSTALLED)
-    _npm("pack", "--pack-destination", folder, folder=source)
+    subprocess.run(
+        [PACKAGE.parent / "scripts" / "pack_javascript", folder], check=True, stdout=subprocess.DEVNULL
+    )
     return next(folder.glob("dualsql-client-*.tgz"))
 
 

@@ -40,10 +40,9 @@ def test_the_generated_types_are_those_of_the_openapi_document() -> None:
     assert is_current, "run: python scripts/make_javascript_types.py (it needs npm)"
 
 
-def test_nothing_but_its_own_files_is_imported_and_one_version_is_everywhere() -> None:
+def test_nothing_but_its_own_files_is_imported() -> None:
     described = json.loads((PACKAGE / "package.json").read_text())
     assert "dependencies" not in described
-    assert f'version = "{described["version"]}"' in (ROOT / "client" / "pyproject.toml").read_text()
     for source in (PACKAGE / "src").glob("*.ts"):
         imported = [
             line for line in source.read_text().splitlines() if " from " in line and line.endswith('";')

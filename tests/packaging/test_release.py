@@ -79,6 +79,7 @@ def test_one_version_everywhere() -> None:
     (version,) = {project["project"]["version"] for project in PYPROJECTS}
     assert f"dualsql-client=={version}" in PYPROJECTS[0]["project"]["dependencies"]
     assert f'__version__ = "{version}"' in (ROOT / "dualsql" / "__init__.py").read_text()
+    assert json.loads((ROOT / "client-js" / "package.json").read_text())["version"] == version
     assert {ENTRY["version"], *(package["version"] for package in ENTRY["packages"])} == {version}
     assert f"dualsql[serve]=={version}" in json.dumps(ENTRY)
     assert re.search(rf"^## {re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
@@ -105,8 +106,9 @@ def test_the_entry_starts_a_server_that_exists() -> None:
 def test_the_workflow_has_no_secret_and_few_rights() -> None:
     assert "secrets." not in WORKFLOW
     assert re.search(r"^permissions: \{\}$", WORKFLOW, re.MULTILINE), "each job names its own"
-    assert WORKFLOW.count("id-token: write") == 3
+    assert WORKFLOW.count("id-token: write") == 4
     assert "attestations: true" in WORKFLOW
+    assert "npm publish --provenance" in WORKFLOW
     assert re.search(r"tags: \[", WORKFLOW) and "branches" not in WORKFLOW and "pull_request" not in WORKFLOW
 
 
