@@ -57,6 +57,17 @@ finally:
     assert not any(collections), sum(collections)
 """
 
+FROZEN = """
+import gc
+import sqlalchemy as sa
+import dualsql.databases.duckdb
+from dualsql.errors import importing
+with importing():
+    import duckdb_sqlalchemy
+with sa.create_engine("duckdb:///:memory:").connect() as connection:
+    connection.execute(sa.text("SELECT 1")).all()
+"""
+
 INITIALIZE: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -132,6 +143,11 @@ def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
 
 def test_no_garbage_is_collected_during_imports() -> None:
     subprocess.run([sys.executable, "-c", COLLECTIONS], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_the_end_of_the_process_is_quiet_after_frozen_imports() -> None:
+    ran = subprocess.run([sys.executable, "-c", FROZEN], check=True, capture_output=True)
+    assert ran.stderr == b"", "DuckDB's binding reports frozen objects as leaks"
 
 
 async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_call_is() -> None:
