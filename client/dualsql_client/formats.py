@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from dualsql_client.arrow_ipc import ArrowFramer
 from dualsql_client.framing import Framer, LineFramer, RecordFramer, WholeFileFramer
@@ -59,5 +60,15 @@ XLSX = _whole_file(
 )
 
 _FORMATS = (NDJSON, CSV, ARROW, PARQUET, XLSX)
-BY_NAME = {found.name: found for found in _FORMATS}
+BY_NAME: Mapping[str, DownloadFormat] = {found.name: found for found in _FORMATS}
 BY_SUFFIX = {suffix: found for found in _FORMATS for suffix in found.suffixes}
+
+DatabaseFormat = Literal["duckdb", "sqlite"]
+FileFormat = Literal["ndjson", "csv", "arrow", "parquet", "xlsx", "duckdb", "sqlite"]
+"""What a file can be: a stream as the server sends it, or a database that the client makes of one."""
+
+DATABASES: Mapping[DatabaseFormat, tuple[str, ...]] = {
+    "duckdb": (".duckdb",),
+    "sqlite": (".sqlite", ".sqlite3", ".db"),
+}
+"""Suffixes of files, with the dot; the first is the usual one."""

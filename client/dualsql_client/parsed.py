@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata, read_metadata, read_page
 from dualsql_client.conversions import read_instant
+from dualsql_client.database_files import database_of, write_database
 from dualsql_client.errors import (
     FetchError,
     NotConfiguredError,
@@ -25,7 +26,7 @@ from dualsql_client.errors import (
     failed_with,
     needed,
 )
-from dualsql_client.formats import ARROW, NDJSON, DownloadFormat
+from dualsql_client.formats import ARROW, NDJSON, DownloadFormat, FileFormat
 from dualsql_client.framing import Block
 from dualsql_client.lifetimes import kept_alive
 from dualsql_client.ndjson import decode_rows, rows_of
@@ -35,7 +36,7 @@ from dualsql_client.progress import Meter
 from dualsql_client.query import QueryMethods, Sort, StreamOptions, page_at, page_request, rows_request
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
 from dualsql_client.transport import Allowance, Transport, wait_until_settled
-from dualsql_client.wire import Column, PageBody, Row, StreamFormat, TotalCountKind
+from dualsql_client.wire import Column, PageBody, Row, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,22 +224,24 @@ class ParsedDualResponse(QueryMethods):
         self,
         path: str | PathLike[str],
         *,
-        file_format: StreamFormat | None = None,
+        file_format: FileFormat | None = None,
         partial: PartialFile = "discard",
         **options: Unpack[StreamOptions],
     ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
-        `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`.
+        `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
 
         It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
-        of the stream, without the record at its end that counts the rows.
+        of the stream, without the record at its end that counts the rows. A database is made of an Arrow stream: it
+        has one table, named after the result (`rows`, where its name is not known), and an existing file is refused,
+        since it may have others.
 
         Args:
             path: of the file; its folder must exist.
-            file_format: "csv", "ndjson", "parquet", "arrow" or "xlsx", whatever the suffix.
+            file_format: "csv", "ndjson", "parquet", "arrow", "xlsx", "duckdb" or "sqlite", whatever the suffix.
             partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
-                them beside the file. "continue" does so too, and goes on with those that are there. Parquet and
-                Excel have no rows before their end: they begin anew.
+                them beside the file. "continue" does so too, and goes on with those that are there. Parquet, Excel
+                and databases have no rows before their end: they begin anew.
             options: see StreamOptions.
 
         Returns:
@@ -247,14 +250,24 @@ class ParsedDualResponse(QueryMethods):
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
             ValueError: no format has that suffix, or that name; what is there is of another result.
+            FileExistsError: there is a file where a database is to be.
             OSError: the file cannot be written.
+            MissingExtraError: a database needs dualsql-client[duckdb], or dualsql-client[arrow] for SQLite.
         """
         target = Path(path)
+        if (database := database_of(target, file_format)) is not None:
+            rows = self._required(self._metered(self._stream(ARROW, options), options))
+            await write_database(rows, target, database, self.name or await self._told_name())
+            return target
         stream = self._stream(format_of(target, file_format), options)
         keeps = partial != "discard" and stream.format.is_resumable
         kept = Partial(target, stream, is_continued=partial == "continue") if keeps else None
         await write(self._required(self._metered(stream, options)), target, kept)
         return target
+
+    async def _told_name(self) -> str:
+        """The name as the server says it. A signed link is not asked: it may allow one request."""
+        return "" if self._configured().carries_link else (await self.get_metadata()).name
 
     async def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
         """The current metadata of the resource.

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from errno import EAGAIN, ENOENT, ENOTSUP
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dualsql_client.errors import FetchError, StreamBrokenError, needed
-from dualsql_client.formats import BY_NAME, BY_SUFFIX, DownloadFormat
+from dualsql_client.formats import BY_NAME, BY_SUFFIX, DATABASES, DownloadFormat, FileFormat
 from dualsql_client.framing import Block, Framer
 from dualsql_client.transport import Attempts, Transport
 from dualsql_client.wire import (
@@ -25,7 +26,6 @@ from dualsql_client.wire import (
     TOTAL_COUNT_HEADER,
     TOTAL_COUNT_KIND_HEADER,
     RowsBody,
-    StreamFormat,
 )
 
 if TYPE_CHECKING:
@@ -41,17 +41,34 @@ async def read_table(blocks: AsyncIterable[Block]) -> pa.Table:
     """
     pyarrow = needed("pyarrow", "arrow")
     schema, batches = None, []
+    async for schema, batch in read_batches(blocks):  # noqa: B007 - it is read below
+        if batch is not None:
+            batches.append(batch)
+    if schema is None:
+        raise FetchError("The stream has no schema.", status=200)
+    return pyarrow.Table.from_batches(batches, schema)
+
+
+async def read_batches(blocks: AsyncIterable[Block]) -> AsyncGenerator[tuple[Any, Any], None]:
+    """The schema of an Arrow stream with None, then the schema with each batch that has rows.
+
+    Raises:
+        FetchError: they are no messages of an Arrow stream.
+    """
+    from pyarrow import ArrowException
+
+    schema = batch = None
     async for block in blocks:
         try:
             if schema is None:
                 schema = _schema(block)
             elif block.rows:
-                batches.append(_batch(block, schema))
-        except (pyarrow.ArrowException, OSError, ValueError) as error:
+                batch = _batch(block, schema)
+            else:
+                continue
+        except (ArrowException, OSError, ValueError) as error:
             raise FetchError("The stream is not an Arrow IPC stream.", status=200) from error
-    if schema is None:
-        raise FetchError("The stream has no schema.", status=200)
-    return pyarrow.Table.from_batches(batches, schema)
+        yield schema, batch
 
 
 def _schema(block: Block) -> Any:
@@ -76,10 +93,11 @@ def _batch(block: Block, schema: Any) -> Any:
 _BUFFER_BYTES = 1024 * 1024
 
 
+_SUFFIXES = [*BY_SUFFIX, *chain.from_iterable(DATABASES.values())]
 _SPREADSHEETS = frozenset({".xls", ".xlsm", ".ods", ".numbers"})
 
 
-def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
+def format_of(path: Path, name: FileFormat | None = None) -> DownloadFormat:
     """The format of that name, or that the suffix names.
 
     Raises:
@@ -88,9 +106,9 @@ def format_of(path: Path, name: StreamFormat | None = None) -> DownloadFormat:
     found = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
     if found is None and name is None:
         excel = " A spreadsheet opens .xlsx." if path.suffix.lower() in _SPREADSHEETS else ""
-        raise ValueError(f"The file's suffix must be one of {', '.join(BY_SUFFIX)}.{excel}")
+        raise ValueError(f"The file's suffix must be one of {', '.join(_SUFFIXES)}.{excel}")
     if found is None:
-        raise ValueError(f"A file can be of {', '.join(BY_NAME)}, not {name}.")
+        raise ValueError(f"A file can be of {', '.join([*BY_NAME, *DATABASES])}, not {name}.")
     return found
 
 

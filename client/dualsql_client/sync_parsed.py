@@ -13,11 +13,12 @@ from typing_extensions import Unpack
 
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.errors import checked_keywords
+from dualsql_client.formats import FileFormat
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.query import Question, Sort, StreamOptions
 from dualsql_client.streaming import PartialFile
-from dualsql_client.wire import Column, Profile, ProfileKind, Row, StreamFormat, TotalCountKind
+from dualsql_client.wire import Column, Profile, ProfileKind, Row, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -335,22 +336,24 @@ class SyncParsedDualResponse:
         self,
         path: str | PathLike[str],
         *,
-        file_format: StreamFormat | None = None,
+        file_format: FileFormat | None = None,
         partial: PartialFile = "discard",
         **options: Unpack[StreamOptions],
     ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
-        `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`.
+        `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
 
         It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
-        of the stream, without the record at its end that counts the rows.
+        of the stream, without the record at its end that counts the rows. A database is made of an Arrow stream: it
+        has one table, named after the result (`rows`, where its name is not known), and an existing file is refused,
+        since it may have others.
 
         Args:
             path: of the file; its folder must exist.
-            file_format: "csv", "ndjson", "parquet", "arrow" or "xlsx", whatever the suffix.
+            file_format: "csv", "ndjson", "parquet", "arrow", "xlsx", "duckdb" or "sqlite", whatever the suffix.
             partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
-                them beside the file. "continue" does so too, and goes on with those that are there. Parquet and
-                Excel have no rows before their end: they begin anew.
+                them beside the file. "continue" does so too, and goes on with those that are there. Parquet, Excel
+                and databases have no rows before their end: they begin anew.
             options: see StreamOptions.
 
         Returns:
@@ -359,7 +362,9 @@ class SyncParsedDualResponse:
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
             ValueError: no format has that suffix, or that name; what is there is of another result.
+            FileExistsError: there is a file where a database is to be.
             OSError: the file cannot be written.
+            MissingExtraError: a database needs dualsql-client[duckdb], or dualsql-client[arrow] for SQLite.
         """
         return self._portal.call(self._parsed.save, path, file_format=file_format, partial=partial, **options)
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import typer
@@ -19,11 +19,11 @@ from dualsql_client.addresses import resource_id
 from dualsql_client.cli.fetching import Fetched, fetch
 from dualsql_client.client import DualResponseClient
 from dualsql_client.errors import DualResponseClientError, MissingExtraError, NotConfiguredError, ParseError
+from dualsql_client.formats import FileFormat
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import printable
 from dualsql_client.query import StreamOptions
 from dualsql_client.streaming import KEEPS_PARTS, PartialFile, note_of
-from dualsql_client.wire import StreamFormat
 
 MAXIMUM_FILE_BYTES = 64 * 1024 * 1024
 
@@ -42,7 +42,7 @@ class ToolResultSource:
     base_url: str
     tool_result: object
     link: str | None = None
-    format: StreamFormat | None = None
+    format: FileFormat | None = None
 
     @asynccontextmanager
     async def opened(self, token: str | None) -> AsyncIterator[ParsedDualResponse]:
@@ -97,7 +97,7 @@ def _of_address(url: str) -> ToolResultSource:
             "results": [], "resource": {"uri": uri, "name": ""}, "metadata": {"total_count": None}
         },
         link=asked.get("link", [None])[0],
-        format=cast(StreamFormat, wanted) if wanted in get_args(StreamFormat) else None,
+        format=cast(FileFormat, wanted) if wanted in get_args(FileFormat) else None,
     )  # fmt: skip
 
 
@@ -158,8 +158,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-FileFormat = Literal["ndjson", "csv", "arrow", "parquet", "xlsx"]
-
 From = Annotated[
     str,
     typer.Argument(
@@ -195,18 +193,23 @@ def fetch_command(
     is_continued: Annotated[
         bool,
         typer.Option(
-            "--continue", help="Go on with what an earlier run of this command left. Not Parquet or Excel."
+            "--continue",
+            help="Go on with what an earlier run of this command left. Not Parquet, Excel, databases.",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
-    """Save every row as Parquet, CSV, NDJSON, Arrow or Excel. A broken download resumes where it stopped.
+    """Save every row as Parquet, CSV, NDJSON, Arrow, Excel, DuckDB or SQLite.
 
-    Prints rows, bytes, seconds and the file's SHA-256. An existing file is replaced when the new one is complete.
+    A broken download resumes where it stopped. Prints rows, bytes, seconds and the file's SHA-256. An existing file is
+    replaced when the new one is complete; a database is not: it may have other tables.
     """
     partial: PartialFile = "continue" if is_continued else "keep" if KEEPS_PARTS else "discard"
     if is_continued and not note_of(output).exists():
-        typer.echo("There is nothing to continue: it starts again. (Parquet and Excel always do.)", err=True)
+        typer.echo(
+            "There is nothing to continue: it starts again. (Parquet, Excel and databases always do.)",
+            err=True,
+        )
 
     async def run() -> Fetched:
         named = read_source(source, base_url)

@@ -12,11 +12,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from dualsql_client.errors import ResourcePendingError
+from dualsql_client.formats import FileFormat
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.progress import Bar, Progress
 from dualsql_client.query import StreamOptions
 from dualsql_client.streaming import PartialFile
-from dualsql_client.wire import StreamFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Fetched:
 async def fetch(
     parsed: ParsedDualResponse,
     path: Path,
-    file_format: StreamFormat | None,
+    file_format: FileFormat | None,
     *,
     bar: bool,
     options: StreamOptions,
@@ -69,7 +69,7 @@ async def fetch(
 async def _save(
     parsed: ParsedDualResponse,
     path: Path,
-    file_format: StreamFormat | None,
+    file_format: FileFormat | None,
     partial: PartialFile,
     options: StreamOptions,
 ) -> None:

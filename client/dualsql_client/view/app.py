@@ -26,7 +26,7 @@ _QUESTIONS: dict[Question, str] = {
     "page": "Go to which page?",
     "find": "Search the loaded pages for what?",
     "filter": "",  # of the cursor's column
-    "save": "Save all rows as? (.csv .ndjson .parquet .arrow .xlsx)",
+    "save": "Save all rows as? (.csv .ndjson .parquet .arrow .xlsx .duckdb .sqlite)",
 }
 
 

@@ -23,7 +23,7 @@ import pytest
 from openpyxl import load_workbook
 from pyarrow import parquet
 from rich.console import Console
-from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select, text
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from typer.testing import CliRunner
@@ -130,6 +130,29 @@ async def test_excel(served: Served, tmp_path: Path) -> None:
     names, *rows = load_workbook(target)["Rows"].iter_rows(values_only=True)
     assert [dict(zip(names, row, strict=True)) for row in rows] == ROWS
     assert ran.told["sha256"] == hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["rows.duckdb", "rows.sqlite"])
+async def test_a_database(served: Served, tmp_path: Path, name: str) -> None:
+    """Also over connections that break; and what is there already is not replaced."""
+    drawn = random.Random(7)
+    cuts = iter([drawn.randrange(1_000, 30_000) for _ in range(6)])
+    proxy = CuttingProxy(urlsplit(served.url).port or 0, lambda: next(cuts, None))
+    target = tmp_path / name
+    async with proxy.listening() as origin:
+        ran = await fetch(f"{origin}{urlsplit(served.url).path}", "-o", target)
+    assert proxy.cuts >= 4
+    assert (ran.code, ran.told["rows"]) == (0, "3,000"), ran.errors
+    assert ran.told["sha256"] == hashlib.sha256(target.read_bytes()).hexdigest()
+    url = f"duckdb:///{target}" if name.endswith("duckdb") else f"sqlite:///{target}"
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT * FROM schools ORDER BY id")).mappings().all()
+    engine.dispose()
+    assert [dict(row) for row in rows] == ROWS
+    refused = await fetch(served.url, "-o", target)
+    assert refused.code == 1
+    assert "It exists, and may have other tables" in refused.errors
 
 
 async def test_columns_sort_limit_format(served: Served, tmp_path: Path) -> None:
