@@ -20,7 +20,7 @@ from dualsql.formats.ndjson import first_line
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, Format, Resuming, Rows, StreamEnd, WriterOptions
 from dualsql_client import formats as client_formats
-from dualsql_client.cli.commands import FileFormat
+from dualsql_client.formats import FileFormat
 from dualsql_client.framing import WholeFileFramer
 from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, StreamFormat, row_digest
 from tests.http.application import Application, problem_of, running
@@ -133,7 +133,7 @@ async def test_what_cannot_be_resumed_says_so(towns: Application, monkeypatch: p
 
 def test_the_client_s_table_is_the_mirror_of_the_server_s() -> None:
     assert set(get_args(StreamFormat)) == set(FORMATS)
-    assert set(get_args(FileFormat)) == set(client_formats.BY_NAME)
+    assert set(get_args(FileFormat)) == {*client_formats.BY_NAME, *client_formats.DATABASES}
     for name, found in client_formats.BY_NAME.items():
         written = FORMATS[name]
         assert found.media_type == written.media_type

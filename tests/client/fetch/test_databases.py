@@ -20,7 +20,8 @@ import pytest
 
 from dualsql_client import FetchError
 from dualsql_client.arrow_ipc import ArrowFramer
-from dualsql_client.database_files import DatabaseFormat, column_names, table_name, write_database
+from dualsql_client.database_files import column_names, table_name, write_database
+from dualsql_client.formats import DatabaseFormat
 from dualsql_client.framing import Block
 from tests.columns.kinds import table as kinds
 from tests.columns.kinds.results import served
