@@ -103,7 +103,10 @@ class XLSXWriter:
         # Rows are equally long.
         cells = [column.cells(values, first) for column, values in zip(self._columns, zip(*rows))]  # noqa: B905
         lines = enumerate(map("".join, zip(*cells)), first)  # noqa: B905
-        return "".join([f'<row r="{number}">{line}</row>' for number, line in lines]).encode()
+        # Readers such as openpyxl take rows without a cell for the end of the sheet.
+        return "".join(
+            [f'<row r="{number}">{line or f"""<c r="A{number}"/>"""}</row>' for number, line in lines]
+        ).encode()
 
 
 class _Column:
