@@ -593,6 +593,7 @@ BEYOND: dict[str, str] = {
     "columns/kinds/test_digits.py": "numbers inside JSON documents keep every digit, in every format",
     "columns/kinds/test_table.py": "the table of types is what is seen of each type, database and format",
     "columns/kinds/test_unfit.py": "one cell that cannot be read refuses nothing else",
+    "columns/kinds/test_duckdb.py": "DuckDB's own types are sorted, found and grouped as they are shown, or refused",
     "columns/kinds/test_guessed.py": "rows are paged by values of which SQLAlchemy guesses the type",
     "columns/kinds/test_computed.py": "numbers that engines compute, in every format; columns as text",
     "freeze/test_mapped_sources.py": "a UNION or subquery that a mapping reads is stored by its place there",

@@ -8,7 +8,7 @@ import gc
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
@@ -41,6 +41,7 @@ from dualsql.databases.generic import (
     Expression,
     as_double,
     beginning_of_bucket,
+    comes_back_as_given,
     decimal_sum,
     grouped,
     key_type,
@@ -52,7 +53,7 @@ from dualsql.databases.generic import (
     untyped_form,
     whole_sum,
 )
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, QueryExecutionError
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
     "read_only": True,
@@ -150,7 +151,22 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
             carried=expression,
             given=lambda value: cast(text_parameter(value), plain),
         )
-    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
+    # Beside a parameter of 64 bits, DuckDB reads UHUGEINT as one.
+    is_unsigned = type(plain).__name__ == "UHugeInteger"
+    return KeyForm(
+        compared=bare,
+        read=bare,
+        carried=expression,
+        given=(lambda value: cast(text_parameter(str(value)), plain)) if is_unsigned else parameter,
+        comes_back=_comes_back,
+    )
+
+
+def _comes_back(value: Any) -> bool:
+    """Whether DuckDB compares the value as it did before its driver read it; a MAP would be a STRUCT."""
+    if isinstance(value, list | tuple):
+        return all(map(_comes_back, value))
+    return value is None or isinstance(value, time | timedelta) or comes_back_as_given(value)
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
@@ -234,6 +250,11 @@ class DuckDBDateTime(types.DateTime):
     """A timestamp as DuckDB's driver returns it."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        if str(coltype) == "TIMESTAMP_NS":
+            raise QueryExecutionError(
+                "The driver of DuckDB cuts a TIMESTAMP_NS to microseconds.",
+                hint="CAST the column to TIMESTAMP, or to text, which has all digits.",
+            )
         return ValueReader(datetime.max, datetime.min)  # noqa: DTZ901 - the very objects
 
 

@@ -155,11 +155,26 @@ class FileLoader:
             raise ValueError("It was replaced by a link after it was found.")
         if name.endswith(PARQUET):
             source = f"read_parquet({_file(path)}, hive_partitioning = false)"
-            self._execute(f"CREATE TABLE {_quoted(self._named(path))} AS FROM {source}")
+            selected = self._without_nanoseconds(source)
+            self._execute(f"CREATE TABLE {_quoted(self._named(path))} AS {selected}")
         elif name.endswith(CSV):
             self._load_csv(path)
         else:
             self._load_sheets(path)
+
+    def _without_nanoseconds(self, source: str) -> str:
+        """The query of a source, whose columns of TIMESTAMP_NS, which DuckDB's driver cuts, are instants or texts."""
+        described = self._execute(f"FROM {source} LIMIT 0").description
+        fine = [_quoted(name) for name, kind, *_ in described if str(kind) == "TIMESTAMP_NS"]
+        if not fine:
+            return f"FROM {source}"
+        asked = ", ".join(f"coalesce(bool_and(epoch_ns({name}) % 1000 = 0), true)" for name in fine)
+        are_whole = self._execute(f"SELECT {asked} FROM {source}").fetchone()
+        kinds = ("TIMESTAMP" if is_whole else "VARCHAR" for is_whole in are_whole)
+        replaced = ", ".join(
+            f"CAST({name} AS {kind}) AS {name}" for name, kind in zip(fine, kinds, strict=True)
+        )
+        return f"SELECT * REPLACE ({replaced}) FROM {source}"
 
     def _load_csv(self, path: Path) -> None:
         # Fixed where DuckDB would otherwise guess: it might skip lines, or take them for comments.

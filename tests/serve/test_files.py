@@ -68,6 +68,23 @@ COLUMNS: list[tuple[list[str], str, list[Any]]] = [
 ]
 
 
+def test_no_digit_of_a_nanosecond_is_lost(tmp_path: Path) -> None:
+    micro = 1_709_209_800_123_456
+    parquet.write_table(
+        pa.table(
+            {
+                "whole": pa.array([micro * 1000, None], pa.timestamp("ns")),
+                "fine": pa.array([micro * 1000 + 789, None], pa.timestamp("ns")),
+            }
+        ),
+        tmp_path / "fine.parquet",
+    )
+    types, rows = table_of(loaded(tmp_path), "fine")
+    assert types == {"whole": "TIMESTAMP", "fine": "VARCHAR"}
+    whole = dt.datetime.fromisoformat("2024-02-29T12:30:00.123456")
+    assert rows == [(whole, "2024-02-29 12:30:00.123456789"), (None, None)]
+
+
 def test_every_value_of_csv_is_as_it_is_written(tmp_path: Path) -> None:
     lines = ["\t".join(f"c{n}" for n in range(len(COLUMNS)))]
     lines += ["\t".join(column[0][row] for column in COLUMNS) for row in range(3)]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from duckdb_sqlalchemy import datatypes as duckdb_types
 from sqlalchemy import (
     ARRAY,
     JSON,
@@ -120,6 +121,22 @@ KINDS: Mapping[str, Sequence[Kind]] = {
         Kind("DOUBLE", Double(), "0.1"),
         Kind("TIMESTAMP", DateTime(), "'2024-02-29 12:30:00.5'"),
         Kind("BLOB", LargeBinary(), "'\\x00\\xff'"),
+        Kind("TIMESTAMPTZ", DateTime(timezone=True), "'2024-02-29 12:30+02'"),
+        Kind("TIMESTAMP ", DateTime(), "'infinity'"),
+        Kind("DATE ", Date(), "'0044-03-15 (BC)'"),
+        Kind("INTERVAL", Interval(), "INTERVAL '1 day 02:03:04.5'"),
+        Kind("INTERVAL ", Interval(), "INTERVAL '1 month'"),
+        Kind("UUID", Uuid(), "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"),
+        Kind("ENUM('b', 'a')", Enum("b", "a", name="letter"), "'a'"),
+        Kind("HUGEINT", duckdb_types.HugeInteger(), str(2**100)),
+        Kind("UHUGEINT", duckdb_types.UHugeInteger(), str(2**128 - 1)),
+        Kind("BIT", types.NullType(), "'0101'"),
+        Kind("JSON", JSON(), "'{\"a\": [1, 2.5]}'"),
+        Kind("INTEGER[]", ARRAY(Integer), "[1, NULL]"),
+        Kind("VARCHAR[][]", ARRAY(Text, dimensions=2), "[['a'], []]"),
+        Kind("STRUCT(a INTEGER)", duckdb_types.Struct({"a": Integer()}), "{'a': 1}"),
+        Kind("MAP(VARCHAR, INTEGER)", duckdb_types.Map(Text(), Integer()), "MAP {'a': 1}"),
+        Kind("UNION(n INTEGER)", types.NullType(), "union_value(n := 5)"),
     ),
 }
 

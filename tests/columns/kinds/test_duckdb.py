@@ -1,0 +1,154 @@
+"""DuckDB's own types, as their tables are reflected: right in every page and question, or refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from sqlalchemy import MetaData, create_engine, select
+
+from dualsql.errors import QueryExecutionError
+from dualsql.formats.table import FORMATS
+from dualsql_client import FetchError
+from tests.columns.kinds.results import Served, served, values_of
+
+KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "list": ("INTEGER[]", ("[1,NULL,3]", "[]", "[20]", "[1,NULL,3]")),
+    "list_of_lists": ("VARCHAR[][]", ("[['a','b'],[]]", "[['it''s']]", "[NULL]", "[['a']]")),
+    "list_of_dates": ("DATE[]", ("['infinity'::DATE]", "['9999-12-31'::DATE]", "['2024-02-29'::DATE]", "[]")),
+    "array": ("DOUBLE[2]", ("[1.5,2.5]", "[0,0]", "[1,3]", "[3,4]")),
+    "struct": (
+        "STRUCT(d DATE, n DECIMAL(10,2)[])",
+        (
+            "{'d':DATE 'infinity','n':[1.50]}",
+            "{'d':NULL,'n':NULL}",
+            "{'d':DATE '9999-12-31','n':[]}",
+            "{'d':NULL,'n':[2]}",
+        ),
+    ),
+    "map": ("MAP(INTEGER, VARCHAR)", ("MAP{1:'x'}", "MAP{}", "MAP{2:'y',1:'z'}", "MAP{10:'z'}")),
+    "either": (
+        "UNION(n INTEGER, s VARCHAR)",
+        ("union_value(n := 5)", "union_value(s := 'x')", "union_value(n := 40)", "union_value(s := '5')"),
+    ),
+    "huge": ("HUGEINT", (str(2**127 - 1), str(-(2**127)), "2", "10")),
+    "unsigned": ("UHUGEINT", (str(2**128 - 1), "0", "10", "2")),
+    "large": ("UBIGINT", (str(2**64 - 1), "0", "2", "10")),
+    "bits": ("BIT", ("'101'", "'0001'", "'1'", "'11111111111'")),
+    "letter": ("ENUM('z','a','m')", ("'z'", "'a'", "'m'", "'a'")),
+    "in_seconds": (
+        "TIMESTAMP_S",
+        ("'2024-02-29 12:30:00'", "'2024-02-29 12:30:01'", "'1970-01-01'", "'2261-01-01'"),
+    ),
+    "at": (
+        "TIMESTAMP",
+        ("'9999-12-31 23:59:59.999999'", "'infinity'", "'0044-03-15 (BC) 00:00:00'", "'2024-02-29'"),
+    ),
+    "day": ("DATE", ("'9999-12-31'", "'infinity'", "'0044-03-15 (BC)'", "'20000-01-01'")),
+    "clock": ("TIME", ("'12:30:00.5'", "'00:00:00'", "'24:00:00'", "'23:59:59.999999'")),
+    "span": (
+        "INTERVAL",
+        ("INTERVAL '1 month'", "INTERVAL '30 days 1 hour'", "INTERVAL '1 year'", "INTERVAL '-1 hour'"),
+    ),
+    "code": ("UUID", ("gen_random_uuid()", "gen_random_uuid()", "gen_random_uuid()", "gen_random_uuid()")),
+    "bytes": ("BLOB", ("'\\x00\\xFF'::BLOB", "''::BLOB", "'a'::BLOB", "'ab'::BLOB")),
+    "any_length": ("BIGNUM", (f"'{10**60}'::BIGNUM", "0::BIGNUM", "2::BIGNUM", "10::BIGNUM")),
+}
+WITHOUT_CURSORS = {"struct", "map", "list_of_dates"}
+"""The driver gives dicts, which DuckDB takes for other types, and one date for infinity and the last day."""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a table of each type: four values, and NULL."""
+    found = tmp_path_factory.mktemp("kinds") / "kinds.duckdb"
+    with duckdb.connect(str(found)) as connection:
+        for name, (kind, values) in KINDS.items():
+            connection.execute(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY, v {kind})')
+            for number, value in enumerate((*values, "NULL")):
+                connection.execute(f'INSERT INTO "{name}" VALUES ({number}, {value})')
+        connection.execute("CREATE TABLE fine (id INTEGER PRIMARY KEY, v TIMESTAMP_NS)")
+        connection.execute("INSERT INTO fine VALUES (1, '2024-02-29 12:30:00.123456789'), (2, NULL)")
+    return found
+
+
+@pytest.fixture
+def tables(path: Path) -> MetaData:
+    """The tables as SQLAlchemy finds them."""
+    engine = create_engine(f"duckdb:///{path}", connect_args={"config": {"access_mode": "READ_ONLY"}})
+    found = MetaData()
+    found.reflect(engine)
+    engine.dispose()
+    return found
+
+
+async def ids_by_cursor(result: Any, order: str) -> list[int] | None:
+    """By pages of two in the order of the values; None where a page has no cursor."""
+    sort = [{"field": "v", "order": order}]
+    page = await result.fetch(limit=2, sort=sort)
+    found = [row["id"] for row in page.data]
+    while page.has_next and len(found) < 9:
+        if not page.next_cursor:
+            return None
+        page = await result.fetch(limit=2, sort=sort, cursor=page.next_cursor)
+        found += [row["id"] for row in page.data]
+    return found
+
+
+async def finds(server: Served, result: Any, value: Any) -> list[int] | str:
+    """The rows of a value, or why it is not to be asked for."""
+    try:
+        page = await result.query(filters={"column": "v", "op": "eq", "value": value}, columns=["id"])
+    except FetchError as error:
+        if error.status not in (400, 422):
+            raise
+        return str(error)
+    return [row["id"] for row in page.data]
+
+
+@pytest.mark.quick(5)
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_type_is_sorted_found_and_grouped_as_it_is_shown(
+    path: Path, tables: MetaData, name: str
+) -> None:
+    table = tables.tables[name]
+    with duckdb.connect(str(path), read_only=True) as connection:
+        in_order = {
+            order: [
+                row[0]
+                for row in connection.execute(
+                    f'SELECT id FROM "{name}" ORDER BY v {order} NULLS LAST, id'
+                ).fetchall()
+            ]
+            for order in ("asc", "desc")
+        }
+    async with served(f"duckdb:///{path}", tables) as server:
+        result = await server.result(select(table).order_by(table.c.id))
+        shown = [row["v"] for row in (await result.fetch()).data]
+        assert shown[4] is None and None not in shown[:4]
+        for order, wanted in in_order.items():
+            sort: Any = {"field": "v", "order": order}
+            whole = (await result.fetch(sort=sort)).data
+            assert [row["id"] for row in whole] == wanted
+            by_cursor = await ids_by_cursor(result, order)
+            assert by_cursor == wanted or (by_cursor is None and name in WITHOUT_CURSORS), order
+        for written in FORMATS:
+            found = values_of(await server.rows(result, written), written, "v")
+            assert found == "VALUE_NOT_REPRESENTABLE" or len(found) == 5, written
+            assert values_of(await server.rows(result, written, text_columns=["v"]), written, "v")[4] is None
+        for number, value in enumerate(shown[:4]):
+            ids = await finds(server, result, value)
+            assert isinstance(ids, str) or set(ids) == {n for n in range(4) if shown[n] == shown[number]}, (
+                value
+            )
+        assert (await result.profile())["columns"][1]["nulls"] == 1
+
+
+async def test_a_type_whose_digits_the_driver_cuts_is_refused(path: Path, tables: MetaData) -> None:
+    fine = tables.tables["fine"]
+    async with served(f"duckdb:///{path}", tables) as server:
+        with pytest.raises(QueryExecutionError, match="TIMESTAMP_NS"):
+            await server.result(select(fine))
