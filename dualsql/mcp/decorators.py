@@ -112,7 +112,7 @@ class RegistrationOptions(TypedDict, total=False):
 
 
 class PlainToolOptions(RegistrationOptions, total=False):
-    """The options of `plain_tool`: those of `RegistrationOptions`, and one more.
+    """The options of `plain_tool`: how it is registered, and its answer.
 
     Attributes:
         envelope: "none", the default, or "dual_mode" (see docs/envelope.md).
@@ -122,7 +122,7 @@ class PlainToolOptions(RegistrationOptions, total=False):
 
 
 class ToolOptions(RegistrationOptions, ResultKeywords, total=False):
-    """The options of `DualResponseServer.tool`: those of `RegistrationOptions`, and these.
+    """The options of `tool`: how it is registered, and its results.
 
     sample_size, sample, expiration, count, profile, source and wait are as for `DualResponseServer.create_response`.
     They hold for every result unless its `Answer` overrides them.
@@ -256,6 +256,11 @@ def tool(
     """A decorator that registers a function as a tool of `server`, and returns it unchanged.
 
     A parameter annotated `Principal` or `Principal | None` gets the caller, and is left out of the published schema.
+
+    Args:
+        dual: makes and keeps the results.
+        server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
+        options: see `ToolOptions`.
 
     Raises:
         ConfigurationError: `server` is not of a supported and installed SDK; the function cannot be a tool.

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import griffe
+from typing_extensions import is_typeddict
 
 import dualsql
 import dualsql_client
+from dualsql.http.problems import KINDS as KINDS_OF_PROBLEMS
 from dualsql.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +95,8 @@ def pages() -> dict[str, tuple[str, str]]:
     written: set[str] = set()
     found = {}
     for part in PARTS:
-        names = [pair for pair in _names_of(part) if pair[1] not in written]
+        found_names = {name: module for module, name in reversed([*_names_of(part)]) if name not in written}
+        names = [(module, name) for name, module in found_names.items()]
         if names:
             written |= {name for _, name in names}
             names.sort(key=lambda pair: _rank(part, *pair))
@@ -146,12 +149,17 @@ def _found(tree: griffe.Object | griffe.Alias, module: str, name: str) -> griffe
 
 
 def _of_class(found: griffe.Object, name: str, value: Any) -> str:
-    shown = _signature(name, value) if _is_called(value) else _class_line(found, name)
-    text = shown + _text(found)
+    shown = _signature(name, value) if _is_called(value) else _class_line(found, name, value)
+    text = shown + _text(found) + _codes(value)
+    if is_typeddict(value):
+        lists = [_text(base).partition("\n**Attributes**\n\n")[2] for base in _hidden_bases(found)]
+        return (
+            text + ("" if "**Attributes**" in text else "\n**Attributes**\n\n") * any(lists) + "".join(lists)
+        )
     if name in GENERATED:
         return f"{text}\nThe methods are those of `{name.removeprefix('Sync')}`, without `await`.\n"
     members = [member for member in [*found.members.values(), *_inherited(found)] if _is_shown(member)]
-    attributes = [member for member in members if member.is_attribute and not _is_key(found)]
+    attributes = [member for member in members if member.is_attribute]
     if attributes:
         title = "Properties" if "**Attributes**" in text else "Attributes"
         text += f"\n**{title}**\n\n" + "".join(map(_attribute, attributes))
@@ -164,13 +172,24 @@ def _of_class(found: griffe.Object, name: str, value: Any) -> str:
     return text
 
 
-def _inherited(found: griffe.Object) -> Iterator[griffe.Object]:
-    """What a class has of classes that are no public names, and so are described nowhere else."""
+def _codes(value: type) -> str:
+    """What a caller of REST sees of an exception of the server."""
+    code = getattr(value, "code", "")
+    if not issubclass(value, dualsql.DualResponseError) or code not in KINDS_OF_PROBLEMS:
+        return ""
+    return f"\nIts code is `{code}`; REST answers {KINDS_OF_PROBLEMS[code].status} ([Errors](/docs/errors.md)).\n"
+
+
+def _hidden_bases(found: griffe.Object) -> list[griffe.Object]:
+    """The bases of a class that are no public names, and so are described nowhere else."""
     public = {*dualsql.__all__, *dualsql_client.__all__}
-    for member in found.inherited_members.values():
-        target = member.final_target
-        if target.parent.name not in public and not _is_key(found):
-            yield target
+    bases = [base for base in found.mro() if base.path.startswith("dualsql")]
+    return [base for base in bases if base.name not in public]
+
+
+def _inherited(found: griffe.Object) -> Iterator[griffe.Object]:
+    for base in _hidden_bases(found):
+        yield from (member for key, member in base.members.items() if key not in found.members)
 
 
 def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
@@ -179,15 +198,11 @@ def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
     return is_public and not member.is_alias and bool(member.docstring)
 
 
-def _is_key(found: griffe.Object) -> bool:
-    """Whether the attributes of a class are the keys of a dict."""
-    return "TypedDict" in str(found.bases)
-
-
-def _class_line(found: griffe.Object, name: str) -> str:
+def _class_line(found: griffe.Object, name: str, value: Any) -> str:
     """A class that nobody calls; of a TypedDict with its keys."""
-    bases = ", ".join(str(base) for base in found.bases)
-    keys = [member for member in found.members.values() if member.is_attribute and _is_key(found)]
+    bases = "TypedDict" if is_typeddict(value) else ", ".join(str(base) for base in found.bases)
+    holders = [found, *_hidden_bases(found)] if is_typeddict(value) else []
+    keys = [member for holder in holders for member in holder.members.values() if member.is_attribute]
     body = "".join(f"    {key.name}: {key.annotation}{_beside(key)}\n" for key in keys)
     return f"```python\nclass {name}({bases}){':' if body else ''}\n{body}```\n\n"
 
@@ -242,6 +257,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
     """As it is written: an annotation is a text to inspect, a factory has no value to show."""
     text = re.sub(r"""(?<=: )(['"])(.*?)\1(?= = |$)""", r"\2", str(parameter))
     text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
+    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", text)
+    text = re.sub(r"<[\w.]+ object at 0x\w+>", "...", text)
     return text.replace("<factory>", "...").replace("datetime.timedelta", "timedelta")
 
 
@@ -269,7 +286,7 @@ def _label(item: Any) -> str:
     """What a line of a section is about: one name, or several that it lists."""
     name = getattr(item, "name", None)
     label = f"{name} {item.annotation}" if name and name.endswith(",") else name or _name(item.annotation)
-    return ", ".join(f"`{each}`" for each in re.split(r",\s*", label.strip("()")))
+    return ", ".join(f"`{each}`" for each in re.split(r",\s*", re.sub("[()]", "", label)))
 
 
 KINDS = griffe.DocstringSectionKind

@@ -96,6 +96,8 @@ def test_no_path_of_this_machine_is_published(site: Path) -> None:
 
 def test_every_public_name_is_explained_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
     explained: set[str] = set()
+    references = [file.read_text(encoding="utf-8") for file in (site / "reference").glob("*.md")]
+    assert [re.findall(r".* at 0x.*", text) for text in references] == [[]] * len(references)
     for file in (site / "reference").glob("*.md"):
         assert file.with_suffix(".html").resolve() in pages
         for section in file.read_text(encoding="utf-8").split("\n## ")[1:]:
