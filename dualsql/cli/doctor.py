@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -206,13 +207,11 @@ def _readable(tables: ReflectedTables) -> Finding:
 
 async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
     """Whether the session's user could write if sessions were not read-only."""
-    if not source.capabilities.has_roles:
-        return []
     wanted: list[Table] = list(tables.metadata.tables.values())
     found: list[Finding] = []
     timeout = source.limits.connection_timeout
 
-    async def writable(connection: AsyncConnection) -> Sequence[str]:
+    async def writable(connection: AsyncConnection) -> Sequence[str] | None:
         return await source.guard.writable_tables(connection, wanted)
 
     with _noting("rights", found):
@@ -220,6 +219,8 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
             await prove_role(replace(source, registry=Registry(tables.metadata)), timeout=timeout)
         with database_errors(source):
             names = await in_session(source, None, writable, timeout=timeout)
+        if names is None:
+            return [Finding("rights", "ok", _of_file(source.engine.url.database or ""))]
         if names:
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             return [
@@ -227,11 +228,17 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
                     "rights",
                     "warning",
                     f"The user may change: {', '.join(names[:_MOST_NAMED])}{more}. Only sessions are read-only.",
-                    "Use a user that has only SELECT and is not a superuser, or --read-only-role.",
+                    "Use a user that has only SELECT and is not a superuser"
+                    + (", or --read-only-role." if source.capabilities.has_roles else "."),
                 )
             ]
         found.append(Finding("rights", "ok", "The database user may change none of the tables."))
     return found
+
+
+def _of_file(path: str) -> str:
+    told = "The database has no users, and sessions refuse to write."
+    return f"{told} The process may{' ' if os.access(path, os.W_OK) else ' not '}write to its file."
 
 
 async def _connections(source: Source, options: ServeOptions) -> Finding:

@@ -202,6 +202,17 @@ class ServeOptions:
             help="Host names that callers may use besides that of the base URL, separated by commas."
         ),
     ] = None
+    rate_limits: Annotated[
+        str | None,
+        typer.Option(
+            help="How often a minute one caller may create results, ask for rows and open streams, and after a slash "
+            "how often at once: create=60,ask=600/50,stream=30."
+        ),
+    ] = None
+    address_rate_limits: Annotated[
+        str | None,
+        typer.Option(help="The same for one IP address, whoever it says it is: ask=3000."),
+    ] = None
     opens_browser: Annotated[
         bool,
         typer.Option("--open", envvar="DUALSQL_OPEN", help="Open the pages of the server in a browser."),

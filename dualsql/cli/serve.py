@@ -20,7 +20,7 @@ from pathlib import Path
 from shutil import rmtree
 from socket import socket
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_args
 from urllib.parse import urlsplit
 
 import typer
@@ -60,6 +60,7 @@ from dualsql.serve.listening import (
     stop_on_signals,
 )
 from dualsql.server import DualResponseServer
+from dualsql.settings import LimitedAction, Rate, RateLimits
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import ResourceStore
@@ -292,7 +293,7 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
     """The settings of the server.
 
     Raises:
-        ConfigurationError: an origin is none.
+        ConfigurationError: an origin or a rate is none.
     """
     origins = _listed(options.cors_origins)
     for origin in origins:
@@ -307,10 +308,30 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
         "cors_origins": origins,
         "allowed_hosts": _listed(options.allowed_hosts),
     }
+    rates = {
+        "principal": _rates("--rate-limits", options.rate_limits),
+        "address": _rates("--address-rate-limits", options.address_rate_limits),
+    }
+    if any(rates.values()):
+        found["rate_limits"] = RateLimits(**rates)
     if options.sample_size is not None:
         found["default_sample_size"] = options.sample_size
     if options.count_budget is not None:
         found["count_budget"] = timedelta(seconds=options.count_budget)
+    return found
+
+
+def _rates(flag: str, text: str | None) -> dict[LimitedAction, Rate]:
+    found: dict[LimitedAction, Rate] = {}
+    for part in _listed(text):
+        match = re.fullmatch(r"(\w+)=([0-9]{1,9})(?:/([0-9]{1,9}))?", part, re.ASCII)
+        if match is None or match[1] not in get_args(LimitedAction) or match[1] in found:
+            raise ConfigurationError(
+                f"{flag}: {part[:200]!r} is not a rate.",
+                hint=f"Give each of {', '.join(get_args(LimitedAction))} once at most, with how often a minute, and "
+                "after a slash how often at once: create=60,ask=600/50",
+            )
+        found[cast("LimitedAction", match[1])] = Rate(int(match[2]), int(match[3] or 0))
     return found
 
 

@@ -28,7 +28,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sqlalchemy import URL, Connection, Dialect, Engine, PoolProxiedConnection, Table
+from sqlalchemy import URL, Connection, Dialect, Engine, PoolProxiedConnection, Table, inspect as inspector_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util import greenlet_spawn
 
@@ -264,6 +264,10 @@ class Guard(ABC):
         """
         return nullcontext()
 
+    def look(self, connection: Connection) -> None:
+        """Let the database read its catalogue, as every user may, and as a file that was removed cannot."""
+        inspector_of(connection).has_table("dualsql_health")
+
     def may_assume(self, role: str, connection: Connection) -> bool:
         """Whether the connection's user may take the role; called if the database has roles."""
         raise NotImplementedError
@@ -272,9 +276,14 @@ class Guard(ABC):
         """How many connections the session's user may open; None for no limit, or where it is not known."""
         return None
 
-    async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
-        """The tables that the session's role could change without the guard; called if the database has roles."""
-        raise NotImplementedError
+    async def writable_tables(
+        self, _connection: AsyncConnection, _tables: Sequence[Table]
+    ) -> Sequence[str] | None:
+        """The tables that the session's user could change without the guard; None for a database without users.
+
+        A database that has roles must tell them.
+        """
+        return None
 
     async def tables_without_policies(
         self, connection: AsyncConnection, tables: Sequence[Any]

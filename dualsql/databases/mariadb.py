@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from math import prod
 from typing import Any
 
-from sqlalchemy import ColumnElement, cast, collate, func, type_coerce, types
+from sqlalchemy import ColumnElement, Connection, Table, cast, collate, func, type_coerce, types
 from sqlalchemy.dialects.mysql import SET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -126,6 +127,26 @@ class MariaDBGuard(Guard):
     async def close_result(self, result: Any) -> None:
         """See `Guard.close_result`. An abandoned result is not closed, because the driver would read it to its end."""
 
+    def look(self, connection: Connection) -> None:
+        """See `Guard.look`. DESCRIBE, by which SQLAlchemy looks for a table, needs a right on the whole schema."""
+        connection.exec_driver_sql("SHOW TABLES LIKE 'dualsql_health'")
+
+    async def connection_limit(self, connection: AsyncConnection) -> int | None:
+        """See `Guard.connection_limit`."""
+        found: Any = (await connection.exec_driver_sql(_CONNECTION_LIMITS)).one()
+        most, of_user = int(found[0]), int(found[1])
+        return min(most, of_user or most)
+
+    async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
+        """See `Guard.writable_tables`. The information schema shows a user no right that comes from a role."""
+        grants = (await connection.exec_driver_sql("SHOW GRANTS")).scalars().all()
+        own = (await connection.exec_driver_sql("SELECT DATABASE()")).scalar_one()
+        return [
+            table.fullname
+            for table in tables
+            if any(_may_write(grant, table.schema or own, table.name) for grant in grants)
+        ]
+
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """See `Guard.refusal_of`."""
         return _REFUSALS.get(_code_of(error))
@@ -133,6 +154,33 @@ class MariaDBGuard(Guard):
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.failure_kind`."""
         return _FAULTS.get(_code_of(error))
+
+
+_CONNECTION_LIMITS = "SELECT @@max_connections, @@max_user_connections"
+_GRANT = re.compile(
+    r"GRANT (?P<rights>.+?) ON (?P<schema>\*|`(?:[^`]|``)*`)\.(?P<table>\*|`(?:[^`]|``)*`) TO ", re.DOTALL
+)
+_WRITES = frozenset({"ALL PRIVILEGES", "INSERT", "UPDATE", "DELETE", "DROP", "ALTER"})
+
+
+def _may_write(grant: str, schema: str, table: str) -> bool:
+    """Whether a line of SHOW GRANTS allows to change the table, or one of its columns."""
+    found = _GRANT.match(grant)
+    if found is None or _WRITES.isdisjoint(re.sub(r" ?\([^)]*\)", "", found["rights"]).split(", ")):
+        return False
+    # Only the grant of a whole schema has wildcards.
+    return _names(found["schema"], schema, is_pattern=found["table"] == "*") and _names(found["table"], table)
+
+
+def _names(written: str, name: str, *, is_pattern: bool = False) -> bool:
+    if written == "*":
+        return True
+    plain = written[1:-1].replace("``", "`")
+    if not is_pattern:
+        return plain == name
+    parts = re.findall(r"\\.|.", plain, re.DOTALL)
+    pattern = "".join({"%": ".*", "_": "."}.get(part, re.escape(part[-1])) for part in parts)
+    return re.fullmatch(pattern, name, re.DOTALL) is not None
 
 
 def _code_of(error: BaseException | None) -> int:

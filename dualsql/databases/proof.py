@@ -133,7 +133,10 @@ async def prove_role(source: Source, *, timeout: timedelta) -> None:
 
     async def writable(connection: AsyncConnection) -> Sequence[str]:
         tables = [table for table in source.registry.tables.values() if isinstance(table, Table)]
-        return await source.guard.writable_tables(connection, tables)
+        found = await source.guard.writable_tables(connection, tables)
+        if found is None:
+            raise NotImplementedError("a database that has roles must tell which tables they may change")
+        return found
 
     with database_errors(source):
         found = await in_session(source, None, writable, timeout=timeout)
@@ -186,7 +189,7 @@ class SourceHealth:
         if must_be_proved:
             await prove(source, self._secured, timeout=self._timeout)
         with database_errors(source):
-            await in_session(source, None, _look, timeout=self._timeout)
+            await in_session(source, None, partial(_look, source), timeout=self._timeout)
 
 
 _STATES: Mapping[type[DualResponseError], str] = {
@@ -195,6 +198,5 @@ _STATES: Mapping[type[DualResponseError], str] = {
 }
 
 
-async def _look(connection: AsyncConnection) -> None:
-    """Let the database read its catalogue, which a file that was removed no longer has."""
-    await connection.run_sync(lambda opened: inspect(opened).has_table("dualsql_health"))
+async def _look(source: Source, connection: AsyncConnection) -> None:
+    await connection.run_sync(source.guard.look)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import URL, Connection, Engine, inspect, util
+from sqlalchemy import URL, Connection, Engine, util
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
@@ -417,7 +417,7 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
 
 def _look(source: Source, connection: Connection) -> None:
     role = source.role
-    inspect(connection).has_table("a")
+    source.guard.look(connection)
     if role is not None and not source.guard.may_assume(role, connection):
         raise ConfigurationError(
             f"The database user may not take the role {role!r}."[:200], hint="GRANT the role to the user."

@@ -136,7 +136,7 @@ def metrics_route() -> Route:
     """
     try:
         from opentelemetry.exporter.prometheus import PrometheusMetricReader
-        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
         from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import choose_encoder
     except ImportError as error:
@@ -146,7 +146,10 @@ def metrics_route() -> Route:
         ) from error
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    TELEMETRY.start(meter_provider=MeterProvider([PrometheusMetricReader(registry=registry)]))
+    # The exporter has no exemplars, and looking for one takes a tenth of the time of a measurement.
+    off = AlwaysOffExemplarFilter()
+    meters = MeterProvider([PrometheusMetricReader(registry=registry)], exemplar_filter=off)
+    TELEMETRY.start(meter_provider=meters)
 
     async def metrics(request: Request) -> Response:
         encode, media_type = choose_encoder(request.headers.get("accept", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, cast
@@ -42,8 +43,27 @@ PROFILE = SDKProfile(
 _CONTEXT = "dualsql_context"
 
 
+class _RefusedHosts(logging.Filter):
+    """Adds what to set to the SDK's warning of a refused host or origin, which says only the header."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        told = record.getMessage()
+        if told.startswith(("Invalid Host header", "Invalid Origin header")) and _WHAT_TO_SET not in told:
+            record.msg, record.args = "%s. %s", (told, _WHAT_TO_SET)
+        return True
+
+
+_WHAT_TO_SET = (
+    "Behind a host name, pass streamable_http_app(transport_security=dual.transport_security()), which allows the "
+    "hosts of base_url and allowed_hosts, and the origins of cors_origins."
+)
+_REFUSED_HOSTS = _RefusedHosts()
+
+
 def register(server: MCPServer[Any], tool: Tool) -> None:
     """Register `tool` on `server`."""
+    logging.getLogger("mcp.server.transport_security").addFilter(_REFUSED_HOSTS)
     parameters = list(tool.parameters)
     returns = Annotated[CallToolResult, _type_with_schema(tool.adapter.output_schema)]
 

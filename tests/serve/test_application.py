@@ -204,8 +204,10 @@ async def test_the_collection_without_its_slash_is_redirected_below_any_prefix(s
         assert moved.request.url.join(moved.headers["location"]) == f"{origin}/data/resources/?limit=3"
 
 
-async def test_the_sdk_s_own_application_answers_to_the_public_name(shop: str) -> None:
-    """It answers 421 to every name but those of the loopback unless it is told others."""
+async def test_the_sdk_s_own_application_answers_to_the_public_name(
+    shop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It answers 421 to every name but those of the loopback unless it is told others; the log says how."""
     public, also = "https://data.example.com/resources", "also.example"
     dual = DualResponseServer(shop, base_url=public, tables=MetaData(), allowed_hosts=[also])
     app = build_mcp(dual).streamable_http_app(
@@ -218,3 +220,7 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(shop: str) -
                 asked = await http.post(f"{origin_of(listening)}/mcp", json={}, headers={"Host": host})
                 statuses.append(asked.status_code)
     assert [status == 421 for status in statuses] == [False, False, False, True]
+    [told] = [
+        record.getMessage() for record in caplog.records if record.name == "mcp.server.transport_security"
+    ]
+    assert "evil.example" in told and told.count("dual.transport_security()") == 1

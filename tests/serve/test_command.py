@@ -277,6 +277,26 @@ async def test_a_refused_origin_or_host_is_told_the_flag_that_allows_it(shop: st
     }
 
 
+async def test_callers_and_addresses_are_limited_as_the_operator_says(shop: str) -> None:
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    flags = ("--all", "--rate-limits", "create=1/2", "--address-rate-limits", "ask=1/3")
+    async with (
+        serving_process("--database", shop, *flags, DUALSQL_TOKEN=TOKEN) as served,
+        calling(served.origin, bearer) as model,
+        httpx.AsyncClient(headers=bearer) as http,
+    ):
+        results = [
+            await model.call_tool("execute_query", {"query": f"SELECT * FROM makers LIMIT {limit}"})
+            for limit in (5, 6, 7)
+        ]
+        url = results[0].structured_content["resource"]["url"]
+        pages = [await http.get(url, params={"limit": limit}) for limit in (1, 2, 3, 4)]
+    assert [bool(result.is_error) for result in results] == [False, False, True]
+    assert "creates results too often" in text_of(results[-1])
+    assert [page.status_code for page in pages] == [200, 200, 200, 429]
+    assert pages[-1].json()["code"] == "RATE_LIMITED" and int(pages[-1].headers["retry-after"]) > 0
+
+
 def one_line(*arguments: str, **variables: str) -> str:
     """The one line in which the command ends."""
     done = CliRunner().invoke(app, ["serve", *arguments], env={**dict.fromkeys(_VARIABLES), **variables})
@@ -474,7 +494,7 @@ def test_every_flag_and_its_variable_are_documented() -> None:
     assert isinstance(group, TyperGroup)
     parameters = group.commands["serve"].params
     options = [each for each in parameters if each.param_type_name == "option" and each.name != "help"]
-    assert len(options) == 29
+    assert len(options) == 31
     for option in options:
         flag, variable = option.opts[0], option.envvar
         assert any(f"`{flag}`" in row and f"`{variable}`" in row for row in rows), flag

@@ -26,6 +26,7 @@ from dualsql.store import SQLResourceStore, upgrade
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import PostgreSQL
 from tests.http.application import METADATA
+from tests.mariadb import MariaDB
 
 SECRET = "a secret of at least thirty-two characters"
 TOKEN = "a-token-of-more-than-sixteen-characters"
@@ -50,11 +51,12 @@ def test_a_sound_configuration(shop: str, tmp_path_store: str) -> None:
     code, found = doctor("--database", shop, "--all", "--store", tmp_path_store, DUALSQL_SECRET=SECRET)
     assert code == 0
     assert states(found) == dict.fromkeys(
-        ["configuration", "authentication", "database", "read-only", "tables", "connections", "store", "clock",
-         "base URL"],
+        ["configuration", "authentication", "database", "read-only", "tables", "rights", "connections", "store",
+         "clock", "base URL"],
         "ok",
     )  # fmt: skip
     assert found["tables"][1] == "3 tables can be read."
+    assert "has no users" in found["rights"][1]
 
 
 @pytest.fixture
@@ -78,6 +80,10 @@ def test_a_person_reads_lines_with_what_to_do(shop: str) -> None:
         (["--token", TOKEN, "--authenticate", "a:b"], {}, "configuration", "cannot be combined"),
         (["--authenticate", "no.such.module:who"], {}, "configuration", "cannot be imported"),
         (["--cors-origins", "app.example.com"], {}, "configuration", "is not an origin"),
+        (["--rate-limits", "create=60,fetch=5"], {}, "configuration", "'fetch=5' is not a rate"),
+        (["--address-rate-limits", "ask=1,ask=2"], {}, "configuration", "'ask=2' is not a rate"),
+        (["--rate-limits", "ask=often"], {}, "configuration", "'ask=often' is not a rate"),
+        (["--rate-limits", "ask=0"], {}, "configuration", "positive whole numbers"),
         (["--base-url", "api.example.com"], {}, "configuration", "base_url"),
         (["--base-url", "ftp://api.example.com", "--token", TOKEN], {}, "configuration", "base_url"),
         (["--host", "0.0.0.0"], {}, "authentication", "requires authentication"),
@@ -157,6 +163,46 @@ def test_rights_and_connections_of_a_postgresql_user(database: str, reader: str)
     assert code == 1
     assert as_reader["rights"][0] == "ok"
     assert as_reader["connections"][0] == "fault" and "allows this user 3" in as_reader["connections"][1]
+
+
+@pytest.mark.parametrize(
+    ("grants", "may_write"),
+    [
+        (["SELECT ON {schema}.* TO {user}"], ""),
+        (["SELECT ON {schema}.* TO {user}", "ALL ON {other}.* TO {user}"], ""),
+        (["SELECT ON {schema}.* TO {user}", "DELETE ON {schema}.others TO {user}"], "others"),
+        (["SELECT, UPDATE (n) ON {schema}.parts TO {user}"], "parts"),
+        (["SELECT ON {schema}.* TO {user}", "ALTER ON `test\\_%`.* TO {user}"], "others, parts"),
+        (["SELECT ON {schema}.* TO {user}", "INSERT ON {schema}.parts TO {role}"], "parts"),
+        (["ALL ON *.* TO {user}"], "others, parts"),
+    ],
+)
+def test_rights_and_connections_of_a_mariadb_user(
+    mariadb_server: MariaDB, grants: list[str], may_write: str
+) -> None:
+    """Rights of a schema, by its name or a pattern, of a table, of a column, of everything, and of a role."""
+    user, role = f"reader_{uuid4().hex[:12]}", f"writer_{uuid4().hex[:12]}"
+    with mariadb_server.database() as url, mariadb_server.database() as other:
+        schema = str(make_url(url).database)
+        named = {"schema": schema, "other": make_url(other).database, "user": user, "role": role}
+        for table in ("parts", "others"):
+            mariadb_server.execute(f"CREATE TABLE {schema}.{table} (id integer PRIMARY KEY, n integer)")
+        mariadb_server.execute(f"CREATE USER {user} IDENTIFIED BY 'hunter2' WITH MAX_USER_CONNECTIONS 3")
+        mariadb_server.execute(f"CREATE ROLE {role}")
+        mariadb_server.execute(f"GRANT {role} TO {user}")
+        mariadb_server.execute(f"SET DEFAULT ROLE {role} FOR {user}")
+        for grant in grants:
+            mariadb_server.execute(f"GRANT {grant.format(**named)}")
+        as_user = make_url(url).set(username=user, password="hunter2").render_as_string(hide_password=False)
+        code, found = doctor("--database", as_user, "--all")
+        mariadb_server.execute(f"DROP USER {user}")
+        mariadb_server.execute(f"DROP ROLE {role}")
+    state, told, hint = found["rights"]
+    assert (state, may_write in told) == ("warning" if may_write else "ok", True), told
+    assert "hunter2" not in told and ("SELECT" in hint) is bool(may_write)
+    assert "--read-only-role" not in hint, "MariaDB's sessions take none"
+    assert (code, found["connections"][0]) == (1, "fault")
+    assert "allows this user 3" in found["connections"][1]
 
 
 def test_no_secret_is_printed(database: str, reader: str, shop: str) -> None:
