@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -75,6 +76,32 @@ def test_the_containers_are_hardened_and_have_time_to_drain() -> None:
     assert set(services["dualsql"]["secrets"]) <= composed["secrets"].keys()
     scraped: Any = import_module("yaml").safe_load(written("prometheus.yml"))
     assert scraped["scrape_configs"][0]["static_configs"] == [{"targets": ["dualsql:8001"]}]
+
+
+def test_prometheus_and_grafana_find_the_rules_the_dashboard_and_each_other() -> None:
+    """Each mounted file is there, and where its reader looks for it."""
+    load: Any = import_module("yaml").safe_load
+    services = load(written("compose.yaml"))["services"]
+    mounts: dict[str, dict[str, str]] = {}
+    for name in ("prometheus", "grafana"):
+        files = [each.split(":") for each in services[name]["volumes"] if each.startswith("./")]
+        mounts[name] = {inside: source for source, inside, mode in files if mode == "ro"}
+        assert len(mounts[name]) == len(files)
+        assert all((FOLDER / source).is_file() for source in mounts[name].values())
+    settings = PurePosixPath("/etc/prometheus/prometheus.yml")
+    [rules] = load(written(mounts["prometheus"].pop(str(settings))))["rule_files"]
+    assert mounts["prometheus"] == {str(settings.parent / rules): "./prometheus-alerts.yml"}
+    provisioned: dict[str, Any] = {}
+    for kind in ("datasources", "dashboards"):
+        at = f"/etc/grafana/provisioning/{kind}/dualsql.yml"
+        provisioned[kind] = load(written(mounts["grafana"].pop(at)))
+        assert provisioned[kind]["apiVersion"] == 1
+    [source] = provisioned["datasources"]["datasources"]
+    assert (source["type"], source["url"]) == ("prometheus", "http://prometheus:9090")
+    [provider] = provisioned["dashboards"]["providers"]
+    assert mounts["grafana"] == {f"{provider['options']['path']}/dualsql.json": "./grafana-dashboard.json"}
+    wanted = {each["type"]: each for each in json.loads(written("grafana-dashboard.json"))["templating"]["list"]}
+    assert wanted["datasource"]["query"] == source["type"] and source["isDefault"]
 
 
 def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:
