@@ -87,6 +87,12 @@ class Running:
 
 GRACE_SECONDS = 5
 
+KEEP_ALIVE_SECONDS = 75
+"""How long a connection without a request stays open: longer than the proxies of examples/operations keep theirs.
+
+Otherwise a proxy sends a request on a connection that is being closed, and answers 502 to what it may not send twice.
+"""
+
 
 @asynccontextmanager
 async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Running]:
@@ -100,6 +106,7 @@ async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Runnin
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))

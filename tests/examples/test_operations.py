@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from dualsql.cli.commands import app
-from dualsql.serve.listening import GRACE_SECONDS
+from dualsql.serve.listening import GRACE_SECONDS, KEEP_ALIVE_SECONDS
 from dualsql.settings import Settings
 
 FOLDER = Path(__file__).parents[2] / "examples" / "operations"
@@ -100,8 +100,41 @@ def test_prometheus_and_grafana_find_the_rules_the_dashboard_and_each_other() ->
     assert (source["type"], source["url"]) == ("prometheus", "http://prometheus:9090")
     [provider] = provisioned["dashboards"]["providers"]
     assert mounts["grafana"] == {f"{provider['options']['path']}/dualsql.json": "./grafana-dashboard.json"}
-    wanted = {each["type"]: each for each in json.loads(written("grafana-dashboard.json"))["templating"]["list"]}
+    wanted = {
+        each["type"]: each for each in json.loads(written("grafana-dashboard.json"))["templating"]["list"]
+    }
     assert wanted["datasource"]["query"] == source["type"] and source["isDefault"]
+
+
+def seconds(file: str, name: str) -> float:
+    """A time limit in the configuration of a proxy."""
+    [found] = re.findall(rf"\b{name}\s+(\d+)([smh])\b", written(file))
+    return int(found[0]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[found[1]]
+
+
+def test_proxies_wait_as_long_as_the_server_takes_and_close_idle_connections_first() -> None:
+    settings = Settings()
+    first_byte = (2 * settings.queue_timeout + settings.query_timeout).total_seconds()
+    stalled, body = (settings.stream_stall_timeout.total_seconds(), settings.body_timeout.total_seconds())
+    for file, name in (
+        ("nginx.conf", "proxy_read_timeout"), ("Caddyfile", "response_header_timeout"),
+        ("haproxy.cfg", "timeout server"),
+    ):  # fmt: skip
+        assert seconds(file, name) > first_byte, file
+    assert (
+        seconds("nginx.conf", "send_timeout") >= stalled
+        and seconds("haproxy.cfg", "timeout client") > stalled
+    )
+    for file, name in (
+        ("nginx.conf", "client_body_timeout"), ("Caddyfile", "read_body"), ("haproxy.cfg", "timeout http-request"),
+    ):  # fmt: skip
+        assert seconds(file, name) == body, file
+    assert seconds("haproxy.cfg", "timeout tunnel") >= settings.maximum_stream_duration.total_seconds()
+    for file, name in (
+        ("nginx.conf", "keepalive_timeout"), ("Caddyfile", "keepalive"), ("haproxy.cfg", "pool-purge-delay"),
+    ):  # fmt: skip
+        assert seconds(file, name) < KEEP_ALIVE_SECONDS, file
+        assert f"dualsql closes after {KEEP_ALIVE_SECONDS}" in written(file)
 
 
 def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ from tests.serve.conftest import TOKEN, serving_process, shop, text_of
 __all__ = ["shop"]
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+MOST_PAGES = 20
+"""That one address may ask for at once."""
 PAIRS = "SELECT a.id, b.id AS other, a.price FROM parts a JOIN parts b ON b.id > 0 ORDER BY a.id, b.id"
 """A million rows: 40 MB of NDJSON."""
 
@@ -86,9 +88,10 @@ async def front(
     public, admin = free_port(), free_port()
     origin = f"https://{HOST}:{public}"
     arguments = ("--database", shop, "--all", "--base-url", f"{origin}/data", "--admin-port", str(admin))
+    limits = ("--address-rate-limits", f"ask=1/{MOST_PAGES}")
     back = free_port()
     async with (
-        serving_process(*arguments, "--port", str(back), DUALSQL_TOKEN=TOKEN),
+        serving_process(*arguments, *limits, "--port", str(back), DUALSQL_TOKEN=TOKEN),
         relaying(Relay(back)) as relay,
         proxying(request.param, Ports(public, relay.port, admin), certificate, folder),
     ):
@@ -138,6 +141,28 @@ async def test_redirects_keep_the_prefix_and_the_scheme(front: Front) -> None:
         assert (await http.get("/data/resources/x", headers=forged)).status_code == 404
         refused = await http.get("/data/resources/x", headers={"Host": "evil.example"})
         assert not refused.is_success or not refused.content, "Caddy has an empty answer for other names"
+
+
+@pytest.mark.long
+async def test_an_address_is_the_caller_s_own_whatever_it_sends(front: Front) -> None:
+    """A caller who says that each of its requests comes from elsewhere is limited as one; another one is not."""
+    url = (await _created(front, "SELECT * FROM makers")).structured_content["resource"]["url"]
+    trusted = front.certificate.trusted()
+    elsewhere = httpx.AsyncHTTPTransport(local_address="127.0.0.2", verify=trusted)
+    statuses = []
+    async with front.caller() as http, front.caller(transport=elsewhere) as other:
+        for number in range(MOST_PAGES + 2):
+            address = f"203.0.113.{number}"
+            forged = {
+                "X-Forwarded-For": address,
+                "X-Real-IP": address,
+                "Forwarded": f"for={address}",
+                "True-Client-IP": address,
+            }
+            answer = await http.get(url, params={"limit": number + 1}, headers=forged)
+            statuses.append(answer.status_code)
+        assert (await other.get(url, params={"limit": 1})).status_code == 200
+    assert statuses == [200] * MOST_PAGES + [429, 429]
 
 
 @pytest.mark.long
