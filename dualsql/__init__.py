@@ -96,6 +96,11 @@ if TYPE_CHECKING:
         ResponseStatus as ResponseStatus,
         ResultsFormat as ResultsFormat,
     )
+    from dualsql.kept import (
+        LocalResultStorage as LocalResultStorage,
+        ResultStorage as ResultStorage,
+        StoredFile as StoredFile,
+    )
     from dualsql.results.access import (
         Authorize as Authorize,
         Listing as Listing,
@@ -211,6 +216,7 @@ _MODULES = {
     "LinkRecord": "dualsql.store.protocol",
     "Listing": "dualsql.results.access",
     "ListingPosition": "dualsql.store.protocol",
+    "LocalResultStorage": "dualsql.kept",
     "MappedSource": "dualsql.freeze.registry",
     "Mask": "dualsql.tenancy",
     "MemoryStore": "dualsql.store",

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import urlsplit
 
 from dualsql.errors import (
@@ -254,6 +254,32 @@ def _check_name(name: object) -> None:
         raise ValueError(f"a principal's id or tenant is longer than {_LONGEST_NAME} bytes")
 
 
+class KeptRows(TypedDict, total=False):
+    """Where the rows of one run are kept (`dualsql.kept`), or the reason why they are not.
+
+    The keys besides `reason` come together; `signature` covers the others and the resource.
+
+    Attributes:
+        reason: why the rows are read from the database.
+        storage, file: the id of the storage, and the name of the file in it.
+        as_of: when the run began, ISO 8601 in UTC.
+        rows, bytes, digest: the number of rows, and the size and SHA-256 of the file.
+        fingerprint: of the statement under the rules of the principal that it ran for.
+        cells: how the cells of each column are kept (`dualsql.kept.cells`).
+    """
+
+    reason: str
+    storage: str
+    file: str
+    as_of: str
+    rows: int
+    bytes: int
+    digest: str
+    fingerprint: str
+    cells: list[str]
+    signature: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """One stored result.
@@ -268,6 +294,7 @@ class Resource:
         sample: the sample rows, stored only with `keep_sample`.
         pending_until: the end of the lease, which the server that runs the query renews.
         failure: the error of a failed query.
+        kept: the rows of its run, if keeping them was asked for.
     """
 
     id: str
@@ -290,6 +317,7 @@ class Resource:
     status: Status = "ready"
     pending_until: datetime | None = None
     failure: ToolProblem | None = None
+    kept: KeptRows | None = None
 
     def is_expired(self, now: datetime) -> bool:
         """Whether it has expired at `now`."""

@@ -44,6 +44,7 @@ from dualsql.http.health import SERVER, Health, Probe, Run, warn_of_endless_shut
 from dualsql.http.router import FeatureRoutes, build_router, operations_of, origin_of, own_hosts
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
+from dualsql.kept import KeptResults, ResultStorage
 from dualsql.log.telemetry import (
     CACHED_BYTES,
     PENDING,
@@ -105,6 +106,7 @@ class ServerOptions(Settings):
     base_url: str
     tables: Any
     store: ResourceStore | None = None
+    storage: ResultStorage | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
     hooks: Sequence[Hook] = ()
     saved_queries: Sequence[SavedQuery] = ()
@@ -135,6 +137,7 @@ class DualResponseServer:
         tables: the declarative base (SQLModel, too) or MetaData whose tables may be queried; or a `Registry`, which
             then decides on text and document size itself.
         store: where resources are kept; in memory by default.
+        storage: where the rows of results are kept that are made with `keep=True`; see docs/kept-results.md.
         secrets: the first one signs stored resources, and all of them are accepted; at least 32 characters each.
         hooks: rules and functions that restrict every statement at every execution. If there is one, every table must
             be filtered or declared shared (see `dualsql.tenancy`).
@@ -181,7 +184,10 @@ class DualResponseServer:
         self.sql = SQLService(self._named)
         found = checked_saved_queries(options.saved_queries, self._sources)
         self.saved_queries = SavedQueries(found, self._named)
-        self._views = Views(self._sources, self._policy, self.settings)
+        self._kept = None
+        if options.storage is not None:
+            self._kept = KeptResults(options.storage, self._store, seal, self.settings, self._clock)
+        self._views = Views(self._sources, self._policy, self.settings, self._kept)
         self._pages = ResultPages(Cursors(seal), self._access)
         self._streams = Streams(seal, self.settings, self._access)
         self._descriptions = Descriptions(
@@ -196,6 +202,7 @@ class DualResponseServer:
             addresses=self._addresses,
             profiler=profile_sample,
             forms=[query_forms],
+            kept=self._kept,
         )
         self._refinements = RefineService(
             self._access, self.query, self.responses, settings=self.settings, addresses=self._addresses
@@ -209,6 +216,7 @@ class DualResponseServer:
             self._clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
+            sweep_files=None if self._kept is None else self._kept.sweep,
         )
         self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
         self._health = Health(self._probes, self.settings.health_timeout)
@@ -275,6 +283,8 @@ class DualResponseServer:
             source: the name of the database, if there are several.
             wait: how long to wait for the query. If it takes longer, the answer is a response whose status is
                 "pending", and the query goes on (see docs/pending.md).
+            keep: run the query once and keep its rows in the server's `storage`: pages, streams and questions read
+                them, and no longer the database (see docs/kept-results.md).
             parent: the resource, or its URI, that is refined if there is no Select; `principal` must have the right to
                 read it.
             refinement: the query over the parent (see docs/querying.md), as JSON or as an object of `dualsql.query`.
@@ -360,7 +370,7 @@ class DualResponseServer:
         await self._ready()
         checked = request.checked(self.settings)
         with step("page") if TELEMETRY.is_on else UNMEASURED:
-            return await self._pages.read(self._views.target(resource, principal), checked)
+            return await self._pages.read(await self._views.target(resource, principal), checked)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -386,7 +396,7 @@ class DualResponseServer:
         """As `stream`, for a resource that was opened already: rights and expiry are not checked."""
         await self._ready()
         checked = request.checked(self.settings)
-        return self._streams.open(self._views.target(resource, principal), checked)
+        return self._streams.open(await self._views.target(resource, principal), checked)
 
     @checked_keywords()
     async def profile(
@@ -505,7 +515,10 @@ class DualResponseServer:
     async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._access.note("delete", principal, resource_id=resource_id)
+        resource = None if self._kept is None else await self._store.get(resource_id)
         is_deleted = await self._store.delete(resource_id) == 1
+        if self._kept is not None and resource is not None:
+            await self._kept.forget(resource.kept)
         self._jobs.forget(resource_id)
         self.change_notifier.check_now()
         return is_deleted
@@ -640,6 +653,8 @@ class DualResponseServer:
         """Start all parts."""
         self.notices.clear()
         await self._store.open()
+        if self._kept is not None:
+            await self._kept.start()
         await self._compare_clocks()
         for source in self._sources.values():
             await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
@@ -695,6 +710,8 @@ class DualResponseServer:
             )
         for source in self._sources.values():
             source.abandon()
+        if self._kept is not None:
+            self._kept.abandon()
         self._renew()
 
     def _renew(self) -> None:
@@ -702,6 +719,8 @@ class DualResponseServer:
         self._run = Run(self._begin)
         for name, source in self._sources.items():
             self._sources[name] = source.renewed(self.settings)
+        if self._kept is not None:
+            self._kept.renew()
         self._jobs.renew()
         self._streams.renew()
         self.change_notifier.renew()
@@ -745,6 +764,8 @@ class DualResponseServer:
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
                 closing.push_async_callback(source.close)
+            if self._kept is not None:
+                closing.push_async_callback(self._kept.close)
             closing.push_async_callback(self._store.close)
             closing.push_async_callback(self._housekeeper.stop)
             closing.push_async_callback(self._jobs.close)

@@ -267,6 +267,22 @@ class Settings:
     )
     maximum_watched: int = setting(1_000, "Resources that clients may subscribe to at once.")
     keep_sample: bool = setting(False, "Store the sample rows with the resource (data at rest).")
+    keep_for: timedelta = setting(
+        timedelta(days=1),
+        "How old the rows of a kept result may be, also of a pinned one. Then they are read from the database again.",
+        positive=True,
+    )
+    keep_rows: int = setting(
+        10_000_000, "The most rows of one kept result. A larger one is read from its database.", positive=True
+    )
+    keep_bytes: int = setting(
+        4 * 1024**3, "The largest file of one kept result. A larger one is read from its database.", positive=True
+    )
+    keep_past_rule_changes: bool = setting(
+        False,
+        "Keep results also under hooks that are functions, row filters with subqueries, and row security. A change of "
+        "what these read is not seen: a reader gets the kept rows until `keep_for` is over.",
+    )
     allow_text: bool = setting(False, "Accept text() and literal_column() in statements.")
     anonymous_actions: frozenset[Action] = setting(
         frozenset({"read", "delete"}),

@@ -207,8 +207,18 @@ class ToolProblem(TypedDict):
     details: dict[str, Any]
 
 
+class KeptDescription(TypedDict):
+    """Whether rows are those of one run, which are kept, and when it began; or why they are read from the database."""
+
+    kept: bool
+    as_of: NotRequired[str]
+    rows: NotRequired[int]
+    bytes: NotRequired[int]
+    reason: NotRequired[str]
+
+
 class ResourceDescription(TypedDict):
-    """Answer of GET /{id}. `error` says why a failed one has no rows."""
+    """Answer of GET /{id}. `error` says why a failed one has no rows; `kept` is there if they were to be kept."""
 
     status: ResourceStatus
     name: str
@@ -222,6 +232,7 @@ class ResourceDescription(TypedDict):
     last_accessed_at: str | None
     metadata: dict[str, Any]
     error: NotRequired[ToolProblem]
+    kept: NotRequired[KeptDescription]
 
 
 class ListedResource(ResourceDescription):

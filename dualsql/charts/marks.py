@@ -80,7 +80,7 @@ def limits_of(chart: Chart, response: DualResponse) -> str:
 
 async def bins_of(view: View) -> Marks:
     """The bins of a histogram, from the lowest to the highest value that its reader may see."""
-    (values,) = view.columns
+    (values,) = view.shape.columns
     data = profiles.all_rows(view.ordered(), [values], view.rules.form.hides)
     (profiled,) = data.profiled
     timeout = view.settings.query_timeout
@@ -90,7 +90,7 @@ async def bins_of(view: View) -> Marks:
     if select is None:
         return Marks([])
     bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))
-    converters = json.converters([values, values], view.source.engine.dialect)
+    converters = json.converters([values, values], view.dialect)
     edges = json.converted([(found["low"], found["high"]) for found in bins], converters)
     rows = [
         {"low": low, "high": high, "count": found["count"]}
@@ -100,7 +100,7 @@ async def bins_of(view: View) -> Marks:
 
 
 def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
-    plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.source.engine.dialect)))
+    plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.dialect)))
     return plain
 
 

@@ -116,7 +116,7 @@ class ChartService:
             BadParameterError: the resource is not a chart.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
-        view = self._views.of(resource, principal)
+        view = await self._views.of(resource, principal)
         chart = _chart_of(resource, view)
         self._access.admit("ask", principal)
         marks = await (bins_of(view) if chart.mark == "histogram" else marks_of(chart, view))

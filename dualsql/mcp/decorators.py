@@ -124,8 +124,8 @@ class PlainToolOptions(RegistrationOptions, total=False):
 class ToolOptions(RegistrationOptions, ResultKeywords, total=False):
     """The options of `tool`: how it is registered, and its results.
 
-    sample_size, sample, expiration, count, profile, source and wait are as for `DualResponseServer.create_response`.
-    They hold for every result unless its `Answer` overrides them.
+    sample_size, sample, expiration, count, profile, source, wait and keep are as for
+    `DualResponseServer.create_response`. They hold for every result unless its `Answer` overrides them.
 
     Attributes:
         links: whether the link is a content block of its own; by default "auto".

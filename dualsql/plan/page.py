@@ -206,10 +206,18 @@ class Ordered:
         """The statement in this order, without LIMIT and OFFSET."""
         return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
 
+    def skipping(self, offset: int | PageParameter) -> AnySelect:
+        """The statement in this order without its first rows."""
+        number, keys = self.shape.number, self.order.keys
+        if number is not None and len(keys) == 1 and keys[0].expression is number:
+            # Databases read the rows before an OFFSET, and skip blocks of rows by a range.
+            return self.arranged.where(number >= offset)
+        return self.arranged.offset(offset)
+
     @cached_property
     def paged(self) -> KeyedSelect:
         """The statement in this order, with a PageParameter for LIMIT and for OFFSET, and with its keys."""
-        cut = self.arranged.limit(_LIMIT).offset(_OFFSET)
+        cut = self.skipping(_OFFSET).limit(_LIMIT)
         return KeyedSelect(cut, None, ()) if self.order.obstacle else self.with_keys(cut, self.order.keys)
 
     def with_keys(self, statement: AnySelect, keys: Sequence[Key]) -> KeyedSelect:
@@ -264,7 +272,7 @@ def ordered(
 def page(rows: Ordered, *, offset: int, limit: int | None) -> AnySelect:
     """At most `limit` rows (None for all) from row `offset`, counted from 0 within the author's LIMIT and OFFSET."""
     shape = rows.shape
-    return rows.arranged.limit(_remaining(shape, offset, limit)).offset(shape.offset + offset)
+    return rows.skipping(shape.offset + offset).limit(_remaining(shape, offset, limit))
 
 
 def page_parameters(statement: AnySelect) -> list[str]:

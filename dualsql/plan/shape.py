@@ -90,12 +90,14 @@ class Shape:
         select: keeps the author's ORDER BY.
         columns: one per output expression, in order, uniquely named.
         limit, offset: the author's own; limit is None without one.
+        number: a column that numbers the rows from 0 in the author's order, if there is one.
     """
 
     select: AnySelect
     columns: tuple[ResultColumn, ...]
     limit: int | None = None
     offset: int = 0
+    number: ColumnElement[int] | None = None
 
     @property
     def meanings(self) -> Meanings:

@@ -39,7 +39,7 @@ class ProfileService:
         """See `DualResponseServer.profile`."""
         known = checked_profile(kind)
         self._access.admit("ask", principal)
-        view = self._views.of(resource, principal)
+        view = await self._views.of(resource, principal)
         await self._access.note("profile", principal, resource=resource)
         found = await fetch_profile(view, known, columns)
         await self._access.note_access(resource)
@@ -49,7 +49,7 @@ class ProfileService:
 async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:
     """The profile of a new result, and notes on the columns that its sample misrepresents."""
     found = await fetch_profile(view, kind)
-    notes = findings.notes_of(found, view.columns, sample)
+    notes = findings.notes_of(found, view.shape.columns, sample)
     return ProfiledSample(
         found.to_wire(view.source.engine.dialect),
         ProfileNotes(covers=found.covers, complete=found.is_complete, notes=notes),
@@ -66,7 +66,7 @@ async def fetch_profile(view: View, kind: ProfileKind, columns: Sequence[str] | 
         UnknownColumnError: there is no such column.
         QueryExecutionError, DatabaseBusyError: the first statement failed or got no connection.
     """
-    wanted = chosen_columns(view.columns, columns)
+    wanted = chosen_columns(view.shape.columns, columns)
     chosen = wanted[: view.settings.maximum_profile_columns]
     data = replace(_data(view, kind, chosen), left_out=len(wanted) - len(chosen))
     return await _Profiling(view, data, kind).run()

@@ -178,7 +178,7 @@ async def _answer_stream(
         query = replace(query, offset=integer_value("offset", window["offset"]))
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
-    stream = server.query.stream_unchecked(resource, query, wanted, principal=principal)
+    stream = await server.query.stream_unchecked(resource, query, wanted, principal=principal)
     return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
 

@@ -67,7 +67,7 @@ class QueryService:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
         checked = request.checked(self._settings)
-        target = self._target(resource, query, principal)
+        target = await self._target(resource, query, principal)
         with step("question") if TELEMETRY.is_on else UNMEASURED:
             page = await self._pages.read(target, checked)
             # A model takes the groups of a page for all of them, unless it reads how many there are.
@@ -75,7 +75,7 @@ class QueryService:
                 return await self._with_groups_counted(page, target.view)
             return page
 
-    def stream_unchecked(
+    async def stream_unchecked(
         self,
         resource: Resource,
         query: ResultQuery,
@@ -85,7 +85,7 @@ class QueryService:
     ) -> ResultStream:
         """The whole answer as bytes in the format of `request`. Neither rights nor expiry are checked."""
         checked = request.checked(self._settings)
-        return self._streams.open(self._target(resource, query, principal), checked)
+        return self._streams.open(await self._target(resource, query, principal), checked)
 
     def statement(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> AnySelect:
         """The answer as a separate Select over the tables of the result.
@@ -93,23 +93,25 @@ class QueryService:
         Raises:
             ConfigurationError: hooks of this server are plain functions, which expect the statements of its tools.
         """
-        view = self._views.of(resource, principal)
+        view = self._views.live(resource, principal)
         if self._views.has_functions:
             _refuse_functions()
         return self._answer(query, view)
 
     def parent_of(self, resource: Resource, principal: Principal | None) -> AnySelect:
         """The statement of a resource, for queries over it."""
-        return self._views.of(resource, principal).shape.select
+        return self._views.live(resource, principal).shape.select
 
-    def _target(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> ReadTarget:
-        parent = self._views.of(resource, principal)
+    async def _target(
+        self, resource: Resource, query: ResultQuery, principal: Principal | None
+    ) -> ReadTarget:
+        parent = await self._views.of(resource, principal)
         return ReadTarget(
             resource=resource,
             principal=principal,
             view=self._view(resource, parent, query),
             parent=parent.shape.select,
-            key=f"{resource.id}?{query.digest}",
+            key=f"{resource.id}{parent.run}?{query.digest}",
             total=UNCOUNTED,
             asked=query.asked,
         )
@@ -117,14 +119,14 @@ class QueryService:
     def _view(self, resource: Resource, view: View, query: ResultQuery) -> View:
         if self._views.has_functions:
             # The statement differs for each principal, so it is not cached.
-            return replace(view, derived=Derived(self._answer(query, view), view.source.meanings))
-        key = (view.source.name, resource.document, query.digest)
+            return view.over(Derived(self._answer(query, view), view.source.meanings))
+        key = (f"{view.source.name}{view.run}", resource.document, query.digest)
         if key not in self._kept:
             self._kept[key] = Derived(self._answer(query, view), view.source.meanings)
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        return replace(view, derived=self._kept[key])
+        return view.over(self._kept[key])
 
     def _answer(self, query: ResultQuery, view: View) -> AnySelect:
         return _answer(query, view, is_fenced=self._views.hides_rows)
@@ -148,7 +150,7 @@ _MOST_COMPILED = 16
 
 def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
     """Typical statements of queries over a view, to be compiled as a test: filtered and sorted rows, and groups."""
-    columns = view.columns[:_MOST_COMPILED]
+    columns = view.shape.columns[:_MOST_COMPILED]
     missing = [{"column": column.name, "op": "is_null"} for column in columns]
     sorted_by = [column.name for column in columns if column.meaning.keeps_order]
     for name, question in {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -14,8 +15,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import util
 
 from dualsql import plan, sqlalchemy_internals as internals
-from dualsql.databases import Sample, Source, chosen_source
+from dualsql.databases import Sample, Source, chosen_source, ran_too_long
 from dualsql.errors import (
+    ConfigurationError,
     DatabaseBusyError,
     DualResponseError,
     LimitExceededError,
@@ -28,6 +30,9 @@ from dualsql.formats import json
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
+from dualsql.kept import KeptResults, UnusableError
+from dualsql.kept.cells import KeptWriter
+from dualsql.kept.service import Run
 from dualsql.log import log_unforeseen
 from dualsql.log.telemetry import COUNTS, TELEMETRY, UNMEASURED, step
 from dualsql.plan import KeysetPosition
@@ -35,6 +40,7 @@ from dualsql.resource import (
     UNCOUNTED,
     Addresses,
     CountMethod,
+    KeptRows,
     Principal,
     Resource,
     SampleMethod,
@@ -170,7 +176,7 @@ class ShownSample(NamedTuple):
 
 def _shown(view: View, sample: Sample) -> ShownSample:
     inexact = json.inexact_columns(view.columns, sample.rows)
-    rows = json.records(view.columns, sample.rows, view.source.engine.dialect, integer_strings=inexact)
+    rows = json.records(view.columns, sample.rows, view.dialect, integer_strings=inexact)
     plain: list[Row] = json.loads(_written(view, rows))
     return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact))
 
@@ -200,7 +206,9 @@ class Creator:
         addresses: Addresses,
         profiler: Profiler,
         forms: Sequence[StatementForms] = (),
+        kept: KeptResults | None = None,
     ) -> None:
+        self._kept = kept
         self._sources = sources
         self._views = views
         self._access = access
@@ -232,12 +240,61 @@ class Creator:
             return await self._jobs.answer(key, lambda: self._work(source, document, options), options.wait)
         view = self._views.open(source, document, options.principal)
         self._compile_checks.require(view)
-        shown = await self._sampled(view, options)
-        profiled = await self._profiled(view, options, shown.sample)
-        resource = self._resource(view, document, options, shown.sample.total)
-        answered = self._answered(resource, shown, profiled)
-        await self._access.keep(answered.resource, options.principal, rows=len(shown.rows))
+        made = self._resource(view, document, options, UNCOUNTED)
+        kept, read = await self._kept_rows(view, made, options)
+        async with self._deleted_on_failure(kept):
+            shown = await self._sampled(read, options, kept)
+            profiled = await self._profiled(read, options, shown.sample)
+            resource = self._resource(view, document, options, shown.sample.total)
+            answered = self._answered(replace(resource, id=made.id, kept=kept), shown, profiled)
+            await self._access.keep(answered.resource, options.principal, rows=len(shown.rows))
         return answered.response
+
+    async def _kept_rows(
+        self, view: View, resource: Resource, options: CreateOptions
+    ) -> tuple[KeptRows | None, View]:
+        """Run the statement of a new resource once and keep its rows, where that is asked for.
+
+        Returns where they are, or why they are not kept, and the view to read them from.
+        """
+        if not options.keep:
+            return None, view
+        if self._kept is None:
+            raise ConfigurationError(
+                "keep=True needs a storage.",
+                hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...)',
+            )
+        obstacle = self._views.obstacle_to_keeping(view)
+        fingerprint = self._views.fingerprint(view)
+        if obstacle is not None or fingerprint is None:
+            return KeptRows(reason=obstacle or ""), view
+        rows = plan.page(view.ordered(), offset=0, limit=None)
+        run = Run(
+            stream=lambda writer: view.stream(writer, view.columns, rows),
+            writer=KeptWriter(view.columns, view.dialect),
+            fingerprint=fingerprint,
+        )
+        limit = view.settings.query_timeout
+        try:
+            async with asyncio.timeout(limit.total_seconds()):
+                kept = await self._kept.keep(resource.id, run)
+        except TimeoutError as error:
+            raise ran_too_long(limit) from error
+        try:
+            return kept, await self._views.kept(resource, kept, view)
+        except UnusableError as error:
+            await self._kept.forget(kept)
+            return KeptRows(reason=str(error)), view
+
+    @asynccontextmanager
+    async def _deleted_on_failure(self, kept: KeptRows | None) -> AsyncIterator[None]:
+        """Delete the file if no resource is made that names it."""
+        try:
+            yield
+        except BaseException:
+            if self._kept is not None:
+                await asyncio.shield(self._kept.forget(kept))
+            raise
 
     async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
         """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
@@ -254,8 +311,7 @@ class Creator:
             await self._access.note("read", principal, resource=resource, rows=len(response.sample))
             return replace(response, expires_at=resource.expires_at)
         self._access.admit("ask", principal)
-        source = chosen_source(self._sources, resource.source)
-        view = self._views.open(source, resource.document, principal)
+        view = await self._views.of(resource, principal)
         # The id and the link are worth an answer without rows; an error would withhold both.
         shown = _shown(view, NOTHING)
         with suppress(QueryTimeoutError, DatabaseBusyError):
@@ -286,8 +342,10 @@ class Creator:
 
         async def run() -> FinishedQuery:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
-                shown = await self._sampled(background, options)
-                profiled = await self._profiled(background, options, shown.sample)
+                kept, read = await self._kept_rows(background, pending, options)
+                async with self._deleted_on_failure(kept):
+                    shown = await self._sampled(read, options, kept)
+                    profiled = await self._profiled(read, options, shown.sample)
             lasted = self._access.clock.now() - pending.created_at
             ready = replace(
                 pending,
@@ -295,13 +353,21 @@ class Creator:
                 total_count=shown.sample.total.rows,
                 total_count_kind=shown.sample.total.kind,
                 expires_at=self._expiry(pending, lasted + options.lifetime),
+                kept=kept,
             )
             return self._answered(ready, shown, profiled)
 
         response = self._respond(pending, _shown(view, NOTHING))
         return QueryWork(resource=pending, response=response, principal=options.principal, run=run)
 
-    async def _sampled(self, view: View, options: CreateOptions) -> ShownSample:
+    async def _sampled(self, view: View, options: CreateOptions, kept: KeptRows | None) -> ShownSample:
+        shown = await self._taken(view, options)
+        if kept is None or "rows" not in kept:
+            return shown
+        total = Total(kept["rows"], "exact")
+        return shown._replace(sample=shown.sample._replace(total=total))
+
+    async def _taken(self, view: View, options: CreateOptions) -> ShownSample:
         size = checked_size(options.sample_size, self._settings)
         count, method = options.count_method, options.sample_method
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.

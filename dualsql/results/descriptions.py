@@ -37,11 +37,15 @@ class Descriptions:
         await self._access.note("describe", principal, resource=resource)
         if asked.way != "none":
             resource = await self._counted(resource, principal, asked)
-        return self.metadata_of(resource)
+        metadata = self.metadata_of(resource)
+        if resource.kept is not None and resource.status == "ready":
+            metadata["kept"] = await self._views.standing(resource, resource.kept, principal)
+        return metadata
 
     async def _counted(self, resource: Resource, principal: Principal | None, asked: CountMethod) -> Resource:
         """The resource with a new total, which is stored if every reader of the resource would count the same rows."""
-        total = await self._views.of(resource, principal).total(asked)
+        view = await self._views.of(resource, principal)
+        total = await view.total(asked)
         if not self._views.hides_rows or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))
         expires_at = await self._access.note_access(resource)

@@ -199,6 +199,7 @@ class ResultOptions:
     profile: ProfileOption = "none"
     source: str | None = None
     wait: timedelta | None = None
+    keep: bool = False
 
 
 class ResultKeywords(TypedDict, total=False):
@@ -211,6 +212,7 @@ class ResultKeywords(TypedDict, total=False):
     profile: ProfileOption
     source: str | None
     wait: timedelta | None
+    keep: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +247,8 @@ class CreateOptions(ResultOptions):
             checked_profile(self.profile)
         checked_size(self.sample_size, settings)
         checked_principal(self.principal)
+        if not isinstance(self.keep, bool):
+            raise BadParameterError("keep must be True or False.", details={"name": "keep"})
         return replace(
             self,
             expiration=checked_lifetime(self.expiration, settings),

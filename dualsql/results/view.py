@@ -7,13 +7,14 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time as time_of_day, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Dialect
+from sqlalchemy import ColumnElement, Dialect
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
@@ -36,12 +37,14 @@ from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.freeze.document import AnySelect, Statement
+from dualsql.kept import KeptResults, UnusableError
+from dualsql.kept.files import kept_statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
-from dualsql.resource import CountMethod, Principal, Resource, Total
+from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total, instant
 from dualsql.settings import ResultCache, Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
-from dualsql_client.wire import Row, SortKey
+from dualsql_client.wire import KeptDescription, Row, SortKey
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
@@ -58,8 +61,14 @@ class Derived:
         names: of its columns, as a driver reports them.
     """
 
-    def __init__(self, statement: Statement, meanings: Meanings = STANDARD) -> None:
-        self.shape: Shape = plan.shape(statement, meanings)
+    def __init__(
+        self,
+        statement: Statement,
+        meanings: Meanings = STANDARD,
+        *,
+        number: ColumnElement[int] | None = None,
+    ) -> None:
+        self.shape: Shape = replace(plan.shape(statement, meanings), number=number)
         self.names = driver_names(self.shape.columns)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
         self._makers: dict[bool, RecordMaker] = {}
@@ -221,9 +230,26 @@ def _weight(value: Any) -> int:
     return own
 
 
+class Original(NamedTuple):
+    """What the rows of a kept result are written as: the columns and the dialect of the statement that ran."""
+
+    derived: Derived
+    dialect: Dialect
+
+    @property
+    def columns(self) -> Sequence[ResultColumn]:
+        """Of the statement."""
+        return self.derived.shape.columns
+
+
 @dataclass(frozen=True, slots=True)
 class View:
-    """A statement on its source, in its shape."""
+    """A statement on its source, in its shape.
+
+    Attributes:
+        original: of rows that are kept and not questioned.
+        run: tells the rows of one kept run from those of others; empty for rows of the database.
+    """
 
     source: Source
     derived: Derived
@@ -231,6 +257,8 @@ class View:
     settings: Settings
     may_estimate: bool
     results: RowCache | None
+    original: Original | None = None
+    run: str = ""
 
     @property
     def shape(self) -> Shape:
@@ -239,14 +267,22 @@ class View:
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
-        """The result's columns, in order."""
-        return self.shape.columns
+        """The result's columns, in order, as its rows are written. Statements use those of the shape."""
+        return self.shape.columns if self.original is None else self.original.columns
+
+    @property
+    def dialect(self) -> Dialect:
+        """Of the database whose values the rows hold."""
+        return self.source.engine.dialect if self.original is None else self.original.dialect
+
+    def over(self, derived: Derived) -> View:
+        """A question over this statement, on the same source."""
+        return replace(self, derived=derived, original=None)
 
     def records(self, rows: Rows, *, integer_strings: bool) -> list[Row]:
         """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
-        return self.derived.record_maker(self.source.engine.dialect, integer_strings=integer_strings).records(
-            rows
-        )
+        derived = self.derived if self.original is None else self.original.derived
+        return derived.record_maker(self.dialect, integer_strings=integer_strings).records(rows)
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
@@ -358,8 +394,16 @@ class ReadTarget:
 class Views:
     """Opens the stored statements of one server for those who may read them."""
 
-    def __init__(self, sources: Mapping[str, Source], policy: Policy, settings: Settings) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        policy: Policy,
+        settings: Settings,
+        kept: KeptResults | None = None,
+    ) -> None:
         _require_sources(settings.snapshot_tags, sources)
+        self._kept = kept
+        self._kept_plans: OrderedDict[str, tuple[Derived, ActiveRules]] = OrderedDict()
         self._sources = sources
         self._policy = policy
         self._settings = settings
@@ -400,14 +444,108 @@ class Views:
         may_estimate = policy.shows_all or self._settings.allow_estimates_under_hooks
         return View(source, derived, rules, self._settings, may_estimate, self._results)
 
-    def of(self, resource: Resource, principal: Principal | None) -> View:
-        """What `principal` sees of a resource.
+    def live(self, resource: Resource, principal: Principal | None) -> View:
+        """What `principal` sees of a resource, read from its database.
 
         Raises:
             ResourcePendingError, ResourceFailedError: it has no rows.
         """
         resource.require_ready()
         return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
+
+    async def of(self, resource: Resource, principal: Principal | None) -> View:
+        """What `principal` sees of a resource: the kept rows, if they can be read.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: it has no rows.
+            TamperedError: the record of the kept rows or their file was changed.
+        """
+        live = self.live(resource, principal)
+        if resource.kept is None:
+            return live
+        try:
+            return await self.kept(resource, resource.kept, live)
+        except UnusableError:
+            return live
+
+    async def kept(self, resource: Resource, kept: KeptRows, live: View) -> View:
+        """The kept rows of a resource.
+
+        Args:
+            live: what the reader sees of it in its database.
+
+        Raises:
+            UnusableError: they have to be read from the database.
+            TamperedError: see `of`.
+        """
+        if self._kept is None:
+            raise UnusableError("This server keeps no results.")
+        file = await self._kept.opened(resource, kept, self.fingerprint(live))
+        plans = self._kept_plans.get(kept["file"])
+        if plans is None:
+            if len(kept["cells"]) != len(live.columns):
+                raise UnusableError("The rows were kept by another release.")
+            made = kept_statement(live.columns, kept["cells"])
+            derived = Derived(made.select, file.source.meanings, number=made.number)
+            plans = self._kept_plans[kept["file"]] = derived, made.rules
+            if len(self._kept_plans) > _MOST_ORDERS:
+                self._kept_plans.popitem(last=False)
+        return View(
+            file.source,
+            *plans,
+            live.settings,
+            may_estimate=True,
+            results=None,
+            original=Original(live.derived, live.dialect),
+            run=f"@{kept['digest'][:32]}",
+        )
+
+    async def standing(
+        self, resource: Resource, kept: KeptRows, principal: Principal | None
+    ) -> KeptDescription:
+        """Whether `principal` reads the kept rows of a resource; raises what `of` raises."""
+        try:
+            await self.kept(resource, kept, self.live(resource, principal))
+        except UnusableError as error:
+            return KeptDescription(kept=False, reason=str(error))
+        as_of = instant(datetime.fromisoformat(kept["as_of"]))
+        return KeptDescription(kept=True, as_of=as_of, rows=kept["rows"], bytes=kept["bytes"])
+
+    def fingerprint(self, view: View) -> str | None:
+        """A digest of a statement under the rules of its view and their values; None if a value has no clear form.
+
+        Two readers with the same one see the same rows, as far as rules decide it.
+        """
+        dialect = view.rules.dialect(view.source.engine.dialect)
+        compiled = view.ordered().arranged.compile(dialect=dialect)
+        bound = compiled.construct_params(dict(view.rules.values))
+        values = _written(part for name in sorted(bound) for part in (name, bound[name]))
+        if values is None:
+            return None
+        told = (
+            view.source.name,
+            str(compiled),
+            view.shape.limit,
+            view.shape.offset,
+            values,
+            list(view.rules.settings),
+        )
+        return sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()
+
+    def obstacle_to_keeping(self, view: View) -> str | None:
+        """Why the rows of a view may not be kept; None if they may."""
+        names = [column.name.casefold() for column in view.columns]
+        if len(set(names)) < len(names):
+            return "Two columns have names that differ only in case."
+        if self.fingerprint(view) is None:
+            return "A value of the statement or of a rule cannot be compared later."
+        if self._settings.keep_past_rule_changes:
+            return None
+        if self._policy.has_functions:
+            return "The rows are narrowed by functions."
+        if view.rules.form.reads_tables:
+            return "A rule for the rows reads other rows."
+        return "The database narrows the rows by its own policies." if self._policy.secured else None
 
     def sql(self, resource: Resource) -> str:
         """The SQL of a stored statement for its database, with placeholders for its values and without rules."""
@@ -417,13 +555,14 @@ class Views:
             statement.compile(dialect=source.engine.dialect, compile_kwargs={"render_postcompile": True})
         )
 
-    def target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
+    async def target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
         """The rows of a resource, as `principal` sees them; raises what `of` raises."""
+        view = await self.of(resource, principal)
         return ReadTarget(
             resource=resource,
             principal=principal,
-            view=self.of(resource, principal),
-            key=resource.id,
+            view=view,
+            key=f"{resource.id}{view.run}",
             total=Total(resource.total_count, resource.total_count_kind),
         )
 

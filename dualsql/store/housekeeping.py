@@ -163,7 +163,11 @@ async def sweep(store: ResourceStore, *, before: datetime) -> int:
 
 
 class Housekeeper:
-    """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago."""
+    """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago.
+
+    Args:
+        sweep_files: deletes the files that no resource needs any more.
+    """
 
     def __init__(
         self,
@@ -173,7 +177,9 @@ class Housekeeper:
         *,
         interval: timedelta,
         retention: timedelta,
+        sweep_files: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
+        self._sweep_files = sweep_files
         self._store = store
         self._clock = clock
         self._accesses = accesses
@@ -208,6 +214,8 @@ class Housekeeper:
         await self._store.fail_overdue(INTERRUPTED, now=self._clock.now())
         deleted = await sweep(self._store, before=self._clock.now() - self._retention)
         EXPIRED.note(deleted)
+        if self._sweep_files is not None:
+            await self._sweep_files()
         return deleted
 
 

@@ -1,8 +1,8 @@
 """The tables that dualsql keeps in a database, and their rows: made of a resource, read, changed.
 
 `metadata` contains only dualsql's tables, so an application can add it to its own Alembic set-up (docs/migrations.md).
-The keys of a row are Resource's field names; `columns`, `sample`, `metadata` and `failure` are JSON text. Every store
-converts here, the one in memory too, so that all accept the same values.
+The keys of a row are Resource's field names; `columns`, `sample`, `metadata`, `failure` and `kept` are JSON text. Every
+store converts here, the one in memory too, so that all accept the same values.
 """
 
 from __future__ import annotations
@@ -123,6 +123,7 @@ resources = Table(
     Column("status", String(16)),
     Column("pending_until", UTCTimestamp),
     Column("failure", Text),
+    Column("kept", Text),
     Index("ix_dualsql_resources_expires_at", "expires_at"),
     Index("ix_dualsql_resources_pending_until", "pending_until"),
     Index("ix_dualsql_resources_owner", "owner", "tenant", "created_at", "id"),
@@ -145,8 +146,8 @@ _ID = re.compile(rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}")
 _FIELDS = [field.name for field in fields(Resource)]
 _TEXTS = ("name", "source", "owner", "tenant")
 _INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
-_JSON = ("columns", "sample", "metadata", "failure")
-_SETTLED = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at")
+_JSON = ("columns", "sample", "metadata", "failure", "kept")
+_SETTLED = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at", "kept")
 _COLUMN_TYPES = frozenset(get_args(ColumnType))
 _KINDS = frozenset(get_args(TotalCountKind))
 _STATUSES = frozenset(get_args(Status))
@@ -173,6 +174,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     "status": str,
     "pending_until": (datetime, type(None)),
     "failure": (dict, type(None)),
+    "kept": (dict, type(None)),
 }
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.sql import elements, visitors
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import False_
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import CTE, TableClause
+from sqlalchemy.sql.selectable import CTE, SelectBase, TableClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import DriverValues, capabilities_of
@@ -108,6 +108,12 @@ class TableForms:
     def filters(self, table: Table) -> bool:
         """Whether a condition hides rows of the table."""
         return id(table) in self._conditions
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether a condition has a subquery, so that rows of other tables decide which rows it hides."""
+        conditions = chain.from_iterable(self._conditions.values())
+        return any(isinstance(part, SelectBase) for one in conditions for part in visitors.iterate(one))
 
     def empties(self, table: Table) -> bool:
         """Whether the condition `false()` hides every row of the table."""

@@ -1,0 +1,10 @@
+"""Kept results: the rows of one run in a file, from which pages, streams and questions are read.
+
+`storage` is where the files are, `files` writes and opens them, `cells` says how the cells of each type are kept, and
+`service` decides whether the rows of a resource are read from its file.
+"""
+
+from dualsql.kept.service import KeptResults, UnusableError
+from dualsql.kept.storage import LocalResultStorage, ResultStorage, StoredFile
+
+__all__ = ["KeptResults", "LocalResultStorage", "ResultStorage", "StoredFile", "UnusableError"]

@@ -1,0 +1,409 @@
+"""How the cells of each column are kept in a DuckDB file, so that they come back as the very values that were read.
+
+A value whose class DuckDB has a type for is kept in that type; its column can be filtered, sorted and grouped. Others
+are kept as text, and are read back from it. What does not come back as it was is not kept: whether it does is checked
+for each cell, by its class or, of texts, by writing it again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import types
+from sqlalchemy.engine import Dialect
+
+from dualsql.capabilities import capabilities_of
+from dualsql.columns.dialect_types import ranges
+from dualsql.columns.exact import read_document
+from dualsql.columns.own_types import Meaning, Meanings, SQLType
+from dualsql.columns.result import ResultColumn, has_zone
+from dualsql.errors import ValueNotRepresentableError
+from dualsql.formats import json
+from dualsql.formats.writer import Chunk, Rows, StreamEnd
+
+
+class UnkeepableError(Exception):
+    """A column has a cell that does not come back as it was."""
+
+
+_MICROSECOND = dt.timedelta(microseconds=1)
+_LARGEST = 2**63
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _instant(value: dt.datetime) -> dt.datetime:
+    if value.utcoffset() != dt.timedelta():
+        raise UnkeepableError
+    return value.replace(tzinfo=None)
+
+
+def _naive(value: Any) -> Any:
+    if value.tzinfo is not None:
+        raise UnkeepableError
+    return value
+
+
+def _digits(value: Decimal) -> str:
+    if not value.is_finite():
+        raise UnkeepableError
+    return format(value, "f")
+
+
+def _whole(value: int) -> int:
+    if not -_LARGEST <= value < _LARGEST:
+        raise UnkeepableError
+    return value
+
+
+class _Kind(NamedTuple):
+    """How cells are kept.
+
+    Attributes:
+        sql: DuckDB's type. arrow: the name of pyarrow's function for the type in which they are handed over.
+        classes: of the values; others: subclasses of these that are something else.
+        write: makes what is handed over; None if that is the value. read: makes the value of what is kept.
+    """
+
+    sql: str
+    arrow: str
+    classes: tuple[type[Any], ...]
+    others: tuple[type[Any], ...] = ()
+    write: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "integer": _Kind("BIGINT", "int64", (int,), (bool,), _whole),
+    "float": _Kind("DOUBLE", "float64", (float,)),
+    "boolean": _Kind("BOOLEAN", "bool_", (bool,)),
+    "text": _Kind("VARCHAR", "string", (str,)),
+    "decimal": _Kind("VARCHAR", "string", (Decimal,), (), _digits, Decimal),
+    "date": _Kind("DATE", "date32", (dt.date,), (dt.datetime,)),
+    "datetime": _Kind("TIMESTAMP", "timestamp", (dt.datetime,), (), _naive),
+    "instant": _Kind(
+        "TIMESTAMP", "timestamp", (dt.datetime,), (), _instant, lambda value: value.replace(tzinfo=dt.UTC)
+    ),
+    "time": _Kind("TIME", "time64", (dt.time,), (), _naive),
+    "interval": _Kind(
+        "BIGINT",
+        "int64",
+        (dt.timedelta,),
+        (),
+        lambda value: value // _MICROSECOND,
+        lambda value: value * _MICROSECOND,
+    ),
+    "uuid": _Kind("VARCHAR", "string", (UUID,), (), str, UUID),
+    "base64": _Kind("BLOB", "binary", (bytes, bytearray, memoryview), (), bytes),
+    # Any class: see _Texts.
+    "text of a value": _Kind("VARCHAR", "string", (object,)),
+}
+
+_ORDERED = frozenset({"instant", "interval", "uuid"})
+"""Kinds that are kept in another form, in the same order."""
+
+_FACES: Mapping[str, Callable[[], SQLType]] = {
+    "integer": types.BigInteger,
+    "float": types.Double,
+    "boolean": types.Boolean,
+    "text": types.String,
+    "date": types.Date,
+    "datetime": types.DateTime,
+    "time": types.Time,
+    "base64": types.LargeBinary,
+}
+_STORED: Mapping[str, SQLType] = {
+    "instant": types.DateTime(),
+    "interval": types.BigInteger(),
+}
+_SHOWN: Mapping[str, tuple[SQLType, type[Any]]] = {
+    "instant": (types.DateTime(timezone=True), dt.datetime),
+    "interval": (types.Interval(), dt.timedelta),
+    "uuid": (types.Uuid(), UUID),
+    "decimal": (types.Numeric(), Decimal),
+}
+
+
+class KeptCell(types.TypeDecorator[Any]):
+    """The type of a kept column whose values are read back from another form.
+
+    Args:
+        kind: of `_KINDS`. shown: SQLAlchemy's type for the values. items: of a list, the encoding of its parts.
+    """
+
+    impl = types.String
+    cache_ok = True
+
+    def __init__(self, kind: str = "text of a value", shown: SQLType = types.NULLTYPE, items: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.shown = shown
+        self.items = items
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        return dialect.type_descriptor(_STORED.get(self.kind, types.String()))
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        if value is None or self.kind not in _ORDERED:
+            return value
+        written = _KINDS[self.kind].write
+        assert written is not None
+        return written(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return None if value is None else self.read(value)
+
+    def read(self, value: Any) -> Any:
+        """The value that was kept."""
+        read = _KINDS[self.kind].read
+        return value_of_text(value, self.items) if read is None else read(value)
+
+    @property
+    def meaning(self) -> Meaning:
+        """What its values are."""
+        shown, cls = _SHOWN.get(self.kind, (self.shown, None))
+        is_ordered = self.kind in _ORDERED
+        return Meaning(
+            shown=shown,
+            stored=_STORED.get(self.kind, types.String()),
+            shown_class=cls,
+            binds=lambda value: self.process_bind_param(value, None),  # type: ignore[arg-type]
+            reads=self.read,
+            is_same=False,
+            keeps_order=is_ordered,
+            keeps_equality=is_ordered,
+            is_zoned=True if self.kind == "instant" else None,
+            name="kept as text",
+        )
+
+
+class KeptMeanings(Meanings):
+    """The meanings of the types of kept columns."""
+
+    def of(self, type_: SQLType) -> Meaning:
+        return type_.meaning if isinstance(type_, KeptCell) else super().of(type_)
+
+
+def face_of(cell: str, column: ResultColumn) -> SQLType:
+    """SQLAlchemy's type for a kept column.
+
+    Args:
+        cell: how its cells are kept, as `KeptFileWriter` said.
+        column: of the live statement.
+    """
+    kind, _, detail = cell.partition(":")
+    if kind == "decimal" and detail:
+        return types.Numeric(38, int(detail))
+    face = _FACES.get(kind)
+    return face() if face is not None else KeptCell(kind, column.shown, _items(column))
+
+
+def sql_type(cell: str) -> str:
+    """DuckDB's type of a column."""
+    return _KINDS[cell].sql
+
+
+def is_cell(cell: object) -> bool:
+    """Whether this is how some column can be kept."""
+    kind, _, detail = cell.partition(":") if isinstance(cell, str) else ("", "", "")
+    return kind in _KINDS and (not detail or (kind == "decimal" and detail.isdecimal()))
+
+
+def _items(column: ResultColumn) -> str:
+    return str(column.describe().get("items", ""))
+
+
+def text_of_value(value: Any) -> str:
+    """A value of any class as text, with a letter before it that says how it is written."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return f"d{value:f}"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"b{b64encode(value).decode()}"
+    return f"j{json.dumps(value).decode()}"
+
+
+def value_of_text(text: str, items: str) -> Any:
+    """The value of a text of `text_of_value`, or one that every format writes in the same way."""
+    form, rest = text[:1], text[1:]
+    if form == "d":
+        return Decimal(rest)
+    if form == "b":
+        return b64decode(rest)
+    found = read_document(rest)
+    return _dates(found) if items == "date" else found
+
+
+def _dates(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_dates(one) for one in value]
+    return None if value is None else dt.date.fromisoformat(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Writes cells of any class, and checks that each comes back as what every format writes in the same way."""
+
+    items: str
+    shown: Callable[[Any], Any]
+
+    def __call__(self, value: Any) -> str:
+        one = self.shown(value)
+        text = text_of_value(one)
+        other = self.shown(value_of_text(text, self.items))
+        if json.dumps(one) != json.dumps(other):
+            raise UnkeepableError
+        if json.dumps(json.with_words(one)) != json.dumps(json.with_words(other)):
+            raise UnkeepableError
+        # CSV can be guarded against formulas, and only texts begin one.
+        if isinstance(other, str) and not isinstance(one, str) and other.startswith(_FORMULA):
+            raise UnkeepableError
+        return text
+
+
+def _as_shown(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
+    """What the formats make of a value of the column before they write it."""
+    converters = json.converters([column], dialect)
+    return converters[0][1] if converters else lambda value: value
+
+
+_OF_CLASSES: Mapping[type[Any], str] = {int: "integer", float: "float", str: "text", Decimal: "decimal"}
+
+
+def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> str:
+    """How the cells of a column can be kept, if all are like these."""
+    encoding = column.encoding
+    classes = {type(value) for value in values if value is not None}
+    if column.is_computed:
+        return "float" if encoding == "float" else "decimal"
+    if encoding == "any" and not column.meaning.is_made:
+        return _OF_CLASSES.get(classes.pop(), "text of a value") if len(classes) == 1 else "text of a value"
+    if encoding == "datetime":
+        abilities = capabilities_of(dialect)
+        keeps_zones = abilities is not None and abilities.keeps_zones
+        return "instant" if has_zone(column, keeps_zones=keeps_zones) else "datetime"
+    if encoding == "uuid" and classes == {str}:
+        return "text"
+    is_range = isinstance(column.shown, ranges.AbstractRange)
+    return "text of a value" if is_range or encoding not in _KINDS else encoding
+
+
+class _Column:
+    """Writes the cells of one column."""
+
+    def __init__(self, column: ResultColumn, cell: str, dialect: Dialect) -> None:
+        import pyarrow as pa
+
+        self._kind = _KINDS[cell]
+        self.name, self.cell = column.name, cell
+        units = {"timestamp": ("us",), "time64": ("us",)}
+        self.type = getattr(pa, self._kind.arrow)(*units.get(self._kind.arrow, ()))
+        shown = _as_shown(column, dialect)
+        self._write: Callable[[Any], Any] | None
+        if cell == "text of a value":
+            self._write = _Texts(_items(column), shown)
+        elif isinstance(column.shown, types.Enum):
+            self._write = lambda value: _require_text(shown(value))
+            self._kind = self._kind._replace(classes=(object,))
+        elif column.is_computed:
+            own = self._kind.write
+            self._write = shown if own is None else lambda value: own(shown(value))
+            self._kind = self._kind._replace(classes=(int, float, Decimal), others=(bool,))
+        else:
+            self._write = self._kind.write
+
+    def array(self, values: Sequence[Any]) -> Any:
+        """The cells as an array of Arrow.
+
+        Raises:
+            UnkeepableError: one of them does not come back as it was.
+        """
+        import pyarrow as pa
+
+        found = {type(value) for value in values} - {type(None)}
+        kind, write = self._kind, self._write
+        if not all(issubclass(one, kind.classes) and not issubclass(one, kind.others) for one in found):
+            raise UnkeepableError
+        # A subclass of the application's own may be written otherwise.
+        if kind.classes != (object,) and not all(map(_is_plain, found)):
+            raise UnkeepableError
+        if write is not None:
+            values = [None if value is None else write(value) for value in values]
+        return pa.array(values, type=self.type)
+
+
+def _require_text(value: Any) -> str:
+    if type(value) is not str:
+        raise UnkeepableError
+    return value
+
+
+def _is_plain(cls: type[Any]) -> bool:
+    return cls.__module__ in ("builtins", "datetime", "decimal", "uuid") or issubclass(cls, UUID)
+
+
+_OF_ONE_VALUE = (ValueError, TypeError, OverflowError, LookupError, AttributeError)
+"""What converters of types raise, and Arrow of numbers and texts that it cannot hold."""
+
+
+class KeptWriter:
+    """A Writer of streams: batches of Arrow, in the form in which the rows are kept.
+
+    Attributes:
+        cells: how the cells of each column are kept; known with the first rows.
+        refusal: why the rows cannot be kept, once that is seen. No rows are written from then on.
+    """
+
+    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect) -> None:
+        self._columns = columns
+        self._dialect = dialect
+        self._made: list[_Column] | None = None
+        self.refusal: str | None = None
+
+    @property
+    def cells(self) -> list[str]:
+        return [column.cell for column in self._made or self._start([])]
+
+    @property
+    def schema(self) -> Any:
+        """Of the batches: a pyarrow.Schema."""
+        import pyarrow as pa
+
+        return pa.schema([(f"c{place}", column.type) for place, column in enumerate(self._made or [])])
+
+    def head(self) -> bytes:
+        return b""
+
+    def rows(self, rows: Rows) -> Chunk:
+        import pyarrow as pa
+
+        if self.refusal is not None or not rows:
+            return Chunk(b"", 0)
+        values = list(zip(*rows))  # noqa: B905 - rows are equally long
+        arrays = []
+        for column, cells in zip(self._made or self._start(values), values, strict=True):
+            try:
+                arrays.append(column.array(cells))
+            except (UnkeepableError, ValueNotRepresentableError, pa.ArrowException, *_OF_ONE_VALUE):
+                self.refusal = f"The column {column.name[:80]!r} has a value that cannot be kept exactly."
+                return Chunk(b"", 0)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return Chunk(batch.serialize().to_pybytes(), batch.num_rows)
+
+    def end(self, summary: StreamEnd) -> bytes:
+        return b""
+
+    def failure(self, error: Any, summary: StreamEnd) -> bytes | None:
+        return None
+
+    def _start(self, values: Sequence[Sequence[Any]]) -> list[_Column]:
+        known = values or [()] * len(self._columns)
+        self._made = [
+            _Column(column, _kind_of(column, cells, self._dialect), self._dialect)
+            for column, cells in zip(self._columns, known, strict=True)
+        ]
+        return self._made

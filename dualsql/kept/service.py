@@ -1,0 +1,316 @@
+"""Writes the rows of runs to files, opens the files of resources for their readers, and deletes those of no use.
+
+A file is written before the row of its resource is. A process that dies in between leaves a file that no row names,
+which `sweep` deletes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import orjson
+
+from dualsql.databases.source import QueryLimits
+from dualsql.errors import StorageError, TamperedError
+from dualsql.formats.writer import Chunk, Writer
+from dualsql.freeze import Seal
+from dualsql.kept.cells import KeptWriter, is_cell
+from dualsql.kept.files import (
+    FileState,
+    KeptFile,
+    KeptFileWriter,
+    digest_of,
+    open_file,
+    require_packages,
+    state_of,
+)
+from dualsql.kept.storage import FILE_NAME, ResultStorage, StoredFile, new_file_name
+from dualsql.resource import Clock, KeptRows, Resource
+from dualsql.settings import Settings
+from dualsql.store.protocol import ResourceState, ResourceStore
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_LABEL = "dualsql.kept/1"
+_MOST_OPEN = 16
+"""Files that are open at once. Each may take the memory limit of `dualsql.kept.files`."""
+_SPARE = timedelta(hours=1)
+"""How much longer than a query may take a file is left alone that no resource names yet."""
+_MOST_ASKED = 1_000
+"""Resources whose state the store is asked for at a time."""
+
+
+class UnusableError(Exception):
+    """The rows of a resource are read from the database, for the reason that is the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A statement that is about to run, and what is kept of it.
+
+    Attributes:
+        stream: its rows as the bytes of the writer.
+        fingerprint: see `KeptRows`.
+    """
+
+    stream: Callable[[Writer], AsyncGenerator[Chunk, None]]
+    writer: KeptWriter
+    fingerprint: str
+
+
+class KeptResults:
+    """The kept results of one server."""
+
+    def __init__(
+        self, storage: ResultStorage, store: ResourceStore, seal: Seal, settings: Settings, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._store = store
+        self._seal = seal
+        self._settings = settings
+        self._clock = clock
+        self._open: OrderedDict[str, KeptFile] = OrderedDict()
+        self._named: set[str] = set()
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget what belongs to the event loop of the last run."""
+        self._limits = QueryLimits(self._settings)
+        self._opening: dict[str, asyncio.Lock] = {}
+
+    def abandon(self) -> None:
+        """Drop connections whose event loop has ended."""
+        for file in self._open.values():
+            file.source.abandon()
+        self._open.clear()
+
+    async def start(self) -> None:
+        """Prepare the storage.
+
+        Raises:
+            ConfigurationError: it cannot be used, or a package is missing.
+        """
+        require_packages()
+        await self._storage.open()
+
+    async def close(self) -> None:
+        """Close all files."""
+        files = list(self._open.values())
+        self._open.clear()
+        for file in files:
+            await file.source.close()
+
+    # Writing ----------------------------------------------------------------------------------------------
+
+    async def keep(self, resource_id: str, run: Run) -> KeptRows:
+        """Run the statement once, and keep its rows. The result says why, if they are not kept.
+
+        Raises what the stream raises.
+        """
+        begun = self._clock.now()
+        folder = await asyncio.to_thread(self._storage.new_folder)
+        name = new_file_name(resource_id)
+        try:
+            file = folder / "rows.duckdb"
+            cells, rows = await self._written(file, run)
+            size, digest = (await asyncio.to_thread(file.stat)).st_size, await asyncio.to_thread(digest_of, file)
+            if size > self._settings.keep_bytes:
+                raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
+            await self._storage.put(name, file)
+        except UnusableError as error:
+            return KeptRows(reason=str(error))
+        except (StorageError, OSError) as error:
+            logger.exception("The rows of a result could not be kept.", exc_info=error)
+            return KeptRows(reason="The rows could not be written.")
+        finally:
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+        record = KeptRows(
+            storage=self._storage.id,
+            file=name,
+            as_of=begun.isoformat(),
+            rows=rows,
+            bytes=size,
+            digest=digest,
+            fingerprint=run.fingerprint,
+            cells=cells,
+        )
+        record["signature"] = self._seal.sign(*_signed(resource_id, record)).hex()
+        return record
+
+    async def _written(self, path: Path, run: Run) -> tuple[list[str], int]:
+        """Write the rows to a file. Returns how the cells of each column are kept, and the number of rows."""
+        writer = run.writer
+        file = await asyncio.to_thread(KeptFileWriter, path)
+        try:
+            is_begun = False
+            async with aclosing(run.stream(writer)) as chunks:
+                async for chunk in chunks:
+                    self._require_keepable(writer, file, chunk)
+                    if not is_begun:
+                        await _in_thread(file.begin, writer.schema, writer.cells)
+                        is_begun = True
+                    await _in_thread(file.add, chunk.data)
+            self._require_keepable(writer, file, Chunk(b"", 0))
+            if not is_begun:
+                await _in_thread(file.begin, writer.schema, writer.cells)
+            return await _in_thread(file.finish, writer.cells), file.rows
+        finally:
+            await asyncio.shield(asyncio.to_thread(file.close))
+
+    def _require_keepable(self, writer: KeptWriter, file: KeptFileWriter, chunk: Chunk) -> None:
+        if writer.refusal is not None:
+            raise UnusableError(writer.refusal)
+        if file.rows + chunk.rows > self._settings.keep_rows:
+            raise UnusableError(_too_large("rows", self._settings.keep_rows))
+        if file.size > self._settings.keep_bytes:
+            raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    async def opened(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> KeptFile:
+        """The file of a resource.
+
+        Args:
+            fingerprint: of its statement under the rules of the reader; None if there is none.
+
+        Raises:
+            UnusableError: the rows have to be read from the database.
+            TamperedError: the row or the file was changed.
+        """
+        self._require_usable(resource, kept, fingerprint)
+        name = kept["file"]
+        path = await self._storage.get(name)
+        state = None if path is None else state_of(path)
+        if path is None or state is None:
+            raise UnusableError("The file of the rows is gone.")
+        found = self._open.get(name)
+        if found is not None and found.state == state:
+            self._open.move_to_end(name)
+            return found
+        async with self._opening.setdefault(name, asyncio.Lock()):
+            try:
+                return await self._opened(resource, kept, path, state)
+            finally:
+                self._opening.pop(name, None)
+
+    def _require_usable(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> None:
+        if "reason" in kept:
+            raise UnusableError(kept["reason"])
+        if not self._is_signed(resource, kept):
+            logger.error("The kept rows of the resource %s... were changed in the store.", resource.id[:6])
+            raise TamperedError("The record of the kept rows is not valid.")
+        if kept["storage"] != self._storage.id:
+            raise UnusableError("The rows are kept at another server.")
+        if datetime.fromisoformat(kept["as_of"]) + self._settings.keep_for <= self._clock.now():
+            raise UnusableError("The kept rows are too old.")
+        if fingerprint is None or kept["fingerprint"] != fingerprint:
+            raise UnusableError("The rules for the rows have changed since they were kept.")
+
+    def _is_signed(self, resource: Resource, kept: KeptRows) -> bool:
+        try:
+            signature = bytes.fromhex(kept["signature"])
+            is_ours = self._seal.verify(signature, *_signed(resource.id, kept))
+        except (KeyError, TypeError, ValueError):
+            return False
+        return is_ours and all(map(is_cell, kept["cells"]))
+
+    async def _opened(self, resource: Resource, kept: KeptRows, path: Path, state: FileState) -> KeptFile:
+        name = kept["file"]
+        found = self._open.get(name)
+        if found is not None and found.state == state:
+            return found
+        if found is not None:
+            del self._open[name]
+            await found.source.close()
+        try:
+            digest = await asyncio.to_thread(digest_of, path)
+        except FileNotFoundError as error:
+            raise UnusableError("The file of the rows is gone.") from error
+        except OSError as error:
+            raise StorageError("The file of kept rows cannot be read.") from error
+        if digest != kept["digest"]:
+            logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
+            raise TamperedError("The file of the kept rows was changed.")
+        source = await open_file(resource.source, path, state, self._limits)
+        self._open[name] = opened = KeptFile(state, source)
+        while len(self._open) > _MOST_OPEN:
+            _, oldest = self._open.popitem(last=False)
+            oldest.source.finish(oldest.source.close())
+        return opened
+
+    # Deleting ---------------------------------------------------------------------------------------------
+
+    async def forget(self, kept: KeptRows | None) -> None:
+        """Delete the file of a resource that was deleted. Streams that read it go on."""
+        name = None if kept is None else kept.get("file")
+        if name is None or kept is None or kept.get("storage") != self._storage.id:
+            return
+        found = self._open.pop(name, None)
+        if found is not None:
+            found.source.finish(found.source.close())
+        with suppress(StorageError):  # the next sweep deletes it
+            await self._storage.delete(name)
+
+    async def sweep(self) -> int:
+        """Delete the files that no resource needs any more. Returns how many."""
+        listed = await self._storage.listed()
+        self._named &= {file.name for file in listed}
+        ids = sorted({match[1] for file in listed if (match := FILE_NAME.fullmatch(file.name))})
+        standings: dict[str, ResourceState] = {}
+        for start in range(0, len(ids), _MOST_ASKED):
+            standings |= await self._store.standings(ids[start : start + _MOST_ASKED])
+        doomed = [file.name for file in listed if await self._is_useless(file, standings)]
+        await self._storage.delete(*doomed)
+        return len(doomed)
+
+    async def _is_useless(self, file: StoredFile, standings: Mapping[str, ResourceState]) -> bool:
+        now, match = self._clock.now(), FILE_NAME.fullmatch(file.name)
+        standing = None if match is None else standings.get(match[1])
+        is_over = standing is not None and standing.expires_at is not None and standing.expires_at <= now
+        if is_over or file.written_at + self._settings.keep_for <= now:
+            return True
+        if match is not None and standing is not None and await self._is_named(match[1], file.name):
+            return False
+        # Its row may be about to be written, unless it was there before.
+        is_new = file.written_at + self._settings.pending_timeout + _SPARE > now
+        return file.name in self._named or not is_new
+
+    async def _is_named(self, resource_id: str, name: str) -> bool:
+        """Whether the row of the resource names the file. No other file takes its place later."""
+        if name not in self._named:
+            resource = await self._store.get(resource_id)
+            kept = None if resource is None else resource.kept
+            if kept is not None and kept.get("file") == name:
+                self._named.add(name)
+        return name in self._named
+
+
+def _signed(resource_id: str, kept: KeptRows) -> tuple[str | bytes, ...]:
+    rest = {name: value for name, value in kept.items() if name != "signature"}
+    return _LABEL, resource_id, orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
+
+
+def _too_large(what: str, most: int) -> str:
+    return f"There are more than {most:,} {what}."
+
+
+async def _in_thread(work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """What `work` returns. It ends before a cancellation is passed on: the next call must not run beside it."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **options))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise

@@ -1,0 +1,180 @@
+"""Where the files of kept results are: the interface, and a folder of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from stat import S_ISREG
+from typing import NamedTuple, Protocol
+
+from dualsql.errors import ConfigurationError, StorageError
+
+FILE_NAME = re.compile(r"([A-Za-z0-9_.~-]{1,64})@[0-9a-f]{16}")
+"""The name of a kept file: the id of its resource, and a random part."""
+
+_PART = re.compile(r"part-[A-Za-z0-9_]{1,64}")
+_ID_FILE = "storage-id"
+
+
+def new_file_name(resource_id: str) -> str:
+    """A name for a file of a resource that no other file has."""
+    return f"{resource_id}@{secrets.token_hex(8)}"
+
+
+class StoredFile(NamedTuple):
+    """A file of a storage: its name, and when it was last written."""
+
+    name: str
+    written_at: datetime
+
+
+class ResultStorage(Protocol):
+    """Keeps the files of results. Failures are raised as StorageError.
+
+    A storage belongs to one store of resources: files whose resource that store does not have are deleted.
+    """
+
+    @property
+    def id(self) -> str:
+        """The same for all processes that find the same files; known once it is open."""
+        ...
+
+    async def open(self) -> None:
+        """Prepare for use. Called whenever a server starts."""
+        ...
+
+    def new_folder(self) -> Path:
+        """A new folder of this machine, which only this user can read. A file is written there before it is put."""
+        ...
+
+    async def put(self, name: str, file: Path) -> None:
+        """Keep a complete file under a new name; it is moved. It is there as a whole, also after a crash, or not."""
+        ...
+
+    async def get(self, name: str) -> Path | None:
+        """Where this machine can read the file; None if it does not exist. Nothing writes to it any more."""
+        ...
+
+    async def delete(self, *names: str) -> None:
+        """Delete files that exist. Processes that read one can read it to its end."""
+        ...
+
+    async def listed(self) -> Sequence[StoredFile]:
+        """All files, and what processes that were stopped left of others."""
+        ...
+
+
+class LocalResultStorage:
+    """Keeps the files of results in a folder of this machine, which only this user can read.
+
+    The files hold rows of your databases as they are. Where that matters, encrypt the disk.
+
+    Args:
+        path: of the folder; it is made if it does not exist. Several processes of one machine may share it.
+
+    Raises:
+        ConfigurationError: when the server starts: it is no folder, or others may write to it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path).absolute()
+        self._id = ""
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    async def open(self) -> None:
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = self._path.stat()
+            if found.st_mode & 0o022 or found.st_uid != os.getuid():
+                raise ConfigurationError(
+                    "The folder of kept results is not safe: other users may write to it.",
+                    hint=f"chmod 700 {self._path}",
+                )
+            self._id = self._read_id()
+        except OSError as error:
+            raise ConfigurationError(
+                "The folder of kept results cannot be used.", hint=f"Check {self._path}."
+            ) from error
+
+    def _read_id(self) -> str:
+        path = self._path / _ID_FILE
+        if not path.exists():
+            # Linked under its name as a whole: of two processes, one wins, and both read the same id.
+            with tempfile.NamedTemporaryFile("w", dir=self._path, prefix="part-") as file:
+                file.write(secrets.token_hex(16))
+                file.flush()
+                os.fsync(file.fileno())
+                with suppress(FileExistsError):
+                    os.link(file.name, path)
+        return path.read_text("ascii").strip()
+
+    def new_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="part-", dir=self._path))
+
+    async def put(self, name: str, file: Path) -> None:
+        try:
+            await asyncio.to_thread(self._put, self._named(name), file)
+        except OSError as error:
+            raise StorageError("A result could not be kept.") from error
+
+    def _put(self, path: Path, file: Path) -> None:
+        file.chmod(0o600)
+        _synchronize(file)
+        file.rename(path)
+        _synchronize(self._path)
+
+    async def get(self, name: str) -> Path | None:
+        path = self._named(name)
+        try:
+            found = path.lstat()
+        except OSError:
+            return None
+        return path if S_ISREG(found.st_mode) else None
+
+    async def delete(self, *names: str) -> None:
+        for name in names:
+            path = self._path / name if _PART.fullmatch(name) else self._named(name)
+            try:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                raise StorageError("A kept result could not be deleted.") from error
+
+    async def listed(self) -> Sequence[StoredFile]:
+        found: list[StoredFile] = []
+        try:
+            with os.scandir(self._path) as entries:
+                for entry in entries:
+                    if FILE_NAME.fullmatch(entry.name) or _PART.fullmatch(entry.name):
+                        with suppress(FileNotFoundError):  # another process has deleted it
+                            written = entry.stat(follow_symlinks=False).st_mtime
+                            found.append(StoredFile(entry.name, datetime.fromtimestamp(written, UTC)))
+        except OSError as error:
+            raise StorageError("The folder of kept results cannot be read.") from error
+        return found
+
+    def _named(self, name: str) -> Path:
+        if not FILE_NAME.fullmatch(name):
+            raise StorageError("A kept result has a name that no file can have.")
+        return self._path / name
+
+
+def _synchronize(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
