@@ -266,6 +266,7 @@ class KeptRows(TypedDict, total=False):
         rows, bytes, digest: the number of rows, and the size and SHA-256 of the file.
         fingerprint: of the statement under the rules of the principal that it ran for.
         cells: how the cells of each column are kept (`dualsql.kept.cells`).
+        copied: the number of the type of each column that the database writes as CSV itself.
     """
 
     reason: str
@@ -277,6 +278,7 @@ class KeptRows(TypedDict, total=False):
     digest: str
     fingerprint: str
     cells: list[str]
+    copied: list[int | None]
     signature: str
 
 

@@ -6,9 +6,11 @@ and -Infinity are written as these words, also inside such fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 from sqlalchemy.engine import Dialect
@@ -66,6 +68,93 @@ class DatabaseCSVWriter(CSVWriter):
         rows = sum(piece.count(b"\n") for piece in pieces[::2])
         pieces[::2] = ended
         return Chunk(b'"'.join(pieces), rows)
+
+
+@runtime_checkable
+class CSVWitness(Protocol):
+    """A writer of another format that has to know how the database would write its columns as CSV."""
+
+    def note_csv(self, written: Sequence[int | None]) -> None:
+        """The database's own number of the type of each column that it writes as CSV itself; else None."""
+        ...
+
+
+class CopiedCSVWriter(CSVWriter):
+    """Writes values as PostgreSQL does with COPY: only texts that need it are quoted, and times have no zeros.
+
+    Args:
+        written: the number of the type of each column in PostgreSQL.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[ResultColumn],
+        dialect: Dialect,
+        options: WriterOptions,
+        *,
+        written: Sequence[int],
+    ) -> None:
+        super().__init__(columns, dialect, options)
+        self._written = written
+        self._alone = len(written) == 1
+
+    def rows(self, rows: Rows) -> Chunk:
+        lines = [
+            ",".join([self._copied(value, kind) for value, kind in zip(row, self._written, strict=True)])
+            for row in json.converted(rows, self._converters)
+        ]
+        return Chunk("".join([f"{line}\r\n" for line in lines]).encode(), len(rows))
+
+    def _copied(self, value: Any, kind: int) -> str:
+        if value is None:
+            return ""
+        text = _copied_text(value, kind)
+        is_safe = text and not _QUOTED.intersection(text) and not (self._alone and text == "\\.")
+        return text if is_safe else _quoted(text)
+
+
+_QUOTED = frozenset('",\r\n')
+_JSONB, _FLOAT4 = 3802, 700
+
+
+def _copied_text(value: Any, kind: int) -> str:
+    if kind == _JSONB:
+        return _spaced(value)
+    if isinstance(value, float):
+        return _shortest(value, 6 if kind == _FLOAT4 else 15)
+    if isinstance(value, datetime | time):
+        return _WHOLE_SECONDS.sub("", _TRAILING_ZEROS.sub(r"\1", value.isoformat()))
+    if isinstance(value, Decimal) and not json.is_finite(value):
+        return json.word(value)
+    written = json.dumps(value)
+    return str(orjson.loads(written)) if written.startswith(b'"') else written.decode()
+
+
+_TRAILING_ZEROS = re.compile(r"(\.[0-9]*?)0+(?=[+-]|$)")
+_WHOLE_SECONDS = re.compile(r"\.(?=[+-]|$)")
+
+
+def _spaced(value: Any) -> str:
+    """A document as PostgreSQL writes a jsonb."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_spaced(key)}: {_spaced(part)}' for key, part in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_spaced, value))}]"
+    return json.dumps(value).decode()
+
+
+def _shortest(value: float, digits: int) -> str:
+    """A number as PostgreSQL writes it: with an exponent from so many digits on, and without a fraction of zero."""
+    if not json.is_finite(value):
+        return json.word(value)
+    sign, found, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    power = len(found) + exponent - 1
+    if value == 0 or -4 <= power < digits:
+        return format(Decimal((sign, found, exponent)), "f")
+    first, *rest = map(str, found)
+    fraction = f".{''.join(rest)}" if rest else ""
+    return f"{'-' if sign else ''}{first}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
 class GuardedCSVWriter(CSVWriter):

@@ -350,12 +350,17 @@ _OF_ONE_VALUE = (ValueError, TypeError, OverflowError, LookupError, AttributeErr
 """What converters of types raise, and Arrow of numbers and texts that it cannot hold."""
 
 
+_TEXT_AS_GIVEN = 114
+"""PostgreSQL's number of its type json, whose CSV is the text that was stored."""
+
+
 class KeptWriter:
     """A Writer of streams: batches of Arrow, in the form in which the rows are kept.
 
     Attributes:
         cells: how the cells of each column are kept; known with the first rows.
         refusal: why the rows cannot be kept, once that is seen. No rows are written from then on.
+        copied: what `note_csv` was told; empty for a database that does not write CSV itself.
     """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect) -> None:
@@ -363,6 +368,14 @@ class KeptWriter:
         self._dialect = dialect
         self._made: list[_Column] | None = None
         self.refusal: str | None = None
+        self.copied: list[int | None] = []
+
+    def note_csv(self, written: Sequence[int | None]) -> None:
+        """See `CSVWitness`."""
+        self.copied = list(written)
+        if _TEXT_AS_GIVEN in self.copied:
+            name = self._columns[self.copied.index(_TEXT_AS_GIVEN)].name
+            self.refusal = f"The column {name[:80]!r} has documents whose spaces are lost when they are read."
 
     @property
     def cells(self) -> list[str]:

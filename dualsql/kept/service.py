@@ -145,6 +145,7 @@ class KeptResults:
             digest=digest,
             fingerprint=run.fingerprint,
             cells=cells,
+            copied=run.writer.copied,
         )
         record["signature"] = self._seal.sign(*_signed(resource_id, record)).hex()
         return record

@@ -515,7 +515,7 @@ class Streams:
             start=self._start(request.cursor, rows, scope),
             columns=columns,
             format=written,
-            writer=written.writer(columns, view.dialect, request.options),
+            writer=view.writer(written, columns, request.options),
             access=self._access,
             slots=self._slots,
         )

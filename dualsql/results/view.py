@@ -34,8 +34,9 @@ from dualsql.databases import (
 )
 from dualsql.errors import Asked, ConfigurationError
 from dualsql.formats import json
+from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
-from dualsql.formats.writer import Chunk, Writer
+from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.kept import KeptResults, UnusableError
 from dualsql.kept.files import kept_statement
@@ -231,10 +232,28 @@ def _weight(value: Any) -> int:
 
 
 class Original(NamedTuple):
-    """What the rows of a kept result are written as: the columns and the dialect of the statement that ran."""
+    """What the rows of a kept result are written as: the columns and the dialect of the statement that ran.
+
+    Attributes:
+        copied: see `KeptRows`.
+    """
 
     derived: Derived
     dialect: Dialect
+    copied: Sequence[int | None]
+
+    def writer(
+        self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions
+    ) -> Writer:
+        """The writer of some of the columns, which writes what the database would have written."""
+        made = written.writer(columns, self.dialect, options)
+        if not isinstance(made, DatabaseCSVWriter) or not self.copied:
+            return made
+        kinds = [self.copied[self.columns.index(column)] for column in columns]
+        copied = [kind for kind in kinds if kind is not None]
+        if len(copied) < len(kinds):
+            return made
+        return CopiedCSVWriter(columns, self.dialect, options, written=copied)
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
@@ -274,6 +293,14 @@ class View:
     def dialect(self) -> Dialect:
         """Of the database whose values the rows hold."""
         return self.source.engine.dialect if self.original is None else self.original.dialect
+
+    def writer(
+        self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions
+    ) -> Writer:
+        """The writer of a stream of these columns."""
+        if self.original is None:
+            return written.writer(columns, self.dialect, options)
+        return self.original.writer(written, columns, options)
 
     def over(self, derived: Derived) -> View:
         """A question over this statement, on the same source."""
@@ -496,7 +523,7 @@ class Views:
             live.settings,
             may_estimate=True,
             results=None,
-            original=Original(live.derived, live.dialect),
+            original=Original(live.derived, live.dialect, kept["copied"]),
             run=f"@{kept['digest'][:32]}",
         )
 

@@ -27,7 +27,7 @@ from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.arrow import BatchWriter, is_list
 from dualsql.formats.cells import Processor, Unfit, processed
-from dualsql.formats.csv import DatabaseCSVWriter
+from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.writer import Chunk, Rows
 
 # Texts and quoted names come first, because they may contain a dollar sign.
@@ -432,6 +432,9 @@ def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -
         driver: asyncpg's connection, which `prepared` the statement.
     """
     speller = TextConverter(sent.dialect, driver.get_settings().DateStyle)
+    if isinstance(job.writer, CSVWitness):
+        job.writer.note_csv(_written_as_csv(job, sent, speller, prepared))
+        return None
     if isinstance(job.writer, DatabaseCSVWriter):
         spelling, backend = speller.for_csv, by_csv_copy
     elif isinstance(job.writer, BatchWriter):
@@ -449,6 +452,19 @@ def by_copy(job: StreamJob, sent: DriverStatement, driver: Any, prepared: Any) -
         return None
     query = _written_as(plain, len(job.columns), job.written, cast("list[str]", written))
     return backend(query, sent, prepared.get_parameters())
+
+
+def _written_as_csv(
+    job: StreamJob, sent: DriverStatement, speller: TextConverter, prepared: Any
+) -> list[int | None]:
+    """The number of the type of each column that COPY would write as CSV; else None."""
+    types = [attribute.type for attribute in prepared.get_attributes()]
+    if without_parameters(sent.sql, sent.parameters, prepared.get_parameters()) is None:
+        return [None] * len(types)
+    return [
+        type_.oid if speller.for_csv(column, type_) else None
+        for column, type_ in zip(job.columns, types, strict=True)
+    ]
 
 
 def _written_as(sql: str, columns: int, places: Sequence[int], spellings: Sequence[str]) -> str:

@@ -1,0 +1,1 @@
+"""Kept results: rows of one run, read from a file instead of the database."""
