@@ -75,6 +75,11 @@ if TYPE_CHECKING:
         AuditEvent as AuditEvent,
         Authenticate as Authenticate,
     )
+    from dualsql.kept import (
+        LocalResultStorage as LocalResultStorage,
+        ResultStorage as ResultStorage,
+        StoredFile as StoredFile,
+    )
     from dualsql.mcp.decorators import ToolOptions as ToolOptions
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.resource import (
@@ -95,11 +100,6 @@ if TYPE_CHECKING:
         Picture as Picture,
         ResponseStatus as ResponseStatus,
         ResultsFormat as ResultsFormat,
-    )
-    from dualsql.kept import (
-        LocalResultStorage as LocalResultStorage,
-        ResultStorage as ResultStorage,
-        StoredFile as StoredFile,
     )
     from dualsql.results.access import (
         Authorize as Authorize,

@@ -276,7 +276,9 @@ class Settings:
         10_000_000, "The most rows of one kept result. A larger one is read from its database.", positive=True
     )
     keep_bytes: int = setting(
-        4 * 1024**3, "The largest file of one kept result. A larger one is read from its database.", positive=True
+        4 * 1024**3,
+        "The largest file of one kept result. A larger one is read from its database.",
+        positive=True,
     )
     keep_past_rule_changes: bool = setting(
         False,

@@ -28,10 +28,10 @@ SMALL_MODULES = {
     "dualsql/columns/dialect_types.py": "types of one dialect's module that stand in Selects for any database",
 }
 """Modules with less code, apart from `__init__`, and the reason for each."""
-MOST_ENTRIES = 31
-"""Directly under dualsql/: 30, and `testing`."""
-MOST_MODULES = 205
-"""Of dualsql: 200, and 5 for `testing` and stores of others. A new feature may raise it by 12."""
+MOST_ENTRIES = 32
+"""Directly under dualsql/: 30, `testing` and kept results."""
+MOST_MODULES = 210
+"""Of dualsql: 200, 5 for `testing` and stores of others, 5 of kept results. A new feature may raise it by 12."""
 MOST_MODULES_OF_THE_CLIENT = 40
 LONGEST_FUNCTION = 60
 ON_BOTH_SIDES_OF_THE_WIRE = {

@@ -139,7 +139,9 @@ class KeptCell(types.TypeDecorator[Any]):
     impl = types.String
     cache_ok = True
 
-    def __init__(self, kind: str = "text of a value", shown: SQLType = types.NULLTYPE, items: str = "") -> None:
+    def __init__(
+        self, kind: str = "text of a value", shown: SQLType = types.NULLTYPE, items: str = ""
+    ) -> None:
         super().__init__()
         self.kind = kind
         self.shown = shown

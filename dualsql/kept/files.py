@@ -102,9 +102,7 @@ class KeptFileWriter:
         found = list(cells)
         for place, cell in enumerate(cells):
             if cell == "decimal" and (scale := self._scale(f"c{place}")) is not None:
-                self._connection.execute(
-                    f"ALTER TABLE {TABLE} ALTER c{place} TYPE DECIMAL(38, {scale})"
-                )
+                self._connection.execute(f"ALTER TABLE {TABLE} ALTER c{place} TYPE DECIMAL(38, {scale})")
                 found[place] = f"decimal:{scale}"
         self._connection.execute("COMMIT")
         self._connection.execute("CHECKPOINT")

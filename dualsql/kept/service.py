@@ -125,7 +125,10 @@ class KeptResults:
         try:
             file = folder / "rows.duckdb"
             cells, rows = await self._written(file, run)
-            size, digest = (await asyncio.to_thread(file.stat)).st_size, await asyncio.to_thread(digest_of, file)
+            size, digest = (
+                (await asyncio.to_thread(file.stat)).st_size,
+                await asyncio.to_thread(digest_of, file),
+            )
             if size > self._settings.keep_bytes:
                 raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
             await self._storage.put(name, file)

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Dialect
+from sqlalchemy import ColumnElement, Compiled, Dialect
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
@@ -73,6 +73,16 @@ class Derived:
         self.names = driver_names(self.shape.columns)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
         self._makers: dict[bool, RecordMaker] = {}
+        self._written: OrderedDict[TableForms, Compiled] = OrderedDict()
+
+    def written(self, dialect: Dialect, rows: Ordered, form: TableForms) -> Compiled:
+        """The SQL of the statement in its own order, under the rules of `form`, whose dialect is given."""
+        found = self._written.get(form)
+        if found is None:
+            found = self._written[form] = rows.arranged.compile(dialect=dialect)
+            if len(self._written) > _MOST_ORDERS:
+                self._written.popitem(last=False)
+        return found
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
         """The statement in the requested order. `form` says which columns are masked.
@@ -242,9 +252,7 @@ class Original(NamedTuple):
     dialect: Dialect
     copied: Sequence[int | None]
 
-    def writer(
-        self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions
-    ) -> Writer:
+    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
         made = written.writer(columns, self.dialect, options)
         if not isinstance(made, DatabaseCSVWriter) or not self.copied:
@@ -294,9 +302,7 @@ class View:
         """Of the database whose values the rows hold."""
         return self.source.engine.dialect if self.original is None else self.original.dialect
 
-    def writer(
-        self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions
-    ) -> Writer:
+    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of a stream of these columns."""
         if self.original is None:
             return written.writer(columns, self.dialect, options)
@@ -544,8 +550,8 @@ class Views:
         Two readers with the same one see the same rows, as far as rules decide it.
         """
         dialect = view.rules.dialect(view.source.engine.dialect)
-        compiled = view.ordered().arranged.compile(dialect=dialect)
-        bound = compiled.construct_params(dict(view.rules.values))
+        compiled = view.derived.written(dialect, view.ordered(), view.rules.form)
+        bound = compiled.construct_params(dict(view.rules.values)) or {}
         values = _written(part for name in sorted(bound) for part in (name, bound[name]))
         if values is None:
             return None

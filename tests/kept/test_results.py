@@ -1,0 +1,531 @@
+"""Every read of a kept result is of the rows of its one run; what is not safe or possible is read from the database."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Column,
+    Double,
+    Integer,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from dualsql import (
+    BadCursorError,
+    ConfigurationError,
+    DualResponse,
+    DualResponseServer,
+    ForbiddenSQLError,
+    InvalidSQLError,
+    LocalResultStorage,
+    Mask,
+    PageRequest,
+    Principal,
+    ResourceNotFoundError,
+    Resumption,
+    RowFilter,
+    Shared,
+    SQLResourceStore,
+    StorageError,
+    StreamRequest,
+    TamperedError,
+    TenantFilter,
+    UnknownColumnError,
+    UnknownTableError,
+)
+from dualsql.query import read_result_query
+from dualsql.store.tables import resources
+from dualsql_client.wire import SortKey, row_digest
+
+metadata = MetaData()
+sales = Table(
+    "sales",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("tenant", String),
+    Column("state", String),
+    Column("price", Double),
+    Column("paid", Numeric(10, 2)),
+)
+ROWS = 250
+ANN, BOB = Principal(id="ann", tenant="a"), Principal(id="bob", tenant="a")
+
+
+def fill(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE sales (id INTEGER PRIMARY KEY, tenant, state, price REAL, paid NUMERIC)"
+        )
+        connection.executemany(
+            "INSERT INTO sales VALUES (?, 'a', ?, ?, ?)",
+            [(n, f"s{n % 7}", n / 7, f"{n}.50") for n in range(ROWS)],
+        )
+
+
+def change(path: Path) -> None:
+    """Another state of the data, in which no row is as before."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM sales WHERE id > 20")
+        connection.execute("UPDATE sales SET state = 'new', price = -1")
+
+
+class Kept:
+    """A server that keeps results, its database and its storage."""
+
+    def __init__(self, dual: DualResponseServer, folder: Path) -> None:
+        self.dual = dual
+        self.data = folder / "data.db"
+        self.storage = folder / "kept"
+
+    async def make(self, principal: Principal | None = None, **options: Any) -> DualResponse:
+        select_ = options.pop("select", select(sales).order_by(sales.c.state))
+        options = {"name": "sales", "keep": True, "principal": principal, **options}
+        return await self.dual.create_response(select_, **options)
+
+    async def said(self, made: DualResponse, principal: Principal | None = None) -> Any:
+        return (await self.dual.describe(made.resource_id, principal)).get("kept")
+
+    async def lines(self, made: DualResponse, principal: Principal | None = None, **asked: Any) -> list[str]:
+        stream = await self.dual.stream(made.resource_id, principal, StreamRequest(**asked))
+        data = b"".join([chunk.data async for chunk in stream.chunks])
+        return data.decode().splitlines()[:-1]
+
+    async def page(self, made: DualResponse, principal: Principal | None = None, **asked: Any) -> Any:
+        return await self.dual.read_page(made.resource_id, principal, PageRequest(**asked))
+
+    def files(self) -> list[Path]:
+        return [path for path in self.storage.iterdir() if path.name != "storage-id"]
+
+
+@asynccontextmanager
+async def kept_server(folder: Path, **options: Any) -> AsyncIterator[Kept]:
+    if not (folder / "data.db").exists():
+        fill(folder / "data.db")
+    options = {"storage": LocalResultStorage(folder / "kept"), **options}
+    async with DualResponseServer(
+        f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/resources", tables=metadata, **options
+    ) as dual:
+        yield Kept(dual, folder)
+
+
+@pytest.fixture
+async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
+    async with kept_server(tmp_path) as found:
+        yield found
+
+
+async def everything(kept: Kept, made: DualResponse) -> dict[str, Any]:
+    """What readers get of a result, by the kind of the request."""
+    resource = await kept.dual.get_resource(made.resource_id)
+    assert resource is not None
+    grouped = read_result_query(
+        {"group_by": ["state"], "aggregates": ["count", {"function": "sum", "column": "price"}]}
+    )
+    filtered = read_result_query(
+        {"filters": [{"column": "paid", "op": "gt", "value": "120.50"}], "order_by": ["id"]}
+    )
+    sql = read_result_query({"sql": "SELECT count(*) AS n, max(price) AS most FROM data"})
+    pages = [
+        (await kept.page(made, **asked)).to_wire()["data"]
+        for asked in (
+            {"limit": 20},
+            {"limit": 20, "offset": 230},
+            {"limit": 20, "offset": 3, "sort": [SortKey(field="price", order="desc")]},
+            {"limit": 20, "sort": [SortKey(field="paid", order="desc")]},
+        )
+    ]
+    questions = [
+        (await kept.dual.query.page_unchecked(resource, question, PageRequest(limit=50))).rows
+        for question in (grouped, filtered, sql)
+    ]
+    return {
+        "pages": pages,
+        "questions": [list(map(list, map(dict.values, rows))) for rows in questions],
+        "streams": [await kept.lines(made, format=written) for written in ("ndjson", "csv")],
+        "sorted": await kept.lines(made, sort=(SortKey(field="price"),), columns=("price", "id")),
+        "profile": (await kept.dual.profile(made.resource_id, None, kind="full"))["covers"],
+        "total": (await kept.dual.describe(made.resource_id, None, count="exact"))["total_count"],
+        "again": (await kept.dual.responses.show_again(resource, principal=None)).sample,
+    }
+
+
+async def test_every_read_is_of_the_rows_of_the_one_run(kept: Kept) -> None:
+    live, made = await kept.make(keep=False), await kept.make()
+    assert (made.sample, made.columns, made.total_count, made.total_count_kind) == (
+        live.sample, live.columns, ROWS, "exact",
+    )  # fmt: skip
+    before = await everything(kept, live)
+    assert await everything(kept, made) == before
+    change(kept.data)
+    assert await everything(kept, made) == before
+    assert await everything(kept, live) != before
+    said = await kept.said(made)
+    (file,) = kept.files()
+    assert (said["kept"], said["rows"], said["bytes"]) == (True, ROWS, file.stat().st_size)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_pages_joined_are_the_run_and_cursors_go_both_ways(kept: Kept) -> None:
+    # Many rows are equal in the author's order: the order of the run is that of the row numbers.
+    made = await kept.make()
+    expected = [json.loads(line)["id"] for line in await kept.lines(made)]
+    found, cursor, page = [], None, None
+    while page is None or page.has_next:
+        page = await kept.page(made, limit=40, **({"cursor": cursor} if cursor else {}))
+        found += [row["id"] for row in page.rows]
+        cursor = page.next_cursor
+    assert found == expected
+    back = await kept.page(made, limit=40, cursor=page.previous_cursor)
+    assert [row["id"] for row in back.rows] == expected[200:240]
+    for offset in (0, 1, 99, 249, 250, 400):
+        at = await kept.page(made, limit=10, offset=offset)
+        assert [row["id"] for row in at.rows] == expected[offset : offset + 10]
+    start = (await kept.page(made, limit=100)).next_cursor
+    rest = await kept.lines(made, cursor=start)
+    assert [json.loads(line)["id"] for line in rest] == expected[100:]
+
+
+async def test_a_stream_without_an_order_resumes(kept: Kept) -> None:
+    made = await kept.make(select=select(sales.c.state, sales.c.price).order_by(func.random()))
+    stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
+    assert stream.resume is not None
+    lines = b"".join([chunk.data async for chunk in stream.chunks]).splitlines()[:-1]
+    resumption = Resumption(token=stream.resume, after=90, last=row_digest(lines[89]))
+    rest = await kept.lines(made, resumption=resumption)
+    assert rest == [line.decode() for line in lines[90:]]
+
+
+async def test_a_cursor_of_other_rows_is_refused(kept: Kept, tmp_path: Path) -> None:
+    made = await kept.make(select=select(sales).order_by(sales.c.id))
+    cursor = (await kept.page(made, limit=10)).next_cursor
+    (file,) = kept.files()
+    file.unlink()
+    with pytest.raises(BadCursorError):
+        await kept.page(made, limit=10, cursor=cursor)
+
+
+async def test_slow_queries_are_kept_in_the_background(kept: Kept) -> None:
+    made = await kept.make(wait=timedelta())
+    assert made.status == "pending"
+    resource = await kept.dual.get_resource(made.resource_id)
+    while resource is not None and resource.status == "pending":
+        await kept.dual._jobs.drain(timedelta(seconds=10))
+        resource = await kept.dual.get_resource(made.resource_id)
+    change(kept.data)
+    assert (await kept.said(made))["kept"]
+    assert len(await kept.lines(made)) == ROWS
+
+
+# Rights ----------------------------------------------------------------------------------------------------
+
+TENANTS: dict[str, Any] = {"a": "a"}
+
+
+async def test_a_kept_result_belongs_to_its_principal(kept: Kept) -> None:
+    made = await kept.make(ANN)
+    assert len(await kept.lines(made, ANN)) == ROWS
+    for stranger in (BOB, Principal(id="ann", tenant="b"), None):
+        with pytest.raises(ResourceNotFoundError):
+            await kept.page(made, stranger)
+
+
+def hooks_of(rule: str, state: dict[str, Any]) -> list[Any]:
+    tenant = TenantFilter(column="tenant", value=lambda who: state.get("tenant", "a"))
+    rows = RowFilter(sales, lambda who: sales.c.price >= state.get("least", 0))
+    mask = Mask(sales.c.price, unless=lambda who: not state.get("masked"))
+    hooks: dict[str, list[Any]] = {"tenant": [tenant], "rows": [rows], "mask": [Shared(sales), mask]}
+    return hooks[rule]
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed"), [("tenant", {"tenant": "b"}), ("rows", {"least": 30}), ("mask", {"masked": True})]
+)
+async def test_where_a_rule_changed_the_rows_are_those_of_the_database(
+    rule: str, changed: dict[str, Any], tmp_path: Path
+) -> None:
+    state: dict[str, Any] = {}
+    async with kept_server(tmp_path, hooks=hooks_of(rule, state)) as kept:
+        made = await kept.make(ANN)
+        assert (await kept.said(made, ANN))["kept"]
+        before = await kept.lines(made, ANN)
+        state.update(changed)
+        live = await kept.make(ANN, keep=False)
+        assert await kept.lines(made, ANN) == await kept.lines(live, ANN) != before
+        assert await kept.said(made, ANN) == {
+            "kept": False, "reason": "The rules for the rows have changed since they were kept.",
+        }  # fmt: skip
+        state.clear()
+        assert await kept.lines(made, ANN) == before
+
+
+def only_cheap(statement: Any, context: Any) -> Any:
+    return statement.where(sales.c.price < 10)
+
+
+def by_subquery(principal: Principal) -> Any:
+    other = sales.alias("other")
+    return sales.c.id.in_(select(other.c.id).where(other.c.price < 10))
+
+
+@pytest.mark.parametrize(
+    "hook", [Shared(sales), only_cheap, RowFilter(sales, by_subquery)], ids=["shared", "function", "subquery"]
+)
+@pytest.mark.parametrize("is_opted_in", [False, True])
+async def test_rules_that_read_more_than_the_statement_keep_nothing_unless_allowed(
+    hook: Any, is_opted_in: bool, tmp_path: Path
+) -> None:
+    hooks = [hook] if not callable(hook) else [Shared(sales), hook]
+    async with kept_server(tmp_path, hooks=hooks, keep_past_rule_changes=is_opted_in) as kept:
+        made = await kept.make(ANN)
+        is_kept = is_opted_in or isinstance(hook, Shared)
+        assert (await kept.said(made, ANN))["kept"] is is_kept
+        assert len(kept.files()) == is_kept
+        assert len(await kept.lines(made, ANN)) == made.total_count
+
+
+# Attacks ---------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def stored(folder: Path, url: str) -> AsyncIterator[Kept]:
+    """A server whose store is a database, and its rows in it."""
+    store = SQLResourceStore(url)
+    async with kept_server(folder, store=store, secrets=["s" * 40]) as kept:
+        yield kept
+
+
+async def altered(url: str, resource_id: str, alter: Callable[[dict[str, Any]], None]) -> None:
+    """Change the record of the kept rows in the store."""
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        told = select(resources.c.kept).where(resources.c.id == resource_id)
+        record = json.loads((await connection.execute(told)).scalar_one())
+        alter(record)
+        await connection.execute(
+            update(resources).where(resources.c.id == resource_id).values(kept=json.dumps(record))
+        )
+    await engine.dispose()
+
+
+ATTACKS: dict[str, Any] = {
+    "file": "../data.db",
+    "rows": 1,
+    "digest": "0" * 64,
+    "as_of": "2999-01-01T00:00:00+00:00",
+    "fingerprint": "0" * 64,
+    "cells": ["text"],
+    "copied": [25] * 5,
+    "storage": "0" * 32,
+    "signature": "zz",
+}
+
+
+async def test_a_changed_record_is_refused(tmp_path: Path, sqlite_store_url: str) -> None:
+    async with stored(tmp_path, sqlite_store_url) as kept:
+        made = await kept.make(ANN)
+        saved: dict[str, Any] = {}
+        await altered(sqlite_store_url, made.resource_id, saved.update)
+        attacks = [{**saved, name: value} for name, value in [*ATTACKS.items(), ("file", "/etc/passwd")]] + [
+            {name: value for name, value in saved.items() if name != lacking} for lacking in saved
+        ]
+        for attack in attacks:
+            await altered(sqlite_store_url, made.resource_id, lambda record: record.clear())
+            await altered(sqlite_store_url, made.resource_id, lambda record: record.update(attack))  # noqa: B023
+            with pytest.raises(TamperedError):
+                await kept.page(made, ANN)
+
+
+async def test_the_record_of_another_result_is_refused(tmp_path: Path, sqlite_store_url: str) -> None:
+    async with stored(tmp_path, sqlite_store_url) as kept:
+        mine, other = await kept.make(ANN), await kept.make(BOB)
+        stolen: dict[str, Any] = {}
+        await altered(sqlite_store_url, other.resource_id, stolen.update)
+        await altered(sqlite_store_url, mine.resource_id, lambda record: record.update(stolen))
+        with pytest.raises(TamperedError):
+            await kept.page(mine, ANN)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_a_changed_file_is_refused(is_open: bool, kept: Kept) -> None:
+    made = await kept.make()
+    if not is_open:
+        await kept.dual._kept.close()  # type: ignore[union-attr]
+    (file,) = kept.files()
+    data = bytearray(file.read_bytes())
+    data[-100] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(TamperedError):
+        await kept.page(made)
+
+
+async def test_swapped_files_are_refused(kept: Kept) -> None:
+    made, other = await kept.make(), await kept.make(select=select(sales.c.id, sales.c.tenant))
+    one, two = kept.files()
+    spare = one.with_name("spare")
+    one.rename(spare)
+    two.rename(one)
+    spare.rename(two)
+    for result in (made, other):
+        with pytest.raises(TamperedError):
+            await kept.page(result)
+
+
+async def test_a_link_is_never_followed(kept: Kept, tmp_path: Path) -> None:
+    made = await kept.make()
+    (file,) = kept.files()
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    change(kept.data)
+    assert (await kept.said(made))["reason"] == "The file of the rows is gone."
+    assert len(await kept.lines(made)) == 21
+
+
+async def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept").chmod(0o777)
+    with pytest.raises(ConfigurationError, match="other users"):
+        async with kept_server(tmp_path):
+            pass
+
+
+async def test_a_question_reads_no_other_file(kept: Kept) -> None:
+    made = await kept.make()
+    resource = await kept.dual.get_resource(made.resource_id)
+    assert resource is not None
+    for sql in (
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT n FROM data",
+        "SELECT n FROM kept_rows",
+        "SELECT * FROM duckdb_settings()",
+    ):
+        with pytest.raises((InvalidSQLError, ForbiddenSQLError, UnknownTableError, UnknownColumnError)):
+            await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
+
+
+# Where rows are not kept, and files that go ----------------------------------------------------------------
+
+
+async def test_what_is_gone_old_or_elsewhere_is_read_from_the_database(
+    tmp_path: Path, sqlite_store_url: str
+) -> None:
+    async with stored(tmp_path, sqlite_store_url) as kept:
+        made = await kept.make(ANN)
+        gone = await kept.make(ANN)
+        newest = max(kept.files(), key=lambda path: path.stat().st_mtime_ns)
+        newest.unlink()
+        change(kept.data)
+        assert (await kept.said(gone, ANN))["reason"] == "The file of the rows is gone."
+        assert len(await kept.lines(gone, ANN)) == 21
+        assert len(await kept.lines(made, ANN)) == ROWS
+    elsewhere: Any
+    for elsewhere, reason in (
+        ({"storage": LocalResultStorage(tmp_path / "other")}, "The rows are kept at another server."),
+        ({"storage": None}, "This server keeps no results."),
+        ({"keep_for": timedelta(microseconds=1)}, "The kept rows are too old."),
+    ):
+        options = {"store": SQLResourceStore(sqlite_store_url), "secrets": ["s" * 40], **elsewhere}
+        async with kept_server(tmp_path, **options) as kept:
+            assert await kept.said(made, ANN) == {"kept": False, "reason": reason}
+            assert len(await kept.lines(made, ANN)) == 21
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ({"keep_rows": ROWS - 1}, "There are more than 249 rows."),
+        ({"keep_bytes": 1_000}, "There are more than 1,000 bytes."),
+    ],
+)
+async def test_a_result_that_is_too_large_is_read_from_the_database(
+    limit: dict[str, int], reason: str, tmp_path: Path
+) -> None:
+    async with kept_server(tmp_path, **limit) as kept:
+        made = await kept.make()
+        assert await kept.said(made) == {"kept": False, "reason": reason}
+        assert (made.total_count, kept.files()) == (ROWS, [])
+    async with kept_server(tmp_path, keep_rows=ROWS) as kept:
+        assert (await kept.said(await kept.make()))["kept"]
+
+
+async def test_names_that_duckdb_takes_for_one_are_not_kept(kept: Kept) -> None:
+    made = await kept.make(select=select(sales.c.id.label("A"), sales.c.state.label("a")))
+    assert (await kept.said(made))["reason"] == "Two columns have names that differ only in case."
+
+
+async def test_keeping_needs_a_storage(tmp_path: Path) -> None:
+    async with kept_server(tmp_path, storage=None) as kept:
+        with pytest.raises(ConfigurationError, match="storage"):
+            await kept.make()
+
+
+async def test_an_empty_result_is_kept(kept: Kept) -> None:
+    made = await kept.make(select=select(sales).where(sales.c.id < 0))
+    assert (await kept.said(made))["rows"] == 0
+    assert await kept.lines(made) == []
+
+
+async def test_a_deleted_result_leaves_no_file_and_streams_go_on(kept: Kept) -> None:
+    made = await kept.make()
+    stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
+    first = await anext(stream.chunks)
+    first = await anext(stream.chunks)
+    await kept.dual.delete(made.resource_id, None)
+    assert kept.files() == []
+    rest = [chunk.rows async for chunk in stream.chunks]
+    assert first.rows + sum(rest) == ROWS
+    assert stream.ending.is_complete
+
+
+async def failing(resource: Any) -> str:
+    raise StorageError("The store is out of reach.")
+
+
+async def test_a_result_that_cannot_be_stored_leaves_no_file(kept: Kept) -> None:
+    with pytest.raises(Exception, match="sort"):
+        await kept.make(
+            sample="spread",
+            select=select(sales).order_by(func.random()),
+            metadata=None,
+            count="nonsense sort",
+        )
+    assert kept.files() == []
+
+
+async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
+    async with kept_server(tmp_path) as kept:
+        made = await kept.make()
+        await kept.make(expiration=timedelta())
+        assert len(kept.files()) == 2
+        orphans = [f"{made.resource_id}@{'0' * 16}", f"unknown@{'1' * 16}", "part-left"]
+        for name in orphans:
+            (kept.storage / name).write_bytes(b"x")
+        await kept.dual.sweep()
+        # A file that nobody names yet may be of a result that is being made.
+        assert len(kept.files()) == 4
+        for name in orphans:
+            os.utime(kept.storage / name, (0, 0))
+        await kept.dual.sweep()
+        (left,) = kept.files()
+        assert left.name.startswith(made.resource_id)
+        assert len(await kept.lines(made)) == ROWS
+        # Deleted by another process: the next sweep takes the file.
+        await kept.dual.store.delete(made.resource_id)
+        await kept.dual.sweep()
+        assert kept.files() == []
