@@ -44,7 +44,7 @@ from dualsql.http.health import SERVER, Health, Probe, Run, warn_of_endless_shut
 from dualsql.http.router import FeatureRoutes, build_router, operations_of, origin_of, own_hosts
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
-from dualsql.kept import KeptResults, ResultStorage
+from dualsql.kept import ResultKeeper, ResultStorage
 from dualsql.log.telemetry import (
     CACHED_BYTES,
     PENDING,
@@ -161,9 +161,7 @@ class DualResponseServer:
         self.settings = options.chosen_settings()
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
         self._addresses = Addresses.of(options.base_url, self.settings.uri_scheme)
-        # Ours raise StorageError by themselves.
-        is_ours = type(self.store) in (MemoryStore, SQLResourceStore)
-        self._store = self.store if is_ours else checked_store(self.store)
+        self._store = _checked(self.store)
         seal = self._seal = seal_for(self.store, options.secrets)
         accesses, self._clock = AccessLog(self._store), Clock(self._store)
         self._access = AccessControl(
@@ -184,9 +182,7 @@ class DualResponseServer:
         self.sql = SQLService(self._named)
         found = checked_saved_queries(options.saved_queries, self._sources)
         self.saved_queries = SavedQueries(found, self._named)
-        self._kept = None
-        if options.storage is not None:
-            self._kept = KeptResults(options.storage, self._store, seal, self.settings, self._clock)
+        self._kept = ResultKeeper(options.storage, self._store, seal, self.settings, self._clock)
         self._views = Views(self._sources, self._policy, self.settings, self._kept)
         self._pages = ResultPages(Cursors(seal), self._access)
         self._streams = Streams(seal, self.settings, self._access)
@@ -202,7 +198,6 @@ class DualResponseServer:
             addresses=self._addresses,
             profiler=profile_sample,
             forms=[query_forms],
-            kept=self._kept,
         )
         self._refinements = RefineService(
             self._access, self.query, self.responses, settings=self.settings, addresses=self._addresses
@@ -216,7 +211,7 @@ class DualResponseServer:
             self._clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
-            sweep_files=None if self._kept is None else self._kept.sweep,
+            sweep_files=self._kept.sweep,
         )
         self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
         self._health = Health(self._probes, self.settings.health_timeout)
@@ -515,10 +510,9 @@ class DualResponseServer:
     async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._access.note("delete", principal, resource_id=resource_id)
-        resource = None if self._kept is None else await self._store.get(resource_id)
+        kept = await self._kept.of(resource_id)
         is_deleted = await self._store.delete(resource_id) == 1
-        if self._kept is not None and resource is not None:
-            await self._kept.forget(resource.kept)
+        await self._kept.forget(resource_id, kept)
         self._jobs.forget(resource_id)
         self.change_notifier.check_now()
         return is_deleted
@@ -653,8 +647,7 @@ class DualResponseServer:
         """Start all parts."""
         self.notices.clear()
         await self._store.open()
-        if self._kept is not None:
-            await self._kept.start()
+        await self._kept.start()
         await self._compare_clocks()
         for source in self._sources.values():
             await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
@@ -710,8 +703,7 @@ class DualResponseServer:
             )
         for source in self._sources.values():
             source.abandon()
-        if self._kept is not None:
-            self._kept.abandon()
+        self._kept.abandon()
         self._renew()
 
     def _renew(self) -> None:
@@ -719,8 +711,7 @@ class DualResponseServer:
         self._run = Run(self._begin)
         for name, source in self._sources.items():
             self._sources[name] = source.renewed(self.settings)
-        if self._kept is not None:
-            self._kept.renew()
+        self._kept.renew()
         self._jobs.renew()
         self._streams.renew()
         self.change_notifier.renew()
@@ -764,8 +755,7 @@ class DualResponseServer:
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
                 closing.push_async_callback(source.close)
-            if self._kept is not None:
-                closing.push_async_callback(self._kept.close)
+            closing.push_async_callback(self._kept.close)
             closing.push_async_callback(self._store.close)
             closing.push_async_callback(self._housekeeper.stop)
             closing.push_async_callback(self._jobs.close)
@@ -803,6 +793,11 @@ class DualResponseServer:
             yield
         finally:
             await self.__aexit__(None, None, None)
+
+
+def _checked(store: ResourceStore) -> ResourceStore:
+    # Ours raise StorageError by themselves.
+    return store if type(store) in (MemoryStore, SQLResourceStore) else checked_store(store)
 
 
 async def _is_done(operation: Awaitable[None]) -> bool:

@@ -61,7 +61,7 @@ def _whole(value: int) -> int:
     return value
 
 
-class _Kind(NamedTuple):
+class _CellKind(NamedTuple):
     """How cells are kept.
 
     Attributes:
@@ -78,19 +78,19 @@ class _Kind(NamedTuple):
     read: Callable[[Any], Any] | None = None
 
 
-_KINDS: Mapping[str, _Kind] = {
-    "integer": _Kind("BIGINT", "int64", (int,), (bool,), _whole),
-    "float": _Kind("DOUBLE", "float64", (float,)),
-    "boolean": _Kind("BOOLEAN", "bool_", (bool,)),
-    "text": _Kind("VARCHAR", "string", (str,)),
-    "decimal": _Kind("VARCHAR", "string", (Decimal,), (), _digits, Decimal),
-    "date": _Kind("DATE", "date32", (dt.date,), (dt.datetime,)),
-    "datetime": _Kind("TIMESTAMP", "timestamp", (dt.datetime,), (), _naive),
-    "instant": _Kind(
+_KINDS: Mapping[str, _CellKind] = {
+    "integer": _CellKind("BIGINT", "int64", (int,), (bool,), _whole),
+    "float": _CellKind("DOUBLE", "float64", (float,)),
+    "boolean": _CellKind("BOOLEAN", "bool_", (bool,)),
+    "text": _CellKind("VARCHAR", "string", (str,)),
+    "decimal": _CellKind("VARCHAR", "string", (Decimal,), (), _digits, Decimal),
+    "date": _CellKind("DATE", "date32", (dt.date,), (dt.datetime,)),
+    "datetime": _CellKind("TIMESTAMP", "timestamp", (dt.datetime,), (), _naive),
+    "instant": _CellKind(
         "TIMESTAMP", "timestamp", (dt.datetime,), (), _instant, lambda value: value.replace(tzinfo=dt.UTC)
     ),
-    "time": _Kind("TIME", "time64", (dt.time,), (), _naive),
-    "interval": _Kind(
+    "time": _CellKind("TIME", "time64", (dt.time,), (), _naive),
+    "interval": _CellKind(
         "BIGINT",
         "int64",
         (dt.timedelta,),
@@ -98,10 +98,10 @@ _KINDS: Mapping[str, _Kind] = {
         lambda value: value // _MICROSECOND,
         lambda value: value * _MICROSECOND,
     ),
-    "uuid": _Kind("VARCHAR", "string", (UUID,), (), str, UUID),
-    "base64": _Kind("BLOB", "binary", (bytes, bytearray, memoryview), (), bytes),
-    # Any class: see _Texts.
-    "text of a value": _Kind("VARCHAR", "string", (object,)),
+    "uuid": _CellKind("VARCHAR", "string", (UUID,), (), str, UUID),
+    "base64": _CellKind("BLOB", "binary", (bytes, bytearray, memoryview), (), bytes),
+    # Any class: see _CellTexts.
+    "text of a value": _CellKind("VARCHAR", "string", (object,)),
 }
 
 _ORDERED = frozenset({"instant", "interval", "uuid"})
@@ -247,7 +247,7 @@ def _dates(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class _CellTexts:
     """Writes cells of any class, and checks that each comes back as what every format writes in the same way."""
 
     items: str
@@ -294,7 +294,7 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
     return "text of a value" if is_range or encoding not in _KINDS else encoding
 
 
-class _Column:
+class _KeptColumn:
     """Writes the cells of one column."""
 
     def __init__(self, column: ResultColumn, cell: str, dialect: Dialect) -> None:
@@ -307,7 +307,7 @@ class _Column:
         shown = _as_shown(column, dialect)
         self._write: Callable[[Any], Any] | None
         if cell == "text of a value":
-            self._write = _Texts(_items(column), shown)
+            self._write = _CellTexts(_items(column), shown)
         elif isinstance(column.shown, types.Enum):
             self._write = lambda value: _require_text(shown(value))
             self._kind = self._kind._replace(classes=(object,))
@@ -368,7 +368,7 @@ class KeptWriter:
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect) -> None:
         self._columns = columns
         self._dialect = dialect
-        self._made: list[_Column] | None = None
+        self._made: list[_KeptColumn] | None = None
         self.refusal: str | None = None
         self.copied: list[int | None] = []
 
@@ -415,10 +415,10 @@ class KeptWriter:
     def failure(self, error: Any, summary: StreamEnd) -> bytes | None:
         return None
 
-    def _start(self, values: Sequence[Sequence[Any]]) -> list[_Column]:
+    def _start(self, values: Sequence[Sequence[Any]]) -> list[_KeptColumn]:
         known = values or [()] * len(self._columns)
         self._made = [
-            _Column(column, _kind_of(column, cells, self._dialect), self._dialect)
+            _KeptColumn(column, _kind_of(column, cells, self._dialect), self._dialect)
             for column, cells in zip(self._columns, known, strict=True)
         ]
         return self._made

@@ -20,7 +20,7 @@ from typing import ParamSpec, TypeVar
 import orjson
 
 from dualsql.databases.source import QueryLimits
-from dualsql.errors import StorageError, TamperedError
+from dualsql.errors import ConfigurationError, StorageError, TamperedError
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.freeze import Seal
 from dualsql.kept.cells import KeptWriter, is_cell
@@ -57,7 +57,7 @@ class UnusableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class KeptRun:
     """A statement that is about to run, and what is kept of it.
 
     Attributes:
@@ -70,13 +70,18 @@ class Run:
     fingerprint: str
 
 
-class KeptResults:
+class ResultKeeper:
     """The kept results of one server."""
 
     def __init__(
-        self, storage: ResultStorage, store: ResourceStore, seal: Seal, settings: Settings, clock: Clock
+        self,
+        storage: ResultStorage | None,
+        store: ResourceStore,
+        seal: Seal,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
-        self._storage = storage
+        self._given = storage
         self._store = store
         self._seal = seal
         self._settings = settings
@@ -102,8 +107,22 @@ class KeptResults:
         Raises:
             ConfigurationError: it cannot be used, or a package is missing.
         """
-        require_packages()
-        await self._storage.open()
+        if self._given is not None:
+            require_packages()
+            await self._given.open()
+
+    def require_storage(self) -> None:
+        """Raise ConfigurationError if there is no storage."""
+        if self._given is None:
+            raise ConfigurationError(
+                "keep=True needs a storage.",
+                hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...)',
+            )
+
+    @property
+    def _storage(self) -> ResultStorage:
+        assert self._given is not None, "require_storage was asked"
+        return self._given
 
     async def close(self) -> None:
         """Close all files."""
@@ -114,8 +133,8 @@ class KeptResults:
 
     # Writing ----------------------------------------------------------------------------------------------
 
-    async def keep(self, resource_id: str, run: Run) -> KeptRows:
-        """Run the statement once, and keep its rows. The result says why, if they are not kept.
+    async def keep(self, resource_id: str, run: KeptRun) -> KeptRows:
+        """KeptRun the statement once, and keep its rows. The result says why, if they are not kept.
 
         Raises what the stream raises.
         """
@@ -153,7 +172,7 @@ class KeptResults:
         record["signature"] = self._seal.sign(*_signed(resource_id, record)).hex()
         return record
 
-    async def _written(self, path: Path, run: Run) -> tuple[list[str], int]:
+    async def _written(self, path: Path, run: KeptRun) -> tuple[list[str], int]:
         """Write the rows to a file. Returns how the cells of each column are kept, and the number of rows."""
         writer = run.writer
         file = await asyncio.to_thread(KeptFileWriter, path)
@@ -210,6 +229,8 @@ class KeptResults:
                 self._opening.pop(name, None)
 
     def _require_usable(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> None:
+        if self._given is None:
+            raise UnusableError("This server keeps no results.")
         if "reason" in kept:
             raise UnusableError(kept["reason"])
         if not self._is_signed(resource, kept):
@@ -256,10 +277,19 @@ class KeptResults:
 
     # Deleting ---------------------------------------------------------------------------------------------
 
-    async def forget(self, kept: KeptRows | None) -> None:
+    async def of(self, resource_id: str) -> KeptRows | None:
+        """What the row of a resource says of its kept rows."""
+        resource = None if self._given is None else await self._store.get(resource_id)
+        return None if resource is None else resource.kept
+
+    async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
         """Delete the file of a resource that was deleted. Streams that read it go on."""
         name = None if kept is None else kept.get("file")
-        if name is None or kept is None or kept.get("storage") != self._storage.id:
+        match = None if name is None else FILE_NAME.fullmatch(name)
+        # A row that was changed may name the file of another resource.
+        if kept is None or name is None or match is None or match[1] != resource_id:
+            return
+        if kept.get("storage") != self._storage.id:
             return
         found = self._open.pop(name, None)
         if found is not None:
@@ -269,6 +299,8 @@ class KeptResults:
 
     async def sweep(self) -> int:
         """Delete the files that no resource needs any more. Returns how many."""
+        if self._given is None:
+            return 0
         listed = await self._storage.listed()
         self._named &= {file.name for file in listed}
         ids = sorted({match[1] for file in listed if (match := FILE_NAME.fullmatch(file.name))})

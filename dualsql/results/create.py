@@ -17,7 +17,6 @@ from sqlalchemy import util
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.databases import Sample, Source, chosen_source, ran_too_long
 from dualsql.errors import (
-    ConfigurationError,
     DatabaseBusyError,
     DualResponseError,
     LimitExceededError,
@@ -30,9 +29,9 @@ from dualsql.formats import json
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
-from dualsql.kept import KeptResults, UnusableError
+from dualsql.kept import UnusableError
 from dualsql.kept.cells import KeptWriter
-from dualsql.kept.service import Run
+from dualsql.kept.service import KeptRun
 from dualsql.log import log_unforeseen
 from dualsql.log.telemetry import COUNTS, TELEMETRY, UNMEASURED, step
 from dualsql.plan import KeysetPosition
@@ -206,9 +205,8 @@ class Creator:
         addresses: Addresses,
         profiler: Profiler,
         forms: Sequence[StatementForms] = (),
-        kept: KeptResults | None = None,
     ) -> None:
-        self._kept = kept
+        self._kept = views.keeper
         self._sources = sources
         self._views = views
         self._access = access
@@ -242,7 +240,7 @@ class Creator:
         self._compile_checks.require(view)
         made = self._resource(view, document, options, UNCOUNTED)
         kept, read = await self._kept_rows(view, made, options)
-        async with self._deleted_on_failure(kept):
+        async with self._deleted_on_failure(made, kept):
             shown = await self._sampled(read, options, kept)
             profiled = await self._profiled(read, options, shown.sample)
             resource = self._resource(view, document, options, shown.sample.total)
@@ -259,17 +257,13 @@ class Creator:
         """
         if not options.keep:
             return None, view
-        if self._kept is None:
-            raise ConfigurationError(
-                "keep=True needs a storage.",
-                hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...)',
-            )
+        self._kept.require_storage()
         obstacle = self._views.obstacle_to_keeping(view)
         fingerprint = self._views.fingerprint(view)
         if obstacle is not None or fingerprint is None:
             return KeptRows(reason=obstacle or ""), view
         rows = plan.page(view.ordered(), offset=0, limit=None)
-        run = Run(
+        run = KeptRun(
             stream=lambda writer: view.stream(writer, view.columns, rows),
             writer=KeptWriter(view.columns, view.dialect),
             fingerprint=fingerprint,
@@ -283,17 +277,16 @@ class Creator:
         try:
             return kept, await self._views.kept(resource, kept, view)
         except UnusableError as error:
-            await self._kept.forget(kept)
+            await self._kept.forget(resource.id, kept)
             return KeptRows(reason=str(error)), view
 
     @asynccontextmanager
-    async def _deleted_on_failure(self, kept: KeptRows | None) -> AsyncIterator[None]:
+    async def _deleted_on_failure(self, resource: Resource, kept: KeptRows | None) -> AsyncIterator[None]:
         """Delete the file if no resource is made that names it."""
         try:
             yield
         except BaseException:
-            if self._kept is not None:
-                await asyncio.shield(self._kept.forget(kept))
+            await asyncio.shield(self._kept.forget(resource.id, kept))
             raise
 
     async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
@@ -343,7 +336,7 @@ class Creator:
         async def run() -> FinishedQuery:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
                 kept, read = await self._kept_rows(background, pending, options)
-                async with self._deleted_on_failure(kept):
+                async with self._deleted_on_failure(pending, kept):
                     shown = await self._sampled(read, options, kept)
                     profiled = await self._profiled(read, options, shown.sample)
             lasted = self._access.clock.now() - pending.created_at

@@ -38,7 +38,7 @@ from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.kept import KeptResults, UnusableError
+from dualsql.kept import ResultKeeper, UnusableError
 from dualsql.kept.files import kept_statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total, instant
@@ -432,10 +432,10 @@ class Views:
         sources: Mapping[str, Source],
         policy: Policy,
         settings: Settings,
-        kept: KeptResults | None = None,
+        keeper: ResultKeeper,
     ) -> None:
         _require_sources(settings.snapshot_tags, sources)
-        self._kept = kept
+        self.keeper = keeper
         self._kept_plans: OrderedDict[str, tuple[Derived, ActiveRules]] = OrderedDict()
         self._sources = sources
         self._policy = policy
@@ -511,9 +511,7 @@ class Views:
             UnusableError: they have to be read from the database.
             TamperedError: see `of`.
         """
-        if self._kept is None:
-            raise UnusableError("This server keeps no results.")
-        file = await self._kept.opened(resource, kept, self.fingerprint(live))
+        file = await self.keeper.opened(resource, kept, self.fingerprint(live))
         plans = self._kept_plans.get(kept["file"])
         if plans is None:
             if len(kept["cells"]) != len(live.columns):

@@ -177,7 +177,7 @@ class Housekeeper:
         *,
         interval: timedelta,
         retention: timedelta,
-        sweep_files: Callable[[], Awaitable[object]] | None = None,
+        sweep_files: Callable[[], Awaitable[object]],
     ) -> None:
         self._sweep_files = sweep_files
         self._store = store
@@ -214,8 +214,7 @@ class Housekeeper:
         await self._store.fail_overdue(INTERRUPTED, now=self._clock.now())
         deleted = await sweep(self._store, before=self._clock.now() - self._retention)
         EXPIRED.note(deleted)
-        if self._sweep_files is not None:
-            await self._sweep_files()
+        await self._sweep_files()
         return deleted
 
 

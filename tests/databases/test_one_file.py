@@ -30,6 +30,7 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
         "the registry: the module of each built-in database, by SQLAlchemy's names of the dialect",
     ),
     "databases/files.py": ("duckdb", "DuckDB reads the files that are served"),
+    "kept/files.py": ("duckdb", "the rows of kept results are in files of DuckDB"),
     "demo/": ("sqlite postgres pg_", "the demonstration brings a database of its own"),
     "cli/commands.py": ("sqlite", "help: which database is used without --database"),
     "cli/options.py": ("postgres", "help: which database has roles"),

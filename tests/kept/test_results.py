@@ -365,7 +365,7 @@ async def test_the_record_of_another_result_is_refused(tmp_path: Path, sqlite_st
 async def test_a_changed_file_is_refused(is_open: bool, kept: Kept) -> None:
     made = await kept.make()
     if not is_open:
-        await kept.dual._kept.close()  # type: ignore[union-attr]
+        await kept.dual._kept.close()
     (file,) = kept.files()
     data = bytearray(file.read_bytes())
     data[-100] ^= 1

@@ -107,10 +107,12 @@ async def test_tenants_and_an_administrator_interleaved_never_see_each_other_s_r
 async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponseServer) -> None:
     resources = [await kept(narrowed, ALL, who) for who in (ACME, ZETA)]
     assert resources[0].document == resources[1].document
-    views = [narrowed._views.of(resource, who) for resource, who in zip(resources, (ACME, ZETA), strict=True)]
+    views = [
+        await narrowed._views.of(resource, who) for resource, who in zip(resources, (ACME, ZETA), strict=True)
+    ]
     assert views[0].shape is views[1].shape
     assert views[0].ordered() is not views[1].ordered(), "one of them has a column masked"
-    colleague = narrowed._views.of(resources[0], Principal(id="colleague", tenant="omega"))
+    colleague = await narrowed._views.of(resources[0], Principal(id="colleague", tenant="omega"))
     assert views[0].ordered() is colleague.ordered()
 
 
@@ -187,7 +189,7 @@ async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
 
 async def test_the_orders_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:
     resource = await kept(narrowed, select(*(notes.c.id.label(f"c{n}") for n in range(40))), ROOT)
-    view = narrowed._views.of(resource, ROOT)
+    view = await narrowed._views.of(resource, ROOT)
     for number in range(40):
         view.ordered(({"field": f"c{number}"},))
     assert len(view.derived._orders) <= 16
