@@ -93,7 +93,8 @@ class ResultKeeper:
     def renew(self) -> None:
         """Forget what belongs to the event loop of the last run."""
         self._limits = QueryLimits(self._settings)
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._opening: dict[str, asyncio.Task[KeptFile]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     def abandon(self) -> None:
         """Drop connections whose event loop has ended."""
@@ -126,10 +127,20 @@ class ResultKeeper:
 
     async def close(self) -> None:
         """Close all files."""
-        files = list(self._open.values())
-        self._open.clear()
-        for file in files:
-            await file.source.close()
+        if self._opening:
+            await asyncio.wait(set(self._opening.values()))
+        for name in list(self._open):
+            self._shut(name)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _shut(self, name: str) -> None:
+        """Close a file, if it is open, once what reads it has ended."""
+        found = self._open.pop(name, None)
+        if found is not None:
+            closing = asyncio.ensure_future(found.source.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     # Writing ----------------------------------------------------------------------------------------------
 
@@ -222,11 +233,17 @@ class ResultKeeper:
         if found is not None and found.state == state:
             self._open.move_to_end(name)
             return found
-        async with self._opening.setdefault(name, asyncio.Lock()):
-            try:
-                return await self._opened(resource, kept, path, state)
-            finally:
-                self._opening.pop(name, None)
+        opening = self._opening.get(name)
+        if opening is None:
+            opening = asyncio.ensure_future(self._opened(resource, kept, path, state))
+            self._opening[name] = opening
+            opening.add_done_callback(lambda done: self._end_opening(name, done))
+        return await asyncio.shield(opening)
+
+    def _end_opening(self, name: str, opening: asyncio.Task[KeptFile]) -> None:
+        del self._opening[name]
+        if not opening.cancelled():
+            opening.exception()  # whoever waits for it raises it; all may have left
 
     def _require_usable(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> None:
         if self._given is None:
@@ -253,12 +270,7 @@ class ResultKeeper:
 
     async def _opened(self, resource: Resource, kept: KeptRows, path: Path, state: FileState) -> KeptFile:
         name = kept["file"]
-        found = self._open.get(name)
-        if found is not None and found.state == state:
-            return found
-        if found is not None:
-            del self._open[name]
-            await found.source.close()
+        self._shut(name)
         try:
             digest = await asyncio.to_thread(digest_of, path)
         except FileNotFoundError as error:
@@ -271,8 +283,7 @@ class ResultKeeper:
         source = await open_file(resource.source, path, state, self._limits)
         self._open[name] = opened = KeptFile(state, source)
         while len(self._open) > _MOST_OPEN:
-            _, oldest = self._open.popitem(last=False)
-            oldest.source.finish(oldest.source.close())
+            self._shut(next(iter(self._open)))
         return opened
 
     # Deleting ---------------------------------------------------------------------------------------------
@@ -291,9 +302,7 @@ class ResultKeeper:
             return
         if kept.get("storage") != self._storage.id:
             return
-        found = self._open.pop(name, None)
-        if found is not None:
-            found.source.finish(found.source.close())
+        self._shut(name)
         with suppress(StorageError):  # the next sweep deletes it
             await self._storage.delete(name)
 

@@ -597,5 +597,6 @@ def etag_of(run: StreamRun, snapshot: str) -> str:
         [column.describe() for column in run.columns],
         run.request.format,
         run.request.options,
+        *([view.run] if view.run else ()),
     )
     return f'W/"{sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -49,6 +50,7 @@ from dualsql import (
     UnknownColumnError,
     UnknownTableError,
 )
+from dualsql.kept import files, service
 from dualsql.query import read_result_query
 from dualsql.store.tables import resources
 from dualsql_client.wire import SortKey, row_digest
@@ -417,6 +419,27 @@ async def test_a_question_reads_no_other_file(kept: Kept) -> None:
     ):
         with pytest.raises((InvalidSQLError, ForbiddenSQLError, UnknownTableError, UnknownColumnError)):
             await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
+
+
+async def test_few_files_are_open_and_each_once(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "_MOST_OPEN", 2)
+    made = [await kept.make(select=select(sales.c.id).where(sales.c.id < 10 + n)) for n in range(4)]
+    for _ in range(2):
+        pages = await asyncio.gather(*(kept.page(made[n % 4], limit=1) for n in range(12)))
+        assert [page.rows[0]["id"] for page in pages] == [0] * 12
+        assert len(kept.dual._kept._open) == 2
+    await kept.dual._kept.close()
+    assert not kept.dual._kept._closing
+    digests: list[Path] = []
+
+    def noted(path: Path) -> str:
+        digests.append(path)
+        return files.digest_of(path)
+
+    monkeypatch.setattr(service, "digest_of", noted)
+    await asyncio.gather(*(kept.page(made[0], limit=1) for _ in range(10)))
+    await kept.page(made[0], limit=1)
+    assert len(digests) == 1
 
 
 # Where rows are not kept, and files that go ----------------------------------------------------------------
