@@ -153,7 +153,7 @@ class ResultKeeper:
         folder = await asyncio.to_thread(self._storage.new_folder)
         name = new_file_name(resource_id)
         try:
-            file = folder / "rows.duckdb"
+            file = folder / "rows"
             cells, rows = await self._written(file, run)
             size, digest = (
                 (await asyncio.to_thread(file.stat)).st_size,

@@ -65,9 +65,9 @@ PARTS = (
     Part(
         "stores",
         "Stores",
-        ("store",),
+        ("store", "kept"),
         ("dualsql.store",),
-        ("SQLResourceStore", "MemoryStore", "ResourceStore"),
+        ("SQLResourceStore", "MemoryStore", "ResourceStore", "LocalResultStorage", "ResultStorage"),
     ),
     Part("formats", "Formats", ("formats",)),
     Part(
