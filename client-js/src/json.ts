@@ -6,7 +6,7 @@ import type { Column, Encoding, Row } from "./wire.ts";
  * A number that JSON.parse may round: 16 digits of a whole one, 18 of another, an exponent of three. Texts are searched,
  * too: one that contains such a number is read more slowly, and correctly.
  */
-const LONG_NUMBER = /(?:^|[[:,\s])-?(?:\d{16}|[1-9][\d.]{18}|0\.0*[1-9]\d{17}|\d[\d.]*[eE][+-]?\d{3})/;
+const LONG_NUMBER = /[[:,\s]-?(?:\d{16}|[1-9][\d.]{18}|0\.0*[1-9]\d{17}|\d[\d.]*[eE][+-]?\d{3})/;
 
 /**
  * The value of a JSON text. A whole number that a `number` would round is a `bigint`. Another number that a `number`
@@ -16,15 +16,16 @@ const LONG_NUMBER = /(?:^|[[:,\s])-?(?:\d{16}|[1-9][\d.]{18}|0\.0*[1-9]\d{17}|\d
  * @throws {RangeError} it is nested too deeply.
  */
 export function parseJSON(text: string): unknown {
-  return LONG_NUMBER.test(text) ? new ExactReader(text).read() : JSON.parse(text);
+  const isShort = (text.startsWith("[") || text.startsWith("{")) && !LONG_NUMBER.test(text);
+  return isShort ? JSON.parse(text) : new ExactReader(text).read();
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const CONTROL = /[\u0000-\u001f]/;
 
 /**
- * Reads JSON from its text. A reviver of `JSON.parse` that sees the digits (`context.source`) takes twice as long, and
- * node 20 does not have it.
+ * Reads JSON from its text. A reviver of `JSON.parse` that sees the digits (`context.source`) takes more than twice as long
+ * (benchmarks/exact_json.mjs), and node 20 does not have it.
  */
 class ExactReader {
   private at = 0;

@@ -262,9 +262,33 @@ export class DualResult {
     const transport = this.#configured();
     const texts = options.textColumns ?? [];
     const columns = options.typed ? (await this.#knownColumns(options.signal)).filter(({ name }) => !texts.includes(name)) : [];
-    for await (const rows of rowBlocks(transport, this.uri, rowsBody(options), options.signal)) {
-      yield decodeRows(rows, columns);
+    const stopTouching = this.#keepAlive();
+    try {
+      for await (const rows of rowBlocks(transport, this.uri, rowsBody(options), options.signal)) {
+        yield decodeRows(rows, columns);
+      }
+    } finally {
+      stopTouching();
     }
+  }
+
+  /** Reads one row whenever half of the lifetime is over, as long as that extends it. Returns what ends this. */
+  #keepAlive(): () => void {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const touch = async (): Promise<void> => {
+      for (let left = this.timeLeft(); left !== null && left > 0; ) {
+        const wait = Math.min(Math.max(left / 2, SHORTEST_LIFE), LONGEST_TIMER);
+        await pause(wait, signal);
+        await this.page({ limit: 1, signal });
+        const after = this.timeLeft();
+        left = after !== null && after > left - wait ? after : null;
+      }
+    };
+    touch().catch(() => {
+      // Whoever reads the rows will be told.
+    });
+    return () => controller.abort();
   }
 
   async #page(below: string, body: object, options: PageOptions, allowance?: Allowance): Promise<Page> {
@@ -298,6 +322,9 @@ export class DualResult {
   }
 }
 
+/** Milliseconds: no lifetime is extended more often. */
+const SHORTEST_LIFE = 100;
+const LONGEST_TIMER = 86_400_000;
 const FIRST_WAIT = 100;
 const LONGEST_WAIT = 5_000;
 /** Seconds that a server may ask to be left alone. */

@@ -104,6 +104,28 @@ test("a stream that is cut anywhere is the unbroken one", async () => {
   same(await all(cut.pages({ limit: 20 })), rows);
 });
 
+test("a long read keeps a sliding lifetime alive", async () => {
+  let touches = 0;
+  const inAWhile = () => new Date(Date.now() + 400).toISOString();
+  let finish = () => {};
+  const answer = (request, response) => {
+    if (request.url.endsWith("/rows")) {
+      response.writeHead(200, { "content-type": "application/x-ndjson" }).write('{"id":1}\n');
+      finish = () => response.end(`${SUMMARY(1)}\n`);
+      return;
+    }
+    if (++touches === 3) finish();
+    json(response, 200, { data: [{ id: 1 }], has_next: false, expires_at: inAWhile() });
+  };
+  await withServer(answer, async (origin) => {
+    const made = toolResult(undefined);
+    made.structuredContent.metadata.expires_at = inAWhile();
+    const sliding = new DualClient({ baseUrl: origin, timeout: 5_000, retry: { times: 0 } }).parse(made);
+    assert.deepEqual(await sliding.fetchAll(), [{ id: 1 }]);
+    assert.equal(touches, 3);
+  });
+});
+
 test("whoever stops reading, or aborts, ends the request", async () => {
   for await (const batch of parsed.stream({ batchSize: 10 })) {
     assert.equal(batch.length, 10);
