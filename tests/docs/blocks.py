@@ -3,7 +3,7 @@
 python         test_types.py: each page is a module to mypy; names that no page defines are in names.py
 bash, console  test_blocks.py: each command exists, with these options
 json, toml, ini, sql  test_blocks.py: it is such data, or such a statement
-ts, js         tests/http/typescript compiles docs/openapi.md, tests/javascript the pages of the JavaScript client
+ts             tests/http/typescript compiles docs/openapi.md, tests/javascript the pages of the JavaScript client
 text           neither a program nor data
 
 The tutorial and docs/guides are sessions that tests/guides follows, so their programs and commands are run instead.

@@ -178,7 +178,6 @@ CHECKS: dict[str, Callable[[Block], object]] = {
     "text": check_text,
     "python": lambda block: None,  # test_types.py
     "ts": lambda block: None,  # http/typescript, javascript
-    "js": lambda block: None,  # javascript
 }
 
 
@@ -209,7 +208,7 @@ def test_every_block_says_what_it_is() -> None:
 
 CHECKED = [
     block
-    for block in in_language(*CHECKS.keys() - {"python", "ts", "js"})
+    for block in in_language(*CHECKS.keys() - {"python", "ts"})
     if not (block.is_run and block.language in {"bash", "console"})
 ]
 
