@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from dualsql_client.errors import NotConfiguredError
+from dualsql_client.errors import NotConfiguredError, ParseError
 
 MAXIMUM_URI_LENGTH = 512
 
@@ -34,6 +34,29 @@ def uri_of_url(url: str) -> str | None:
     """The URI of the resource whose id is the last segment of this address, or None when it has none."""
     uri = f"resource://{url.rpartition('/')[2]}"
     return None if resource_id(uri) is None else uri
+
+
+def reference(text: str) -> tuple[str, str | None]:
+    """The URI that an id, a URI or a URL stands for, and the URL if it is one.
+
+    Raises:
+        ParseError: it is none of them.
+    """
+    url = text if text.partition("://")[0].lower() in {"http", "https"} else None
+    if url is not None:
+        if {"?", "#"} & set(url):
+            raise ParseError(
+                "The URL of a result has no query.",
+                hint="For a signed link: http=httpx.AsyncClient(params={'link': ...}), or `dualsql fetch URL`.",
+            )
+        uri = uri_of_url(url)
+    else:
+        uri = text if "://" in text else f"resource://{text}"
+    if uri is None or resource_id(uri) is None:
+        raise ParseError(
+            "That is not the id of a resource.", hint="Give its id, its URI (resource://...) or its URL."
+        )
+    return uri, url
 
 
 def is_handle(uri: str) -> bool:

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Literal, Self, overload
 
 from dualsql_client import detect
-from dualsql_client.addresses import checked_base_url, resource_id
-from dualsql_client.answers import ResourceMetadata, read_listing
+from dualsql_client.addresses import checked_base_url, reference
+from dualsql_client.answers import ResourceMetadata, read_listing, read_metadata
 from dualsql_client.detect import Detected
-from dualsql_client.errors import NotConfiguredError, ParseError
-from dualsql_client.origins import Origin, Origins
+from dualsql_client.errors import NotConfiguredError, ParseError, UntrustedOriginError
+from dualsql_client.origins import Origin, Origins, described
 from dualsql_client.parsed import ParsedDualResponse, status_of
 from dualsql_client.transport import Auth, HTTPClient, Retry, Transport
 from dualsql_client.wire import Row
@@ -138,6 +138,34 @@ class DualResponseClient:
                     known[detected.key] = detected
                     yield self._parsed(detected)
 
+    async def open(self, resource: str) -> ParsedDualResponse:
+        """A result by its id, its URI or its URL, without a tool result. The server is asked for its metadata.
+
+        Its `sample` is empty; `fetch` and its kin read the rows. A URL must be below `base_url` or one of `origins`.
+
+        Args:
+            resource: such as `abc123`, `resource://abc123` or `https://api.example.com/resources/abc123`.
+
+        Raises:
+            ParseError: that is none of the three.
+            NotConfiguredError: the client has no `base_url`, and several `origins` or none.
+            UntrustedOriginError: the URL is elsewhere; nothing was sent.
+            FetchError: see `dualsql_client.errors`; ResourceNotFoundError where the caller sees no such result.
+        """
+        uri, url = reference(resource)
+        transport = self._origins.choose(uri, None) if url is None else self._origins.named(uri, url)
+        if transport is None and url is not None and len(self._origins):
+            raise UntrustedOriginError(
+                f"{described(url)} is not an address of a result that this client may fetch.",
+                hint="Give the address of its resources to the client: base_url= or origins=['https://...'].",
+            )
+        if transport is None:
+            raise NotConfiguredError(
+                "The client has no base_url, and fetches only from configured addresses.",
+                hint="DualResponseClient('https://api.example.com/resources').",
+            )
+        return self._listed(transport, read_metadata(await transport.send("GET", uri)))
+
     async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
         """All rows that one SELECT gives over a stored result, which it calls `data`: `SELECT state FROM data`.
 
@@ -149,8 +177,8 @@ class DualResponseClient:
             ParseError: that is no id.
             FetchError: see `dualsql_client.errors`.
         """
-        uri = data_access_id if "://" in data_access_id else f"resource://{data_access_id}"
-        if resource_id(uri) is None:
+        uri, url = reference(data_access_id)
+        if url is not None:
             raise ParseError("That is not the id of a resource.")
         return await self._parsed(Detected(uri=uri, name="")).sql_all(sql)
 

@@ -47,7 +47,7 @@ class Origins:
         Args:
             url: the address according to the tool result.
         """
-        if url is not None and (named := self._named(uri, url)) is not None:
+        if url is not None and (named := self.named(uri, url)) is not None:
             return named
         if self.default is None and url is None and len(self._transports) == 1:
             return self._transports[0]
@@ -56,9 +56,10 @@ class Origins:
     def has(self, url: str) -> bool:
         """Whether `url`, which may hold anything, is the address of a resource at one of them."""
         uri = uri_of_url(url)
-        return uri is not None and self._named(uri, url) is not None
+        return uri is not None and self.named(uri, url) is not None
 
-    def _named(self, uri: str, url: str) -> Transport | None:
+    def named(self, uri: str, url: str) -> Transport | None:
+        """The configured transport whose resource with this URI is at this address."""
         named = (transport for transport in self._transports if is_same_place(transport.url_of(uri), url))
         return next(named, None)
 

@@ -118,6 +118,22 @@ class SyncDualResponseClient:
         for found in stepped(self._client.find_in(each_of(events))):
             yield SyncParsedDualResponse(self._portal, found)
 
+    def open(self, resource: str) -> SyncParsedDualResponse:
+        """A result by its id, its URI or its URL, without a tool result. The server is asked for its metadata.
+
+        Its `sample` is empty; `fetch` and its kin read the rows. A URL must be below `base_url` or one of `origins`.
+
+        Args:
+            resource: such as `abc123`, `resource://abc123` or `https://api.example.com/resources/abc123`.
+
+        Raises:
+            ParseError: that is none of the three.
+            NotConfiguredError: the client has no `base_url`, and several `origins` or none.
+            UntrustedOriginError: the URL is elsewhere; nothing was sent.
+            FetchError: see `dualsql_client.errors`; ResourceNotFoundError where the caller sees no such result.
+        """
+        return SyncParsedDualResponse(self._portal, self._portal.call(self._client.open, resource))
+
     def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
         """All rows that one SELECT gives over a stored result, which it calls `data`: `SELECT state FROM data`.
 

@@ -13,6 +13,7 @@ from dualsql_client import (
     DualResponseClient,
     NotConfiguredError,
     Origin,
+    ParseError,
     UntrustedOriginError,
 )
 from dualsql_client.origins import is_same_place
@@ -176,3 +177,71 @@ CONFIGURED = DualResponseClient(origins=["https://api.example.com/resources"])
 @given(st.text(st.sampled_from("https:/@.[]\\?#%0aé resourcpimlx-"), max_size=60))
 def test_no_address_raises_or_is_fetched(url: str) -> None:
     assert CONFIGURED.parse(structured(url=url), strict=True)._transport is None
+
+
+class Described(Recorder):
+    """Answers the metadata of any result."""
+
+    async def __call__(self, request: Request) -> Response:
+        self.requests.append(request)
+        return JSONResponse(
+            {
+                "status": "ready",
+                "name": "Schools",
+                "uri": f"resource://{RESOURCE_ID}",
+                "total_count": 1,
+                "total_count_kind": "exact",
+                "columns": [],
+                "created_at": "2026-11-21T06:03:00Z",
+                "expires_at": None,
+                "access_count": 0,
+                "last_accessed_at": None,
+                "metadata": {},
+            }
+        )
+
+
+@pytest.mark.parametrize("form", ["{id}", "resource://{id}", "dualsql://results/{id}", "{base_url}/{id}"])
+async def test_a_result_is_opened_by_its_id_its_uri_and_its_url(host: Host, http: Any, form: str) -> None:
+    ours, theirs = Described(), Described()
+    base_url, other = host.serve(ours), host.serve(theirs, origin=1)
+    client = DualResponseClient(base_url, http=http, headers={"authorization": "ours"}, origins=[other])
+    found = await client.open(form.format(id=RESOURCE_ID, base_url=base_url))
+    assert (found.name, found.total_count, found.sample) == ("Schools", 1, [])
+    assert found.resource_url == f"{base_url}/{RESOURCE_ID}"
+    elsewhere = await client.open(f"{other}/{RESOURCE_ID}")
+    assert elsewhere.resource_url == f"{other}/{RESOURCE_ID}"
+    assert (ours.credentials, theirs.credentials) == (["ours"], [None])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/{id}",
+        "https://evil.example/resources/{id}",
+        "{base_url}/nested/{id}",
+        "{base_url}@evil.example/{id}",
+        "{base_url}.evil.example/{id}",
+    ],
+)
+async def test_a_url_elsewhere_is_not_opened(host: Host, http: Any, url: str) -> None:
+    recorder = Described()
+    base_url = host.serve(recorder)
+    client = DualResponseClient(base_url, http=http, headers={"authorization": "ours"})
+    with pytest.raises(UntrustedOriginError, match="base_url="):
+        await client.open(url.format(id=RESOURCE_ID, base_url=base_url))
+    assert recorder.requests == []
+    with pytest.raises(NotConfiguredError, match="base_url"):
+        await DualResponseClient().open(url.format(id=RESOURCE_ID, base_url=base_url))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a b", "../x", "resource://", "{base_url}/{id}?link=x", "{base_url}/{id}#x", "{base_url}/", "é"],
+)
+async def test_what_names_no_result_is_not_opened(host: Host, http: Any, text: str) -> None:
+    recorder = Described()
+    base_url = host.serve(recorder)
+    with pytest.raises(ParseError):
+        await DualResponseClient(base_url, http=http).open(text.format(id=RESOURCE_ID, base_url=base_url))
+    assert recorder.requests == []

@@ -117,6 +117,11 @@ def test_every_row_without_an_await(served: Served, client: SyncDualResponseClie
     assert parsed.to_arrow(columns=["id"]).num_rows == len(ROWS)
     assert len(parsed.save(tmp_path / "schools.csv").read_bytes().splitlines()) == len(ROWS) + 1
     assert parsed.get_metadata().status == "ready"
+    for named in (parsed.resource_uri, parsed.resource_url):
+        opened = assert_type(client.open(str(named)), SyncParsedDualResponse)
+        assert (opened.name, opened.fetch_all()) == ("Schools", ROWS)
+    with pytest.raises(ResourceNotFoundError):
+        client.open("r" * 27)
 
 
 def test_pins_and_deletes(served: Served, client: SyncDualResponseClient) -> None:
