@@ -421,6 +421,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
 
 BEYOND: dict[str, str] = {
     "guides/test_guides.py": "each guide is followed to the letter",
+    "databases/test_every_database.py": "the tests that ship for databases of others, on each that dualsql knows",
     "testing/test_tools.py": "tests of an application call its tools on both SDKs",
     "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",
     "drills/test_page.py": "each drill has its row in docs/reliability.md",

@@ -388,6 +388,11 @@ class DataApplication(Starlette):
         if "app" not in scope:
             await super().__call__(scope, receive, send)
             return
+        if not getattr(self.state, "has_started", False):
+            raise ConfigurationError(
+                "The application does not run the lifespan of its part from serve_app, which starts the server.",
+                hint="FastAPI(lifespan=data.lifespan), or in a lifespan of yours: `async with data.lifespan(app):`.",
+            )
         if self.middleware_stack is None:
             self.middleware_stack = self.build_middleware_stack()
         raw: bytes | None = scope.get("raw_path")
@@ -438,7 +443,9 @@ def serve_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with dual.lifespan(app), sessions.run():
+            app.state.has_started = True
             yield
+            app.state.has_started = False
 
     endpoint = AuthMiddleware(sessions.handle_request, dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path

@@ -2,6 +2,7 @@
 
 tools      tool_fixture and tool_client call a tool over MCP and read its rows over REST (docs/guides/testing.md)
 stores     ResourceStoreTests (docs/guides/own-store.md)
+databases  DatabaseTests (docs/engines.md)
 """
 
 from dualsql.errors import ConfigurationError
@@ -14,9 +15,10 @@ except ImportError as error:
     ) from error
 
 # An assert of these modules says what differed, as one of a file of tests does.
-pytest.register_assert_rewrite("dualsql.testing.stores")
+pytest.register_assert_rewrite("dualsql.testing.databases", "dualsql.testing.stores")
 
+from dualsql.testing.databases import DatabaseTests  # noqa: E402
 from dualsql.testing.stores import ResourceStoreTests  # noqa: E402
 from dualsql.testing.tools import ToolClient, tool_client, tool_fixture  # noqa: E402
 
-__all__ = ["ResourceStoreTests", "ToolClient", "tool_client", "tool_fixture"]
+__all__ = ["DatabaseTests", "ResourceStoreTests", "ToolClient", "tool_client", "tool_fixture"]

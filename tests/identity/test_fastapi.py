@@ -11,7 +11,7 @@ import pytest
 from fastapi import Depends, FastAPI, Header, HTTPException, Request
 from mcp.server import MCPServer
 
-from dualsql import DualResponseServer, Principal
+from dualsql import ConfigurationError, DualResponseServer, Principal
 from dualsql.identity import fastapi_user
 from dualsql.serve import serve_app
 from tests.http.application import ALL, BASE_URL, METADATA
@@ -108,3 +108,15 @@ async def test_routes_of_the_application_stay_as_they_were(institutions_url: str
         assert (await http.get("/.well-known/resource-link-service")).status_code == 200
         described = (await http.get("/openapi.json")).json()
         assert list(described["paths"]) == ["/me/{number}"]
+
+
+async def test_an_application_that_does_not_run_its_lifespan_is_told(institutions_url: str) -> None:
+    data = serve_app(
+        DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA), MCPServer("shop")
+    )
+    app = FastAPI()
+    app.router.routes.append(data.as_route())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HTTP) as http:
+        for path in ("/mcp", "/resources/"):
+            with pytest.raises(ConfigurationError, match="does not run the lifespan"):
+                await http.post(path)

@@ -1,0 +1,353 @@
+"""What dualsql asks of a database, as tests: of a plug-in, or of a database that is used in another way than here."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+import pytest
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Date,
+    DateTime,
+    Double,
+    Engine,
+    Integer,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    create_engine,
+    func,
+    insert,
+    select,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import create_async_engine
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql.databases.engines import async_url
+from dualsql.databases.session import read_only
+from dualsql.errors import ConfigurationError, DualResponseError, QueryTimeoutError
+from dualsql.resource import Principal
+from dualsql.results.streams import StreamRequest
+from dualsql.server import DualResponseServer
+from dualsql.tenancy import TenantFilter
+
+BASE_URL = "http://127.0.0.1:8000/resources"
+
+METADATA = MetaData()
+THINGS = Table(
+    "dualsql_testing_things",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("kind", String(20)),
+    Column("big", BigInteger, nullable=False),
+    Column("price", Numeric(12, 2)),
+    Column("ratio", Double),
+    Column("made", Date),
+    Column("seen", DateTime),
+    Column("sold", Boolean, nullable=False),
+    Column("note", String(100), nullable=False),
+)
+
+HOSTILE = [
+    "'", "''", '"', "\\", "\\'", "%", "%s", "%(x)s", "%%", ":x", "$1", "?", "{x}", "--", "/* */", ";", "\n", "\t",
+    "é", "日本", "😀", "a\u0301", "' OR 1=1 --", "NULL", "0", " ", "  x", "x  ", "`", "[x]", "_", "x\u2028y",
+]  # fmt: skip
+"""Texts that a driver or a dialect could take for something else."""
+
+
+def thing(number: int) -> dict[str, Any]:
+    """Row `number`: kinds repeat and are missing at times, no `big` fits a double."""
+    return {
+        "id": number,
+        "kind": None if number % 11 == 0 else f"kind {number % 4}",
+        "big": 2**53 + 1 + 2 * number,
+        "price": None if number % 7 == 0 else Decimal(number) + Decimal("0.10"),
+        "ratio": number / 8,
+        "made": date(2000, 1, 1) + timedelta(days=number),
+        "seen": datetime(2026, 1, 1, 12) + timedelta(hours=number),  # noqa: DTZ001 - it has no zone
+        "sold": number % 3 == 0,
+        "note": HOSTILE[number % len(HOSTILE)],
+    }
+
+
+ROWS = [thing(number) for number in range(1, 98)]
+
+_copies = [THINGS.alias(f"slow_{number}") for number in range(8)]
+_first, *_others = _copies
+_sum = reduce(lambda left, right: left + right, (copy.c.id % 7 for copy in _others), _first.c.id % 7)
+SLOW = select(func.sum(_sum)).select_from(
+    reduce(lambda joined, copy: joined.join(copy, copy.c.id != _first.c.id + 1000), _others, _first)  # type: ignore[arg-type, return-value]
+)
+"""Every way to choose eight things: years of work."""
+
+
+_other = THINGS.alias("other")
+PAIRS = select(THINGS.c.id, _other.c.id.label("other_id"), _other.c.note).join(_other, _other.c.id > 0)
+"""Each thing with each: 9,409 rows."""
+
+
+class DatabaseTests:
+    """Tests of a database. A subclass has the fixture `database_url`: an empty database that may be written to.
+
+    class TestKiosk(DatabaseTests):
+        @pytest.fixture
+        def database_url(self, tmp_path: Path) -> str:
+            return f"kiosk:///{tmp_path}/kiosk.db"
+
+    The tests make a table there, fill it with SQLAlchemy, and then use the database as a server does. They run on
+    asyncio, with anyio's plugin for pytest.
+    """
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.fixture
+    async def filled_url(self, database_url: str, anyio_backend: str) -> str:
+        """The URL of the database, which has the rows."""
+        try:
+            engine = create_async_engine(async_url(database_url))
+        except ConfigurationError:  # it has no asynchronous driver
+            await asyncio.to_thread(_fill_and_close, create_engine(database_url))
+            return database_url
+        async with engine.begin() as connection:
+            await connection.run_sync(_fill)
+        await engine.dispose()
+        return database_url
+
+    @pytest.fixture
+    async def server(self, filled_url: str) -> AsyncIterator[DualResponseServer]:
+        """A server that has started: it has proved that the database cannot be written to."""
+        async with DualResponseServer(filled_url, base_url=BASE_URL, tables=METADATA) as server:
+            yield server
+
+    @pytest.fixture
+    async def http(self, server: DualResponseServer) -> AsyncIterator[httpx.AsyncClient]:
+        """A client of its resources."""
+        app = Starlette(routes=[Mount(urlsplit(BASE_URL).path, server.router())])
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
+            yield client
+
+    async def _stored(self, server: DualResponseServer, statement: Any = None) -> str:
+        """The URL of a new result; of all rows unless a statement is given."""
+        if statement is None:
+            statement = select(THINGS)
+        return (await server.create_response(statement, name="Things")).resource_url
+
+    # Rows
+
+    async def test_each_value_is_read_as_it_was_written(
+        self, server: DualResponseServer, http: httpx.AsyncClient
+    ) -> None:
+        url = await self._stored(server, select(THINGS).order_by(THINGS.c.id))
+        rows = (await _answered(http, url, {"limit": 100})).json()["data"]
+        assert [row["note"] for row in rows] == [row["note"] for row in ROWS]
+        for row, expected in zip(rows, ROWS, strict=True):
+            price = None if row["price"] is None else Decimal(row["price"])
+            assert (row["id"], row["kind"], row["big"]) == (expected["id"], expected["kind"], expected["big"])
+            assert (price, row["ratio"], row["sold"]) == (
+                expected["price"],
+                expected["ratio"],
+                expected["sold"],
+            )
+            assert row["made"] == expected["made"].isoformat()
+            assert datetime.fromisoformat(row["seen"]).replace(tzinfo=None) == expected["seen"]
+
+    @pytest.mark.parametrize("sort", ["id", "-id", "kind,id", "-kind", "-price,kind", "note", "-seen"])
+    @pytest.mark.parametrize("way", ["offset", "cursor"])
+    async def test_pages_joined_are_the_result(
+        self, server: DualResponseServer, http: httpx.AsyncClient, sort: str, way: str
+    ) -> None:
+        url = await self._stored(server)
+        joined: list[int] = []
+        cursor: str | None = None
+        while True:
+            start: dict[str, Any] = {"offset": len(joined)} if cursor is None else {"cursor": cursor}
+            page = (await http.get(url, params={"limit": 13, "sort": sort, **start})).json()
+            joined += [row["id"] for row in page["data"]]
+            if not page["has_next"]:
+                break
+            cursor = page["next_cursor"] if way == "cursor" else None
+        whole = (await http.get(url, params={"limit": 100, "sort": sort})).json()["data"]
+        assert joined == [row["id"] for row in whole]
+        assert sorted(joined) == [row["id"] for row in ROWS]
+
+    async def test_a_page_backwards_is_the_page_before(
+        self, server: DualResponseServer, http: httpx.AsyncClient
+    ) -> None:
+        url = await self._stored(server)
+        first = (await http.get(url, params={"limit": 20, "sort": "kind"})).json()
+        second = (
+            await http.get(url, params={"cursor": first["next_cursor"], "limit": 20, "sort": "kind"})
+        ).json()
+        back = {"cursor": second["previous_cursor"], "limit": 20, "sort": "kind"}
+        assert (await http.get(url, params=back)).json()["data"] == first["data"]
+
+    async def test_nulls_stand_together(self, server: DualResponseServer, http: httpx.AsyncClient) -> None:
+        url = await self._stored(server)
+        rows = (await http.get(url, params={"limit": 100, "sort": "kind"})).json()["data"]
+        kinds = [row["kind"] for row in rows]
+        known = [kind for kind in kinds if kind is not None]
+        assert known == sorted(known)
+        missing = [None] * (len(kinds) - len(known))
+        assert kinds in (known + missing, missing + known)
+
+    @pytest.mark.parametrize("form", ["ndjson", "json", "csv"])
+    async def test_a_stream_has_the_rows_of_the_pages(
+        self, server: DualResponseServer, http: httpx.AsyncClient, form: str
+    ) -> None:
+        url = await self._stored(server, select(THINGS).order_by(THINGS.c.id))
+        stream = (await http.get(f"{url}/rows", params={"format": form})).content
+        rows = (await http.get(url, params={"limit": 100})).json()["data"]
+        if form == "json":
+            assert orjson.loads(stream) == rows
+        elif form == "ndjson":
+            assert [orjson.loads(line) for line in stream.splitlines()[:-1]] == rows
+        else:
+            read = list(csv.DictReader(io.StringIO(stream.decode("utf-8-sig"), newline="")))
+            assert [(int(row["id"]), int(row["big"])) for row in read] == [
+                (row["id"], row["big"]) for row in rows
+            ]
+
+    async def test_a_stream_may_be_abandoned(
+        self, server: DualResponseServer, http: httpx.AsyncClient
+    ) -> None:
+        for _ in range(3):
+            made = await server.create_response(PAIRS, name="Pairs", count="none")
+            stream = await server.stream(made.resource_id, None, StreamRequest())
+            assert await anext(stream.chunks)
+            await stream.chunks.aclose()
+        assert (await http.get(await self._stored(server))).json()["total_count"] == len(ROWS)
+
+    # Totals and questions
+
+    async def test_totals(self, server: DualResponseServer) -> None:
+        exact = await server.create_response(PAIRS, name="Pairs", count="exact")
+        assert (exact.total_count, exact.total_count_kind) == (len(ROWS) ** 2, "exact")
+        capped = await server.create_response(PAIRS, name="Pairs", count="capped:500")
+        assert capped.total_count_kind == "capped"
+        assert 500 <= (capped.total_count or 0) < 600
+        estimated = await server.create_response(PAIRS, name="Pairs", count="estimated")
+        assert estimated.total_count_kind in {"exact", "estimated", "none", "capped"}
+
+    async def test_any_text_is_found_by_a_filter(
+        self, server: DualResponseServer, http: httpx.AsyncClient
+    ) -> None:
+        url = await self._stored(server)
+        for text in HOSTILE:
+            asked = {"filters": [{"column": "note", "op": "eq", "value": text}], "limit": 100}
+            found = {row["id"] for row in (await _answered(http, f"{url}/query", asked)).json()["data"]}
+            assert {row["id"] for row in ROWS if row["note"] == text} <= found, text
+            assert len(found) < len(ROWS) / 2, text
+
+    async def test_groups(self, server: DualResponseServer, http: httpx.AsyncClient) -> None:
+        url = await self._stored(server)
+        asked = {"group_by": ["kind"], "aggregates": ["count"], "limit": 100}
+        found = (await _answered(http, f"{url}/query", asked)).json()["data"]
+        expected: dict[str | None, int] = {}
+        for row in ROWS:
+            expected[row["kind"]] = expected.get(row["kind"], 0) + 1
+        assert {row["kind"]: row["count"] for row in found} == expected
+
+    async def test_statements_of_several_kinds(
+        self, server: DualResponseServer, http: httpx.AsyncClient
+    ) -> None:
+        few = select(THINGS.c.id, THINGS.c.kind).where(THINGS.c.id <= 10)
+        counted = select(THINGS.c.kind, func.count().label("n")).group_by(THINGS.c.kind).cte("counted")
+        statements = {
+            "union": (union_all(few, few), 20),
+            "distinct": (select(THINGS.c.kind).distinct(), 5),
+            "limit": (select(THINGS.c.id).order_by(THINGS.c.note, THINGS.c.id).limit(7).offset(3), 7),
+            "cte": (select(THINGS.c.id, counted.c.n).join(counted, counted.c.kind == THINGS.c.kind), 89),
+            "in": (
+                select(THINGS).where(THINGS.c.note.in_(HOSTILE[:5])),
+                sum(row["note"] in HOSTILE[:5] for row in ROWS),
+            ),
+        }
+        for name, (statement, number) in statements.items():
+            page = (await http.get(await self._stored(server, statement), params={"limit": 100})).json()
+            assert (len(page["data"]), page["total_count"]) == (number, number), name
+
+    # Safety
+
+    async def test_a_read_only_session_writes_nothing(self, server: DualResponseServer) -> None:
+        source = server._sources["default"]  # noqa: SLF001 - nothing public runs a statement that writes
+        with pytest.raises(Exception):  # noqa: B017, PT011 - each driver has errors of its own
+            async with read_only(source, None) as connection:
+                await connection.execute(insert(THINGS), [thing(1_000)])
+        made = await server.create_response(select(THINGS), name="Things")
+        assert made.total_count == len(ROWS)
+
+    async def test_a_slow_query_ends_in_time(self, filled_url: str) -> None:
+        limit = timedelta(seconds=0.5)
+        async with DualResponseServer(
+            filled_url, base_url=BASE_URL, tables=METADATA, query_timeout=limit
+        ) as server:
+            started = datetime.now(UTC)
+            with pytest.raises(QueryTimeoutError):
+                await server.create_response(SLOW, name="Slow")
+            assert datetime.now(UTC) - started < timedelta(seconds=10)
+            made = await server.create_response(select(THINGS), name="Things")
+            assert made.total_count == len(ROWS)
+
+    async def test_a_caller_who_leaves_stops_the_query(self, server: DualResponseServer) -> None:
+        asking = asyncio.create_task(server.create_response(SLOW, name="Slow"))
+        await asyncio.wait({asking}, timeout=0.3)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        made = await server.create_response(select(THINGS), name="Things")
+        assert made.total_count == len(ROWS)
+
+    async def test_tenants_see_their_rows_alone(self, filled_url: str) -> None:
+        rule = TenantFilter(column="kind", value=lambda principal: principal.tenant)
+        async with DualResponseServer(filled_url, base_url=BASE_URL, tables=METADATA, hooks=[rule]) as server:
+            for tenant in ("kind 1", "kind 2", "' OR 1=1 --"):
+                caller = Principal(id="ana", tenant=tenant)
+                made = await server.create_response(
+                    select(THINGS).where(THINGS.c.id > 0), name="Things", principal=caller
+                )
+                assert made.total_count == sum(row["kind"] == tenant for row in ROWS)
+
+    async def test_what_the_database_says_reaches_no_caller(self, filled_url: str) -> None:
+        absent = Table("dualsql_testing_absent", MetaData(), Column("id", Integer, primary_key=True))
+        async with DualResponseServer(filled_url, base_url=BASE_URL, tables=[absent]) as server:
+            with pytest.raises(DualResponseError) as caught:
+                await server.create_response(select(absent), name="Absent")
+        message, hint = caught.value.for_caller
+        assert "absent" not in f"{message}{hint}".lower()
+
+
+def _fill(connection: Connection) -> None:
+    METADATA.create_all(connection)
+    connection.execute(insert(THINGS), ROWS)
+
+
+def _fill_and_close(engine: Engine) -> None:
+    with engine.begin() as connection:
+        _fill(connection)
+    engine.dispose()
+
+
+async def _answered(http: httpx.AsyncClient, url: str, body: dict[str, Any]) -> httpx.Response:
+    answer = await http.post(url, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer
