@@ -329,8 +329,8 @@ def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
         return None
     name, given = str(getattr(expression, "name", "")).lower(), [one.type for one in expression.clauses]
     if name in _OF_TEXTS:
-        if any(isinstance(type_, ranges.AbstractRange) for type_ in given):
-            return None  # lower() and upper() of a range are its bounds
+        if given and isinstance(given[0], ranges.AbstractRange):
+            return _BOUNDS.get(type(given[0])) if name in {"lower", "upper"} else None
         # Bytes stay bytes in some of them.
         return None if any(isinstance(type_, types.LargeBinary) for type_ in given) else types.String()
     place, kinds = _OF_AN_ARGUMENT.get(name, (0, ()))
@@ -343,6 +343,16 @@ _OF_TEXTS = frozenset(
     {"string_agg", "group_concat", "listagg", "upper", "lower", "initcap", "concat_ws", "to_char"}
 )
 """Functions of every engine that has them that give texts, whatever they take."""
+
+_BOUNDS: dict[type[SQLType], SQLType] = {
+    **dict.fromkeys((ranges.INT4RANGE, ranges.INT4MULTIRANGE), types.Integer()),
+    **dict.fromkeys((ranges.INT8RANGE, ranges.INT8MULTIRANGE), types.BigInteger()),
+    **dict.fromkeys((ranges.NUMRANGE, ranges.NUMMULTIRANGE), types.Numeric()),
+    **dict.fromkeys((ranges.DATERANGE, ranges.DATEMULTIRANGE), types.Date()),
+    **dict.fromkeys((ranges.TSRANGE, ranges.TSMULTIRANGE), types.DateTime()),
+    **dict.fromkeys((ranges.TSTZRANGE, ranges.TSTZMULTIRANGE), types.DateTime(timezone=True)),
+}
+"""What lower() and upper() of a range give."""
 
 _ANY_KIND = (types.String, types.Integer, types.Boolean, types.Date, types.DateTime)
 _OF_AN_ARGUMENT: dict[str, tuple[int, tuple[type[SQLType], ...]]] = {

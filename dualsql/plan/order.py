@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Alias, ColumnElement, FromClause, Join, Table, TableSample, TextClause, null
+from sqlalchemy import (
+    Alias,
+    ColumnElement,
+    FromClause,
+    Join,
+    Table,
+    TableSample,
+    TextClause,
+    null,
+    type_coerce,
+    types,
+)
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import (
     BindParameter,
@@ -302,9 +313,16 @@ class _KeyReader:
                 raise UnknownColumnError(wanted["field"], list(named))
             require_order(column)
             if not is_constant(column.expression):
-                shown = column.expression
-                expression = shown if is_merged else self._capabilities.sortable(shown)
+                expression = column.expression if is_merged else self._sortable(column)
                 yield self.key(expression, is_descending=wanted.get("order") == "desc", is_nulls_last=True)
+
+    def _sortable(self, column: ResultColumn) -> ColumnElement[Any]:
+        """Its expression, or what rows are sorted by where the database cannot sort by its type."""
+        shown = column.expression
+        # SQLAlchemy has no type for lag(x) and the lower bound of a range; the column has.
+        typed = type_coerce(shown, column.type) if isinstance(shown.type, types.NullType) else shown
+        found = self._capabilities.sortable(typed)
+        return shown if found is typed else found
 
     def authored(self) -> Iterator[Key]:
         """The author's ORDER BY, or the keys of DISTINCT ON, which also order the rows."""

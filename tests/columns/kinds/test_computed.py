@@ -24,6 +24,7 @@ from sqlalchemy import (
     union,
     union_all,
 )
+from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.formats.table import FORMATS
@@ -202,3 +203,110 @@ class TestTextColumns:
                 answer = await server.rows(result, "arrow")
                 assert answer.status_code == 200
                 assert b"VALUE_NOT_REPRESENTABLE" in answer.content[-4096:]
+
+
+ranges = MetaData()
+spans = Table(
+    "spans",
+    ranges,
+    Column("id", Integer, primary_key=True),
+    Column("numbers", pg.INT4RANGE),
+    Column("days", pg.DATERANGE),
+    Column("amounts", pg.NUMRANGE),
+)
+
+
+class TestPostgreSQL:
+    """Functions whose values are of another type than what they take."""
+
+    @pytest.fixture
+    async def engine(self, postgresql_url: str) -> Any:
+        async with opened(postgresql_url) as engine:
+            async with engine.begin() as connection:
+                await connection.run_sync(metadata.create_all)
+                await connection.run_sync(ranges.create_all)
+                await connection.execute(
+                    insert(events),
+                    [
+                        {"id": n, "n": value, "price": price}
+                        for n, value, price in ((1, 1, 1), (2, 2, 2), (3, 9, None))
+                    ],
+                )
+                await connection.exec_driver_sql(
+                    """INSERT INTO spans VALUES (1, '[2,10)', '[2024-02-29,2024-03-02)', '[1.50,2]'),
+                        (2, '[10,)', '(,2023-01-01)', '(0.25,)'), (3, 'empty', NULL, NULL)"""
+                )
+            yield engine
+
+    async def test_a_percentile_between_two_whole_numbers_is_a_fraction(self, engine: AsyncEngine) -> None:
+        between = func.percentile_cont(0.25).within_group(events.c.n)
+        one_of = func.percentile_disc(0.25).within_group(events.c.n)
+        statement = select(
+            between.label("between"), one_of.label("one"), func.coalesce(between, 0).label("either")
+        )
+        async with served(engine, metadata) as server:
+            result = await server.result(statement)
+            assert [column["encoding"] for column in result.columns] == ["float", "integer", "float"]
+            for written in FORMATS:
+                for name, wanted in (("between", "1.5"), ("one", "1"), ("either", "1.5")):
+                    found = values_of(await server.rows(result, written), written, name)
+                    assert [number(value) for value in found] == [Decimal(wanted)], (written, name)
+            asked: Any = {"column": "between", "op": "gt", "value": 1.25}
+            assert (await result.query(filters=asked, aggregates=["count"])).data == [{"count": 1}]
+
+    async def test_bounds_of_ranges_are_no_texts(self, engine: AsyncEngine) -> None:
+        bounds = {
+            f"{end.__name__}_{column.name}": end(column)
+            for column in (spans.c.numbers, spans.c.days, spans.c.amounts)
+            for end in (lower, upper)
+        }
+        statement = select(spans.c.id, *(value.label(name) for name, value in bounds.items())).order_by(
+            spans.c.id
+        )
+        wanted = {
+            "lower_numbers": [2, 10, None],
+            "upper_numbers": [10, None, None],
+            "lower_days": ["2024-02-29", None, None],
+            "upper_days": ["2024-03-02", "2023-01-01", None],
+            "lower_amounts": ["1.50", "0.25", None],
+            "upper_amounts": ["2", None, None],
+        }
+        async with served(engine, ranges) as server:
+            result = await server.result(statement)
+            page = (await result.fetch()).data
+            for name, values in wanted.items():
+                assert [row[name] for row in page] == values, name
+                for written in FORMATS:
+                    found = values_of(await server.rows(result, written), written, name)
+                    same = text_of if "days" in name else number
+                    assert list(map(same, found)) == list(map(same, values)), (name, written)
+                in_order = [row[name] for row in await rows_by(result, name)]
+                known = [value for value in values if value is not None]
+                # 10 follows 2, which it does not among texts.
+                key = (lambda value: value) if "days" in name else number
+                assert in_order == [*sorted(known, key=key), *[None] * (3 - len(known))], name
+                asked: Any = {"column": name, "op": "eq", "value": known[0]}
+                assert (await result.query(filters=asked, aggregates=["count"])).data == [{"count": 1}], name
+
+
+def lower(element: Any) -> Any:
+    return func.lower(element)
+
+
+def upper(element: Any) -> Any:
+    return func.upper(element)
+
+
+def text_of(value: Any) -> str | None:
+    return None if value is None else str(value).removesuffix(" 00:00:00")
+
+
+async def rows_by(result: Any, name: str) -> list[dict[str, Any]]:
+    """All rows by pages of one, in the order of a column."""
+    sort = {"field": name, "order": "asc"}
+    page = await result.fetch(limit=1, sort=sort)
+    rows = list(page.data)
+    while page.next_cursor and len(rows) < 9:
+        page = await result.fetch(limit=1, sort=sort, cursor=page.next_cursor)
+        rows += page.data
+    return rows
