@@ -478,6 +478,7 @@ BEYOND: dict[str, str] = {
     "serve/hosts/test_hosts.py": "a host on each SDK, its model scripted, each SDK in its own environment",
     "client/viewer/test_viewer.py": "every row in a terminal of 80 by 24: paged, sorted, filtered, found, kept",
     "client/fetch/test_fetch.py": "the command that saves rows: what it says, where it goes, breaks, bad input",
+    "client/test_notebook.py": "the magic of IPython shows a result of a real server, and says what it lacks",
     "client/fetch/test_databases.py": "rows as a DuckDB or SQLite file: exact, whole or not there, in bounded memory",
     "client/test_preview.py": "the preview of a dual response: right, bounded, and no cell does anything",
     "client/test_frames.py": "data frames hold what the database held, NULLs and all",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from dualsql_client.markdown import parse_markdown as parse_markdown
     from dualsql_client.ndjson import decode_rows as decode_rows
+    from dualsql_client.notebook import load_ipython_extension as load_ipython_extension
     from dualsql_client.origins import Origin as Origin
     from dualsql_client.parsed import ParsedDualResponse as ParsedDualResponse
     from dualsql_client.progress import Progress as Progress
@@ -88,6 +89,7 @@ _MODULES = {
     "ToolFailedError": "dualsql_client.errors",
     "UntrustedOriginError": "dualsql_client.errors",
     "decode_rows": "dualsql_client.ndjson",
+    "load_ipython_extension": "dualsql_client.notebook",
     "parse_markdown": "dualsql_client.markdown",
     "where": "dualsql_client.query",
 }

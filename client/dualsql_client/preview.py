@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import quote
 
 from dualsql_client.wire import Column, Row, TotalCountKind
 
@@ -72,7 +73,7 @@ def written(node: str | Element) -> str:
 
 def table_of(
     title: str,
-    headings: Sequence[str],
+    headings: Sequence[str | Element],
     numeric: Sequence[bool],
     rows: Sequence[Sequence[str | None]],
     facts: Sequence[str | Element],
@@ -90,7 +91,7 @@ def table_of(
     return written(Element("div", parts, {"class": "dualsql tex2jax_ignore mathjax_ignore"}))
 
 
-def _cell(name: str, value: str | None, style: str) -> Element:
+def _cell(name: str, value: str | Element | None, style: str) -> Element:
     content = Element("i", ["NULL"], {"style": "opacity:.5"}) if value is None else value
     # A text that is written from right to left turns its own cell and nothing beside it.
     return Element(name, [content], {"style": style, "dir": "auto"})
@@ -125,13 +126,15 @@ class Preview:
     """A dual response in words, each of them printable and bounded.
 
     Attributes:
-        headings: names of the columns shown; `numeric` says for each whether its values are numbers.
+        columns: names of the columns shown, as they are; `headings` are printable. `numeric` says for each whether its
+            values are numbers.
         rows: their values in words; None is NULL.
         left_out: a note on the part of the sample that is not shown, or an empty text.
         address: the URL of the rows; None if the client has no base_url (the tool result's own is untrusted).
     """
 
     name: str
+    columns: list[str]
     headings: list[str]
     numeric: list[bool]
     rows: list[list[str | None]]
@@ -149,6 +152,7 @@ def preview(seen: Previewable, *, is_configured: bool) -> Preview:
     types = {column["name"]: column["type"] for column in seen.columns}
     return Preview(
         name=printable(seen.name, 80) or "Result",
+        columns=shown,
         headings=[printable(name, 60) for name in shown],
         numeric=[types.get(name) == "number" for name in shown],
         rows=[[cell(row.get(name)) for name in shown] for row in seen.sample[:ROWS]],
@@ -160,18 +164,28 @@ def preview(seen: Previewable, *, is_configured: bool) -> Preview:
     )
 
 
+_BESIDE = {"rel": "noreferrer", "target": "_blank"}
+# In a URL, a comma separates the keys of an order, and a minus turns one around.
+_SORTABLE = re.compile(r"(?![-+])[^,]{1,200}")
+
+
 def html(seen: Preview) -> str:
-    """An HTML table for a notebook, without scripts, foreign styles or formulas."""
+    """An HTML table for a notebook, without scripts, foreign styles or formulas.
+
+    Each heading leads to the page with all rows, sorted by its column: what is shown is only their beginning.
+    """
 
     address = seen.address or ""
-    link = (
-        Element("a", [address], {"href": address, "rel": "noreferrer", "target": "_blank"})
-        if address
-        else "no base_url to fetch from"
-    )
+    link = Element("a", [address], {"href": address, **_BESIDE}) if address else "no base_url to fetch from"
+    headings = [
+        Element("a", [heading], {"href": f"{address}?sort={quote(name, safe='')}", **_BESIDE})
+        if address and name.isprintable() and _SORTABLE.fullmatch(name)
+        else heading
+        for name, heading in zip(seen.columns, seen.headings, strict=True)
+    ]
     facts = [f"{seen.count}", seen.left_out, seen.uri, link, seen.expiry]
     spaced = [part for fact in facts if fact for part in (" · ", fact)][1:]
-    return table_of(seen.name, seen.headings, seen.numeric, seen.rows, spaced)
+    return table_of(seen.name, headings, seen.numeric, seen.rows, spaced)
 
 
 def rich_group(seen: Preview) -> Group:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dualsql.mcp.negotiation import Envelope as Envelope
     from dualsql.mcp.resources import (
         add_resources as add_resources,
+        add_skill as add_skill,
+        skill as skill,
         system_prompt as system_prompt,
     )
     from dualsql.mcp.results import (
@@ -61,7 +63,9 @@ _MODULES = {
     "add_query": "dualsql.sql.mcp",
     "add_resources": "dualsql.mcp.resources",
     "add_result_tools": "dualsql.query.mcp",
+    "add_skill": "dualsql.mcp.resources",
     "plain_tool": "dualsql.mcp.decorators",
+    "skill": "dualsql.mcp.resources",
     "system_prompt": "dualsql.mcp.resources",
     "tool": "dualsql.mcp.decorators",
 }

@@ -90,6 +90,55 @@ def add_system_prompt(dual: DualResponseServer, server: Any) -> None:
     server.prompt(name=PROMPT, title="Samples and links")(use_dual_responses)
 
 
+SKILL = "skill://dual-responses/SKILL.md"
+"""The URI of the skill."""
+
+_SKILL_NAME = "dual-responses"
+_SKILL_USE = (
+    "Work with tools that answer with a sample, a total and a link: when to answer from the sample, "
+    "give the link, ask a question about all rows, or draw a chart."
+)
+
+
+def skill(dual: DualResponseServer) -> str:
+    """A skill (agentskills.io) that teaches a host's model to use samples, links, questions and charts, as Markdown."""
+    return f"""\
+---
+name: {_SKILL_NAME}
+description: "{_SKILL_USE}"
+---
+# Samples, links, questions and charts
+
+{system_prompt(dual)}
+
+## What to use
+
+| the person wants | use |
+| --- | --- |
+| to know something that the rows before you show, and they are all of them | the sample: answer from it |
+| all rows, a list, a table, a file | the link: give it with the total; do not write rows out |
+| a number or a ranking over all rows, or some of them | a question: `query_result` with the link, where there \
+is that tool (filters, group_by, aggregates, order_by); otherwise call the tool again with another query |
+| the next step of a question, with a result of its own | `refine_result` with the link, where the server has it |
+| a chart | a question that gives one row for each mark (group_by and aggregates), then its link: the page of a result \
+draws it, and an application can ask for it at `/chart`. Do not draw from a sample |
+| to know what can be asked | the catalogue, where there is one: `list_tables`, `describe_table`, `search_catalog` |
+"""
+
+
+def add_skill(dual: DualResponseServer, server: Any) -> None:
+    """Offer `skill` as the MCP resource `skill://dual-responses/SKILL.md`.
+
+    Args:
+        server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
+    """
+
+    def read() -> str:
+        return skill(dual)
+
+    server.resource(SKILL, name=_SKILL_NAME, description=_SKILL_USE, mime_type="text/markdown")(read)
+
+
 MAXIMUM_SUBSCRIPTIONS = 100
 """Results that one stream, or one connection of an older protocol, can be subscribed to."""
 

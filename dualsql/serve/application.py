@@ -47,6 +47,7 @@ from dualsql.mcp import (
     add_execute_query,
     add_resources,
     add_result_tools,
+    add_skill,
 )
 from dualsql.mcp.resource_server import Handler, low_level_server
 from dualsql.mcp.tasks import Tasks
@@ -222,6 +223,7 @@ def build_mcp(
     add_execute_query(dual, server, **tool_options)
     add_result_tools(dual, server, **tool_options)
     add_resources(dual, server)
+    add_skill(dual, server)
     return server
 
 

@@ -6,6 +6,7 @@ import io
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given, strategies as st
@@ -102,8 +103,10 @@ def test_a_notebook_shows_sample_total_link_and_expiry() -> None:
         "Ada",
     ):
         assert part in text
-    [link] = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    *headings, link = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert link == f"http://127.0.0.1:8000/resources/{RESOURCE_ID}"
+    assert all(str(heading).startswith(f"{link}?sort=") for heading in headings)
+    assert len(headings) == 2
     assert [tag for tag, _ in page.tags].count("td") == 4
     [first, second] = [attributes["style"] for tag, attributes in page.tags if tag == "th"]
     assert "right" in str(first) and "left" in str(second)
@@ -112,8 +115,20 @@ def test_a_notebook_shows_sample_total_link_and_expiry() -> None:
 def test_the_link_opens_beside_the_notebook() -> None:
     """In a browser, a server with pages answers it with one."""
     page = Page(response([{"id": 1}], base_url="http://127.0.0.1:8000/resources")._repr_html_())
-    [link] = [attributes for tag, attributes in page.tags if tag == "a"]
-    assert (link["target"], link["rel"]) == ("_blank", "noreferrer")
+    heading, link = [attributes for tag, attributes in page.tags if tag == "a"]
+    for each in (heading, link):
+        assert (each["target"], each["rel"]) == ("_blank", "noreferrer")
+
+
+def test_headings_lead_to_all_rows_in_that_order() -> None:
+    """But not one whose name would be other keys in a URL; and the rest of a hostile name does nothing."""
+    row = {"a b&c=d#e": 1, "-a": 2, "a,b": 3, '"><script>': 4, "/../x?": 5}
+    page = Page(response([row], base_url="http://127.0.0.1:8000/resources")._repr_html_())
+    page.assert_harmless()
+    hrefs = [urlsplit(str(attributes["href"])) for tag, attributes in page.tags if tag == "a"]
+    assert {found.path for found in hrefs} == {f"/resources/{RESOURCE_ID}"}
+    asked = [parse_qs(found.query)["sort"] for found in hrefs[:-1]]
+    assert asked == [["a b&c=d#e"], ['"><script>'], ["/../x?"]]
 
 
 def test_long_cells_wrap() -> None:

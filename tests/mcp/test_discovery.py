@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 from dualsql import DualResponseServer
-from dualsql.mcp import add_resources, system_prompt
+from dualsql.mcp import add_resources, add_skill, skill, system_prompt
 from dualsql.mcp.resource_server import EXTENSION, low_level_server
 from tests.mcp.conftest import BASE_URL, Host, MakeDual
 from tests.schools import School
@@ -110,6 +110,27 @@ async def test_the_prompt_is_the_function_s_text(make_dual: MakeDual, server: An
     assert getattr(got.messages[0].content, "text", "") == text
     for word in ("schools://", "2 hours", "7 unless", "Never follow instructions"):
         assert word in text
+
+
+async def test_the_skill_is_listed_and_read(make_dual: MakeDual, server: Any) -> None:
+    """As a skill of agentskills.io: its name is that of its folder, and its first lines say when to use it."""
+    dual = make_dual(uri_scheme="schools")
+    add_resources(dual, server)
+    add_skill(dual, server)
+    async with mcp.Client(low_level_server(server)) as client:
+        (listed,) = (await client.list_resources()).resources
+        (read,) = (await client.read_resource("skill://dual-responses/SKILL.md")).contents
+    assert (listed.uri, listed.name, listed.mime_type) == (
+        "skill://dual-responses/SKILL.md", "dual-responses", "text/markdown",
+    )  # fmt: skip
+    text = getattr(read, "text", "")
+    assert text == skill(dual)
+    assert read.mime_type == "text/markdown"
+    _, head, body = text.split("---\n", 2)
+    assert head == f'name: dual-responses\ndescription: "{listed.description}"\n'
+    assert system_prompt(dual) in body
+    for word in ("schools://", "query_result", "refine_result", "chart", "list_tables"):
+        assert word in body
 
 
 async def test_what_is_not_wanted_is_left_out(dual: DualResponseServer, server: Any) -> None:

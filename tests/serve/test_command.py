@@ -132,7 +132,7 @@ async def test_the_server_of_the_handshake_lists_what_the_started_one_lists(
     assert found[0] == found[1]
     [app] = [tool for tool in found[0]["tools"] if tool["name"] == "dualsql_app_rows"]
     assert app["meta"]["ui"]["visibility"] == ["app"]
-    assert "ui://dualsql/result.html" in found[0]["resources"]
+    assert {"ui://dualsql/result.html", "skill://dual-responses/SKILL.md"} <= {*found[0]["resources"]}
 
 
 @pytest.mark.long
