@@ -169,7 +169,7 @@ class Session:
 
     def _program(self, words: list[str]) -> str:
         """A program of the reader's environment, or a file for Python, in a process of its own."""
-        installed = Path(sys.executable).with_name(words[0])
+        installed = Path(sys.executable).with_name(Path(words[0]).name)
         running = subprocess.run(
             [installed if installed.exists() else sys.executable, *words[installed.exists() :]],
             env={**os.environ, **self.environment},
