@@ -170,6 +170,7 @@ async def test_bars_are_cut_to_the_largest_and_the_others(application: Applicati
     assert sort not in ("y", "-y") or [value["y"] for value in bars] == sizes[:40]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("aggregate", ["sum", "min", "max", "avg", "count_distinct"])
 async def test_what_the_others_are(application: Application, aggregate: str) -> None:
     """Only figures that can be computed of figures are joined."""
@@ -204,6 +205,7 @@ async def test_colors_are_cut_as_well(application: Application) -> None:
     }.items() <= (kept.items())
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_others_are_told_from_a_category_of_that_name(application: Application) -> None:
     words = [literal(f"{letter}{number}").label("word") for letter in "aA" for number in range(25)]
     several = union_all(*(select(word) for word in [*words, *[literal("10 others").label("word")] * 2]))
@@ -215,12 +217,14 @@ async def test_others_are_told_from_a_category_of_that_name(application: Applica
     assert len({value["x"] for value in values}) == 41, "a and A are two"
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_without_rows(application: Application) -> None:
     nobody = select(things).where(things.c.id < 0)
     assert await values_of(application.server, COUNTED, nobody) == []
     assert await values_of(application.server, {"mark": "histogram", "x": "small"}, nobody) == []
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_it_is_a_resource_of_its_own(application: Application) -> None:
     result = await application.server.create_response(ALL, name="Things")
     chart = await application.server.charts.create(result.resource_uri, {**COUNTED, "title": "Kinds"})
@@ -279,12 +283,14 @@ async def test_what_is_no_chart_is_refused(application: Application, chart: Any)
         await application.server.charts.create(result, chart)
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_a_misspelt_column_is_guessed(application: Application) -> None:
     result = await application.server.create_response(ALL, name="Things")
     with pytest.raises(UnknownColumnError, match="kind"):
         await application.server.charts.create(result, {**COUNTED, "x": "kin"})
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_other_resources_are_no_charts(application: Application) -> None:
     plain = await application.create(select(things.c.id))
     posing = await application.create(
@@ -295,6 +301,7 @@ async def test_other_resources_are_no_charts(application: Application) -> None:
         assert problem["message"] == "This resource is not a chart."
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_formats_and_methods(application: Application) -> None:
     result = await application.server.create_response(ALL, name="Things")
     chart = await application.server.charts.create(result, COUNTED)

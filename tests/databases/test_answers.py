@@ -34,8 +34,11 @@ UNSETTLED = {"limit without order", "union all, limited", "author's own limit"}
 @pytest.mark.parametrize(
     "driver",
     [
-        *("asyncmy", "duckdb", "sqlite3"),
-        *(case_of(name, is_long=True) for name in ("psycopg", "psycopg async", "psycopg2", "pymysql")),
+        *("asyncmy", "duckdb"),
+        *(
+            case_of(name, is_long=True)
+            for name in ("sqlite3", "psycopg", "psycopg async", "psycopg2", "pymysql")
+        ),
     ],
     indirect=True,
 )
@@ -57,7 +60,7 @@ async def test_pages_and_streams_are_the_query_s_rows(make_server: MakeServer) -
     assert wrong == {}
 
 
-@pytest.mark.quick(1, "sqlite", "postgresql", "mariadb")
+@pytest.mark.quick(1, "sqlite", "postgresql")
 async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> None:
     """An ENUM has an order of its own, JSON that of its text, and FLOAT digits that are not shown."""
     server = await make_server()

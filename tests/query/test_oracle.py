@@ -82,6 +82,7 @@ def _has_percentiles(application: Application) -> bool:
     return application.server._sources["default"].capabilities.name == "PostgreSQL"
 
 
+@pytest.mark.quick(1, "sqlite", "postgresql")
 @settings(max_examples=40, **_ANY)
 @any_question
 async def test_any_answer_is_that_of_the_full_rows(readings: Application, spec: dict[str, Any]) -> None:
