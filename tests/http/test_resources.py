@@ -19,8 +19,8 @@ async def test_get_answers_what_the_resource_is_and_no_rows(application: Applica
     assert response.status_code == 200
     assert_private(response)
     described = response.json()
-    # Annotations are strings here, so that TypedDict cannot tell that `error` is not always there.
-    assert described.keys() == ResourceDescription.__annotations__.keys() - {"error"}
+    # Annotations are strings here, so that TypedDict cannot tell which keys are not always there.
+    assert described.keys() == ResourceDescription.__annotations__.keys() - {"error", "kept"}
     assert described["status"] == "ready"
     assert described["name"] == "Institutions"
     assert described["uri"] == f"resource://{path.rpartition('/')[2]}"

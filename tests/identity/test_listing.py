@@ -48,7 +48,7 @@ async def test_an_entry_is_the_metadata_and_where_it_is(institutions_url: str) -
         listing = answer.json()
         assert listing.keys() == ResourceListing.__annotations__.keys()
         [entry] = listing["resources"]
-        assert entry.keys() == ListedResource.__annotations__.keys() - {"error"} | {"url"}
+        assert entry.keys() == ListedResource.__annotations__.keys() - {"error", "kept"} | {"url"}
         described = (await application.http.get(path, headers=AS_ANA)).json()
         assert entry == {**described, "url": BASE_URL.removesuffix("/resources") + path}
         assert listing["next_cursor"] is None
