@@ -250,18 +250,22 @@ class Sample(NamedTuple):
 
 
 async def fetch_sample(
-    sample: Executable, counter: RowCounter, asked: CountMethod, *, size: int, head_start: timedelta
+    sample: Executable,
+    counter: RowCounter,
+    asked: CountMethod,
+    *,
+    rules: ActiveRules,
+    size: int,
+    head_start: timedelta,
 ) -> Sample:
-    """Run `sample`, which selects one row more than `size`, and count only if that row exists.
+    """Run `sample` under `rules`, which selects one row more than `size`, and count only if that row exists.
 
     If the sample is not complete after `head_start`, the count starts too, on a second connection if one is free: for a
     query that sorts or groups, both cost the same.
     """
     described = driver_names(counter.shape.columns)
     source, timeout = counter.source, counter.settings.query_timeout
-    sampling = asyncio.ensure_future(
-        fetch_rows(source, sample, counter.rules, described=described, timeout=timeout)
-    )
+    sampling = asyncio.ensure_future(fetch_rows(source, sample, rules, described=described, timeout=timeout))
     counting: asyncio.Future[Total] | None = None
     try:
         await asyncio.wait({sampling}, timeout=head_start.total_seconds())

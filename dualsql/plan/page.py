@@ -215,10 +215,14 @@ class Ordered:
         return self.arranged.offset(offset)
 
     @cached_property
-    def paged(self) -> KeyedSelect:
-        """The statement in this order, with a PageParameter for LIMIT and for OFFSET, and with its keys."""
-        cut = self.skipping(_OFFSET).limit(_LIMIT)
-        return KeyedSelect(cut, None, ()) if self.order.obstacle else self.with_keys(cut, self.order.keys)
+    def window(self) -> KeyedSelect:
+        """The statement in this order, with a PageParameter for LIMIT and for OFFSET."""
+        return KeyedSelect(self.skipping(_OFFSET).limit(_LIMIT), None, ())
+
+    @cached_property
+    def keyed_window(self) -> KeyedSelect:
+        """The same with its keys, unless there is an obstacle."""
+        return self.window if self.order.obstacle else self.with_keys(self.window.select, self.order.keys)
 
     def with_keys(self, statement: AnySelect, keys: Sequence[Key]) -> KeyedSelect:
         """The statement with the values of these keys."""
@@ -283,10 +287,18 @@ def page_parameters(statement: AnySelect) -> list[str]:
 
 def keyed_page(rows: Ordered, *, offset: int, limit: int) -> KeyedSelect:
     """As `page`, with rows that contain their keys."""
-    shape = rows.shape
-    remaining = _remaining(shape, offset, limit)
+    return _opened(rows.keyed_window, rows, offset, limit)
+
+
+def first_page(rows: Ordered, *, limit: int) -> KeyedSelect:
+    """The first rows, without keys. If the result shows its keys, this statement is compiled to that of its pages."""
+    return _opened(rows.window, rows, 0, limit)
+
+
+def _opened(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> KeyedSelect:
+    remaining = _remaining(rows.shape, offset, limit)
     assert remaining is not None
-    return rows.paged._replace(values={_LIMIT.key: remaining, _OFFSET.key: shape.offset + offset})
+    return window._replace(values={_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset})
 
 
 def whole(rows: Ordered) -> AnySelect:

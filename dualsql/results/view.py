@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time as time_of_day, timedelta
 from decimal import Decimal
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -351,14 +352,23 @@ class View:
 
     async def sample(self, size: int, asked: CountMethod) -> Sample:
         """The first rows, and the total."""
-        return await self.sampled(self._page(0, size + 1), size, asked)
+        first = plan.first_page(self.ordered(), limit=size + 1)
+        return await self.sampled(first.select, size, asked, values=first.values)
 
-    async def sampled(self, select: AnySelect, size: int, asked: CountMethod) -> Sample:
-        """At most `size` rows of `select`, and the total of the statement."""
+    async def sampled(
+        self,
+        select: AnySelect,
+        size: int,
+        asked: CountMethod,
+        *,
+        values: Mapping[str, int] = MappingProxyType({}),
+    ) -> Sample:
+        """At most `size` rows of `select` with the values of its parameters, and the total of the statement."""
         return await fetch_sample(
             select,
             self._counter(),
             asked,
+            rules=self.rules.beside(values),
             size=size,
             head_start=self.settings.count_head_start,
         )
@@ -394,9 +404,6 @@ class View:
     def ordered(self, sort: Sequence[SortKey] = ()) -> Ordered:
         """The statement in the requested order."""
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
-
-    def _page(self, offset: int, limit: int | None, sort: Sequence[SortKey] = ()) -> AnySelect:
-        return plan.page(self.ordered(sort), offset=offset, limit=limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from fastmcp import FastMCP
 from mcp.server import MCPServer
-from sqlalchemy import Column, Integer, MetaData, Select, Table, func, select, true
+from sqlalchemy import Column, Integer, MetaData, Select, Table, func, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -27,12 +27,7 @@ SDKS = ["official", "fastmcp"]
 
 MISSING = Table("missing", MetaData(), Column("id", Integer, primary_key=True))
 _OTHERS = [INSTITUTIONS.alias(f"other_{number}") for number in range(4)]
-_ALL: Any = INSTITUTIONS
-for _other in _OTHERS:
-    _ALL = _ALL.join(_other, true())  # SQLAlchemy warns of tables that nothing joins
-SLOW = select(
-    func.max(sum((other.c.id for other in _OTHERS), INSTITUTIONS.c.id)).label("greatest")
-).select_from(_ALL)
+SLOW = select(func.max(sum((other.c.id for other in _OTHERS), INSTITUTIONS.c.id)).label("greatest"))
 """The greatest sum of 60 to the power of five."""
 
 
