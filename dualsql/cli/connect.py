@@ -118,15 +118,21 @@ def _program() -> list[str]:
 
 def missing(module: str | None, extra: str, prefix: str = sys.prefix) -> str:
     """The line for a package that is not installed, with what installs it where this program runs."""
-    parts = {part.lower() for part in Path(prefix).parts}
     command = " ".join(sys.argv[1:2])
-    if "uv" in parts:
+    if _is_of("uv", prefix, "UV_CACHE_DIR", "UV_TOOL_DIR"):
         line = f'uvx --from "dualsql[{extra}]" dualsql {command} ...'
-    elif "pipx" in parts:
+    elif _is_of("pipx", prefix, "PIPX_HOME", "PIPX_GLOBAL_HOME"):
         line = f'pipx run --spec "dualsql[{extra}]" dualsql {command} ...'
     else:
         line = f'pip install "dualsql[{extra}]"'
     return f"dualsql: {module} is not installed. Try: {line}"
+
+
+def _is_of(program: str, prefix: str, *homes: str) -> bool:
+    """Whether the program made this environment: below a folder of its name, or of one of its variables."""
+    place = Path(prefix).resolve()
+    known = [Path(found).expanduser().resolve() for home in homes if (found := os.environ.get(home))]
+    return program in {part.lower() for part in place.parts} or any(map(place.is_relative_to, known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

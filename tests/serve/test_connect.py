@@ -251,9 +251,11 @@ def test_the_version() -> None:
     [
         ("/opt/uv/archive-v0/x", 'uvx --from "dualsql[serve]" dualsql serve ...'),
         ("/opt/pipx/.cache/x", 'pipx run --spec "dualsql[serve]" dualsql serve ...'),
+        ("/srv/tools/venvs/x", 'pipx run --spec "dualsql[serve]" dualsql serve ...'),
         ("/srv/.venv", 'pip install "dualsql[serve]"'),
     ],
 )
 def test_the_line_that_works_is_said(monkeypatch: pytest.MonkeyPatch, prefix: str, line: str) -> None:
     monkeypatch.setattr("sys.argv", ["dualsql", "serve", "--database", "postgresql://u:secret@h/d"])
+    monkeypatch.setenv("PIPX_HOME", "/srv/tools")
     assert missing("typer", "serve", prefix) == f"dualsql: typer is not installed. Try: {line}"
