@@ -45,6 +45,7 @@ from dualsql.databases.generic import (
     raw_form,
     whole_sum,
 )
+from dualsql.databases.threads import ThreadedResult
 from dualsql_client.wire import Bucket
 
 _KEPT = ("tx_read_only", "max_statement_time")
@@ -125,7 +126,13 @@ class MariaDBGuard(Guard):
                 transport.resume_reading()
 
     async def close_result(self, result: Any) -> None:
-        """See `Guard.close_result`. An abandoned result is not closed, because the driver would read it to its end."""
+        """See `Guard.close_result`. An abandoned result is not closed, because the driver would read it to its end.
+
+        A cursor of PyMySQL would do so too when it is collected, unless it has no result.
+        """
+        cursor = result.driver_cursor if isinstance(result, ThreadedResult) else None
+        if cursor is not None:
+            cursor._result = None
 
     def look(self, connection: Connection) -> None:
         """See `Guard.look`. DESCRIBE, by which SQLAlchemy looks for a table, needs a right on the whole schema."""
@@ -199,8 +206,9 @@ def _enter(terms: SessionTerms) -> tuple[str, ...]:
 async def _leave(connection: AsyncConnection) -> None:
     driver = driver_of(connection)
     if _has_unread_rows(driver):
-        # A driver reads a result to its end before it sends anything else, be it millions of rows; its cursor does so
-        # when it is collected, unless the result is not the connection's any longer.
+        # A driver reads a result to its end before it sends anything else, be it millions of rows, and PyMySQL's result
+        # does so when it is collected.
+        driver._result.unbuffered_active = False
         driver._result = None
         await connection.invalidate()
         return

@@ -145,6 +145,11 @@ class ThreadedResult:
         self._result = result
         self._connection = connection
 
+    @property
+    def driver_cursor(self) -> Any:
+        """The driver's cursor; None once it is closed."""
+        return self._result.cursor
+
     def keys(self) -> Sequence[str]:
         """The names of the columns."""
         return list(self._result.keys())
