@@ -151,7 +151,7 @@ class KeyedSelect(NamedTuple):
 
     Attributes:
         select: the result's columns, followed by the keys that are not among them.
-        keys: None if the order has an obstacle.
+        keys: None if the rows do not contain them: the order has an obstacle, or they were not asked for.
         positions: the position of each key's value in a row.
         added: the number of columns after those of the result.
         values: of the parameters of the statement, by name.
@@ -287,15 +287,15 @@ def page_parameters(statement: AnySelect) -> list[str]:
 
 def keyed_page(rows: Ordered, *, offset: int, limit: int) -> KeyedSelect:
     """As `page`, with rows that contain their keys."""
-    return _opened(rows.keyed_window, rows, offset, limit)
+    return _windowed(rows.keyed_window, rows, offset, limit)
 
 
 def first_page(rows: Ordered, *, limit: int) -> KeyedSelect:
-    """The first rows, without keys. If the result shows its keys, this statement is compiled to that of its pages."""
-    return _opened(rows.window, rows, 0, limit)
+    """The first rows, without keys. If the result shows its keys, its pages have the same SQL: it is compiled once."""
+    return _windowed(rows.window, rows, 0, limit)
 
 
-def _opened(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> KeyedSelect:
+def _windowed(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> KeyedSelect:
     remaining = _remaining(rows.shape, offset, limit)
     assert remaining is not None
     return window._replace(values={_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset})

@@ -320,7 +320,7 @@ class View:
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
-        rules = self.rules.beside(keyed.values)
+        rules = self.rules.with_values(keyed.values)
         question = None if self.results is None else question_of(keyed.select, rules, self.source)
         if self.results is None or question is None:
             return await self._fetched(keyed.select, rules, keyed.added), False
@@ -368,7 +368,7 @@ class View:
             select,
             self._counter(),
             asked,
-            rules=self.rules.beside(values),
+            rules=self.rules.with_values(values),
             size=size,
             head_start=self.settings.count_head_start,
         )

@@ -210,8 +210,8 @@ class ActiveRules:
         """The dialect that statements have to be compiled on."""
         return self.form.dialect(base)
 
-    def beside(self, values: Mapping[str, Any]) -> ActiveRules:
-        """The rules, for a statement that has parameters of its own."""
+    def with_values(self, values: Mapping[str, Any]) -> ActiveRules:
+        """The same rules, and values for the parameters that a statement has itself."""
         return ActiveRules(self.form, {**self.values, **values}, self.settings) if values else self
 
 
