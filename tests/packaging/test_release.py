@@ -15,6 +15,7 @@ from zipfile import ZipFile
 
 import jsonschema
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 ENTRY = json.loads((ROOT / "server.json").read_text())
@@ -83,6 +84,15 @@ def test_one_version_everywhere() -> None:
     assert {ENTRY["version"], *(package["version"] for package in ENTRY["packages"])} == {version}
     assert f"dualsql[serve]=={version}" in json.dumps(ENTRY)
     assert re.search(rf"^## {re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_every_extra_takes_a_duckdb_that_reads_a_limit_in_percent() -> None:
+    """`memory_limit` is a part of the machine's memory (or the container's), which DuckDB 1 refuses: "Unknown unit"."""
+    extras = PYPROJECTS[0]["project"]["optional-dependencies"]
+    wanted = [Requirement(line) for lines in extras.values() for line in lines]
+    of_duckdb = [each.specifier for each in wanted if each.name == "duckdb"]
+    assert len(of_duckdb) == 3
+    assert not any(each.contains(version) for each in of_duckdb for version in ("1.4.0", "1.5.6"))
 
 
 def test_the_entry_of_the_registry_is_valid() -> None:
