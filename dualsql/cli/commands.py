@@ -20,6 +20,7 @@ from dualsql.cli.connect import (
     entry_over_stdio,
     missing,
     planned,
+    with_the_line_that_installs,
 )
 from dualsql.cli.options import DoctorOptions, ServeOptions, takes
 from dualsql.databases.files import find_files
@@ -252,7 +253,7 @@ def _errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except DualResponseError as error:
-        typer.echo(f"dualsql: {error}", err=True)
+        typer.echo(f"dualsql: {with_the_line_that_installs(str(error))}", err=True)
         raise typer.Exit(1) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
         typer.echo("Stopped.")

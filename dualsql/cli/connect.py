@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ HostName = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
 Entry = Mapping[str, Any]
 
 _SECRETS = frozenset({"DUALSQL_DATABASE_URL", "DUALSQL_TOKEN", "DUALSQL_SECRET", "DUALSQL_STORE"})
+_OF_PIP = re.compile(r'pip install "dualsql\[(?P<extra>[a-z0-9,]+)\]"')
 
 
 class _Host(NamedTuple):
@@ -118,14 +120,23 @@ def _program() -> list[str]:
 
 def missing(module: str | None, extra: str, prefix: str = sys.prefix) -> str:
     """The line for a package that is not installed, with what installs it where this program runs."""
+    return f"dualsql: {module} is not installed. Try: {_installing(extra, prefix)}"
+
+
+def with_the_line_that_installs(message: str, prefix: str = sys.prefix) -> str:
+    """A message with `pip install "dualsql[extra]"` replaced by what installs the extra where this program runs."""
+    return _OF_PIP.sub(lambda found: _installing(found["extra"], prefix), message)
+
+
+def _installing(extra: str, prefix: str) -> str:
     command = " ".join(sys.argv[1:2])
+    # The environment of uvx or pipx is made anew, so it needs what the command needs, too.
+    whole = extra if command != "serve" or "serve" in extra.split(",") else f"serve,{extra}"
     if _is_of("uv", prefix, "UV_CACHE_DIR", "UV_TOOL_DIR"):
-        line = f'uvx --from "dualsql[{extra}]" dualsql {command} ...'
-    elif _is_of("pipx", prefix, "PIPX_HOME", "PIPX_GLOBAL_HOME"):
-        line = f'pipx run --spec "dualsql[{extra}]" dualsql {command} ...'
-    else:
-        line = f'pip install "dualsql[{extra}]"'
-    return f"dualsql: {module} is not installed. Try: {line}"
+        return f'uvx --from "dualsql[{whole}]" dualsql {command} ...'
+    if _is_of("pipx", prefix, "PIPX_HOME", "PIPX_GLOBAL_HOME"):
+        return f'pipx run --spec "dualsql[{whole}]" dualsql {command} ...'
+    return f'pip install "dualsql[{extra}]"'
 
 
 def _is_of(program: str, prefix: str, *homes: str) -> bool:

@@ -14,7 +14,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dualsql.cli.commands import app
-from dualsql.cli.connect import HostName, configuration_file, entry_over_http, missing, planned
+from dualsql.cli.connect import (
+    HostName,
+    configuration_file,
+    entry_over_http,
+    missing,
+    planned,
+    with_the_line_that_installs,
+)
 from dualsql.errors import ConfigurationError
 
 URL = "http://127.0.0.1:8000/mcp"
@@ -259,3 +266,19 @@ def test_the_line_that_works_is_said(monkeypatch: pytest.MonkeyPatch, prefix: st
     monkeypatch.setattr("sys.argv", ["dualsql", "serve", "--database", "postgresql://u:secret@h/d"])
     monkeypatch.setenv("PIPX_HOME", "/srv/tools")
     assert missing("typer", "serve", prefix) == f"dualsql: typer is not installed. Try: {line}"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "extra", "line"),
+    [
+        ("/opt/uv/archive-v0/x", "prometheus", 'uvx --from "dualsql[serve,prometheus]" dualsql serve ...'),
+        ("/opt/pipx/x", "serve,files", 'pipx run --spec "dualsql[serve,files]" dualsql serve ...'),
+        ("/srv/.venv", "prometheus", 'pip install "dualsql[prometheus]"'),
+    ],
+)
+def test_the_line_that_works_is_said_in_every_message(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, extra: str, line: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["dualsql", "serve", "sales.csv"])
+    message = f'This needs packages that are not installed. pip install "dualsql[{extra}]"'
+    assert with_the_line_that_installs(message, prefix) == message.partition("pip")[0] + line
