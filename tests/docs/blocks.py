@@ -60,7 +60,11 @@ class Block:
 
 def blocks_of(page: str) -> list[Block]:
     """The blocks of a page, in its order."""
-    text = (ROOT / page).read_text(encoding="utf-8")
+    return blocks_in((ROOT / page).read_text(encoding="utf-8"), page)
+
+
+def blocks_in(text: str, page: str = "") -> list[Block]:
+    """The blocks of a page's text."""
     return [
         Block(
             page,

@@ -27,11 +27,11 @@ from typing import NamedTuple
 import uvicorn
 
 from dualsql.store import migrations_path
+from tests.docs.blocks import blocks_in
 
 ORIGIN = "http://127.0.0.1:8000"
 """Where the servers of all pages are, in print."""
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"^(?:#|;) ((?:[\w-]+/)*[\w.-]+\.\w+)\n")
 
 
@@ -55,13 +55,14 @@ def steps(page: str) -> Iterator[File | Command]:
     Raises:
         ValueError: a block of code is neither.
     """
-    for language, text in _BLOCK.findall(page):
+    for block in blocks_in(page):
+        text = block.code
         named = _NAME.match(text)
         if named:
             yield File(named[1], text)
-        elif language == "console":
+        elif block.language == "console":
             yield from _commands(text)
-        elif language not in {"text", "http", "json"}:
+        elif block.language not in {"text", "http", "json"}:
             raise ValueError(f"This block is neither a named file nor commands, so nothing runs it:\n{text}")
 
 

@@ -38,8 +38,9 @@ def test_a_reader_who_follows_it_sees_what_it_says(
     assert session.run(guide.read_text(encoding="utf-8")) > 0
 
 
-def test_code_that_nothing_runs_is_refused() -> None:
-    page = "```python\n# app.py\nx = 1\n```\n\n```python\ny = 2\n```\n"
+@pytest.mark.parametrize("last", ["```python\ny = 2\n```\n", "- In a list:\n\n  ```python\n  y = 2\n  ```\n"])
+def test_code_that_nothing_runs_is_refused(last: str) -> None:
+    page = f"```python\n# app.py\nx = 1\n```\n\n{last}"
     found = steps(page)
     assert next(found) == File("app.py", "# app.py\nx = 1\n")
     with pytest.raises(ValueError, match="y = 2"):
