@@ -9,9 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, BigInteger, Column, MetaData, Table, select
+from sqlalchemy import URL, BigInteger, Column, ColumnElement, MetaData, Table, select
 
-from dualsql.columns.result import ResultColumn
 from dualsql.databases.backends import backend_named
 from dualsql.databases.engines import new_synchronous_engine
 from dualsql.databases.source import QueryLimits, Source
@@ -20,6 +19,9 @@ from dualsql.errors import ConfigurationError, TamperedError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
+from dualsql.plan import Shape
+from dualsql.plan.order import sole_table
+from dualsql.resource import RELATION
 from dualsql.tenancy import ActiveRules
 from dualsql.tenancy.compiler import TableForms
 
@@ -178,12 +180,13 @@ class KeptStatement(NamedTuple):
     """The rows of a file in their order, the column that numbers them, and the rules of their table: none."""
 
     select: AnySelect
-    number: Column[int]
+    number: ColumnElement[int]
     rules: ActiveRules
 
 
-def kept_statement(columns: Sequence[ResultColumn], cells: Sequence[str]) -> KeptStatement:
-    """The statement for a file, whose columns have the names of the live ones."""
+def kept_statement(live: Shape, cells: Sequence[str]) -> KeptStatement:
+    """The statement for a file. Questions name its columns and its table as those of the live statement."""
+    columns = live.columns
     table = Table(
         TABLE,
         MetaData(),
@@ -193,10 +196,12 @@ def kept_statement(columns: Sequence[ResultColumn], cells: Sequence[str]) -> Kep
             for place, (cell, column) in enumerate(zip(cells, columns, strict=True))
         ),
     )
-    named = [table.c[f"c{place}"].label(column.name) for place, column in enumerate(columns)]
+    original: Any = sole_table(live.select)
+    rows = table.alias(RELATION if original is None else original.name)
+    named = [rows.c[f"c{place}"].label(column.name) for place, column in enumerate(columns)]
     # Not open: nothing but this table can be read, and no text of SQL.
     rules = ActiveRules(TableForms([table], conditions={}, masks={}, is_open=False))
-    return KeptStatement(select(*named).order_by(table.c[_NUMBER]), table.c[_NUMBER], rules)
+    return KeptStatement(select(*named).order_by(rows.c[_NUMBER]), rows.c[_NUMBER], rules)
 
 
 async def open_file(name: str, path: Path, state: FileState, limits: QueryLimits) -> Source:

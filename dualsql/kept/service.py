@@ -145,7 +145,7 @@ class ResultKeeper:
     # Writing ----------------------------------------------------------------------------------------------
 
     async def keep(self, resource_id: str, run: KeptRun) -> KeptRows:
-        """KeptRun the statement once, and keep its rows. The result says why, if they are not kept.
+        """Run the statement once, and keep its rows. The result says why, if they are not kept.
 
         Raises what the stream raises.
         """

@@ -21,6 +21,8 @@ FILE_NAME = re.compile(r"([A-Za-z0-9_.~-]{1,64})@[0-9a-f]{16}")
 """The name of a kept file: the id of its resource, and a random part."""
 
 _PART = re.compile(r"part-[A-Za-z0-9_]{1,64}")
+_SPILLED = re.compile(rf"({FILE_NAME.pattern})\.tmp")
+"""The folder that DuckDB makes beside a file for what does not fit its memory."""
 _ID_FILE = "storage-id"
 
 
@@ -144,7 +146,7 @@ class LocalResultStorage:
 
     async def delete(self, *names: str) -> None:
         for name in names:
-            path = self._path / name if _PART.fullmatch(name) else self._named(name)
+            path = self._path / name if self._is_left(name) else self._named(name)
             try:
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)
@@ -158,13 +160,20 @@ class LocalResultStorage:
         try:
             with os.scandir(self._path) as entries:
                 for entry in entries:
-                    if FILE_NAME.fullmatch(entry.name) or _PART.fullmatch(entry.name):
+                    if FILE_NAME.fullmatch(entry.name) or self._is_left(entry.name):
                         with suppress(FileNotFoundError):  # another process has deleted it
                             written = entry.stat(follow_symlinks=False).st_mtime
                             found.append(StoredFile(entry.name, datetime.fromtimestamp(written, UTC)))
         except OSError as error:
             raise StorageError("The folder of kept results cannot be read.") from error
         return found
+
+    def _is_left(self, name: str) -> bool:
+        spilled = _SPILLED.fullmatch(name)
+        # While the file is there, its readers may use the folder.
+        if spilled is not None:
+            return not (self._path / spilled[1]).exists()
+        return _PART.fullmatch(name) is not None
 
     def _named(self, name: str) -> Path:
         if not FILE_NAME.fullmatch(name):

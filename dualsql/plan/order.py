@@ -191,12 +191,18 @@ def reads_row_by_row(select: AnySelect) -> bool:
     return not any(may_aggregate(element) or _has_window(element) for element in outputs)
 
 
+def sole_table(select: AnySelect) -> FromClause | None:
+    """The only source that it reads, if that is a table or an alias of one."""
+    leaves = list(leaves_of(select))
+    return leaves[0] if len(leaves) == 1 and is_table(leaves[0]) else None
+
+
 def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
     """A function that recognizes columns with a different value in each row; None if there may be none."""
-    leaves = list(leaves_of(select))
-    if len(leaves) != 1 or not is_table(leaves[0]) or not _row_identity(select):
+    table = sole_table(select)
+    if table is None or not _row_identity(select):
         return None
-    keys = list(leaves[0].primary_key)
+    keys = list(table.primary_key)
     return lambda expression: (
         len(keys) == 1 and column_identity(unlabelled(expression)) == column_identity(keys[0])
     )

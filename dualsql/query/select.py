@@ -31,7 +31,7 @@ from dualsql.plan import (
     whole,
 )
 from dualsql.plan.keys import Key
-from dualsql.plan.order import is_table, leaves_of, sole_key
+from dualsql.plan.order import sole_key, sole_table
 from dualsql.plan.page import projected, with_outputs
 from dualsql.plan.shape import with_criteria_of
 from dualsql.query.aggregates import aggregated, group_key
@@ -310,8 +310,5 @@ def build_sql_select(
 
 def _table_names(result: Shape) -> list[str]:
     """The name of the only table of the result. Clients of staged data use it instead of `data`."""
-    leaves = list(leaves_of(result.select))
-    if len(leaves) != 1 or not is_table(leaves[0]):
-        return []
-    named: Any = leaves[0]
-    return [named.name.lower()]
+    table: Any = sole_table(result.select)
+    return [] if table is None else [table.name.lower()]

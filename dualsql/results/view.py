@@ -523,7 +523,7 @@ class Views:
         if plans is None:
             if len(kept["cells"]) != len(live.columns):
                 raise UnusableError("The rows were kept by another release.")
-            made = kept_statement(live.columns, kept["cells"])
+            made = kept_statement(live.shape, kept["cells"])
             derived = Derived(made.select, file.source.meanings, number=made.number)
             plans = self._kept_plans[kept["file"]] = derived, made.rules
             if len(self._kept_plans) > _MOST_ORDERS:

@@ -421,6 +421,30 @@ async def test_a_question_reads_no_other_file(kept: Kept) -> None:
             await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
 
 
+async def answer(kept: Kept, made: DualResponse, sql: str) -> Any:
+    """The rows, or what the reader is told."""
+    resource = await kept.dual.get_resource(made.resource_id)
+    assert resource is not None
+    try:
+        page = await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
+    except UnknownTableError as error:
+        return error.message
+    return page.rows
+
+
+async def test_questions_in_sql_name_the_table_as_those_of_the_live_result(kept: Kept) -> None:
+    other = sales.alias("other")
+    for statement in (
+        select(other.c.id).order_by(other.c.id),
+        select(sales.c.id).join(other, sales.c.id == other.c.id).order_by(sales.c.id),
+    ):
+        live, made = [await kept.make(select=statement, keep=keep) for keep in (False, True)]
+        for name in ("data", "other", "sales", "kept_rows"):
+            sql = f"SELECT count(*) AS n FROM {name}"
+            assert await answer(kept, made, sql) == await answer(kept, live, sql)
+    assert await answer(kept, made, "SELECT count(*) AS n FROM data") == [{"n": ROWS}]
+
+
 async def test_few_files_are_open_and_each_once(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_MOST_OPEN", 2)
     made = [await kept.make(select=select(sales.c.id).where(sales.c.id < 10 + n)) for n in range(4)]
@@ -552,3 +576,17 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
         await kept.dual.store.delete(made.resource_id)
         await kept.dual.sweep()
         assert kept.files() == []
+
+
+async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kept: Kept) -> None:
+    made = await kept.make()
+    (file,) = kept.files()
+    spilled = file.with_name(f"{file.name}.tmp")
+    spilled.mkdir()
+    (spilled / "duckdb_temp_1_0_storage_DEFAULT-0.tmp").write_bytes(b"x")
+    os.utime(spilled, (0, 0))
+    await kept.dual.sweep()
+    assert spilled.exists()  # readers of the file may use it
+    await kept.dual.delete(made.resource_id, None)
+    await kept.dual.sweep()
+    assert kept.files() == []
