@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
 
 from dualsql_client import SyncParsedDualResponse
@@ -23,7 +24,6 @@ def run(shell: Any, *cells: str) -> list[Any]:
 
 
 async def test_the_magic_shows_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shells = pytest.importorskip("IPython.core.interactiveshell")
     url = f"sqlite:///{tmp_path / 'towns.sqlite'}"
     engine = create_engine(url)
     with engine.begin() as connection:
@@ -35,7 +35,7 @@ async def test_the_magic_shows_a_result(tmp_path: Path, monkeypatch: pytest.Monk
         base_url, name = served.url.rsplit("/", 1)
         monkeypatch.setenv("DUALSQL_BASE_URL", base_url)
         monkeypatch.delenv("DUALSQL_TOKEN", raising=False)
-        shell = shells.InteractiveShell()
+        shell = InteractiveShell()
         _, by_url, by_id, rows, wrong = await asyncio.to_thread(
             run, shell, "%load_ext dualsql_client", f"%dualsql {served.url}",
             f"towns = %dualsql {name}\ntowns", "len(towns.fetch_all())", "%dualsql what is this?x=/",

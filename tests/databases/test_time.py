@@ -26,7 +26,7 @@ from dualsql.freeze import Registry
 from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import SLOW, MakeServer
 from tests.schools import SCHOOLS, Base, School
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 SHORT = timedelta(milliseconds=200)
 
@@ -162,9 +162,7 @@ async def test_a_second_cancellation_does_not_keep_the_connection(in_threads: En
     assert working.cancelled()
     may_end.set()
     pool: Any = in_threads.pool
-    async with asyncio.timeout(PATIENCE):
-        while pool.checkedout():  # noqa: ASYNC110 - its thread tells nobody
-            await asyncio.sleep(0)
+    await until(lambda: asyncio.to_thread(pool.checkedout), lambda connections: not connections)
 
 
 @pytest.mark.quick(1)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from sqlalchemy import (
     ARRAY,
@@ -263,7 +264,6 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     """Each database, filled."""
     name = request.param
     if name == "duckdb":
-        duckdb = pytest.importorskip("duckdb")
         with duckdb.connect(str(tmp_path / "guessed.duckdb")) as connection:
             for statement in statements(name):
                 connection.execute(statement)
