@@ -142,10 +142,11 @@ function shownColumns(metadata: Fields): Column[] | undefined {
 }
 
 const IMPLIED: Record<string, Encoding> = { string: "text", number: "integer", boolean: "boolean", date: "date" };
-const TYPES: Record<string, Column["type"]> = {
-  string: "string", number: "number", integer: "number", float: "number", decimal: "number",
-  boolean: "boolean", date: "date", datetime: "date", timestamp: "date",
-};
+/** A Map: an object would also know `constructor`. */
+const TYPES = new Map<unknown, Column["type"]>([
+  ["string", "string"], ["number", "number"], ["integer", "number"], ["float", "number"], ["decimal", "number"],
+  ["boolean", "boolean"], ["date", "date"], ["datetime", "date"], ["timestamp", "date"],
+]);
 const ENCODINGS = new Set([
   "text", "integer", "integer-string", "float", "decimal", "boolean", "date", "time", "datetime", "interval", "uuid", "base64",
   "json", "array", "any",
@@ -158,7 +159,7 @@ export function readColumns(described: unknown, implied: Record<string, Encoding
   const columns: Column[] = [];
   for (const entry of described) {
     if (!isObject(entry) || typeof entry["name"] !== "string") return undefined;
-    const type = TYPES[String(entry["type"])] ?? "string";
+    const type = TYPES.get(entry["type"]) ?? "string";
     const items = entry["items"] ?? null;
     columns.push({
       name: entry["name"],

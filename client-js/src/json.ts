@@ -200,8 +200,9 @@ function decodeItems(decode: Decode, value: unknown): unknown {
 function decodeColumn(rows: Row[], column: Column, decode: Decode): void {
   const { name } = column;
   for (const row of rows) {
-    const value = row[name];
-    if (value === null || value === undefined || isUnfit(row, name)) continue;
+    // A row without the column inherits a `constructor`.
+    const value = Object.hasOwn(row, name) ? row[name] : null;
+    if (value === null || isUnfit(row, name)) continue;
     try {
       set(row, name, decode(value));
     } catch {

@@ -401,9 +401,12 @@ export function readMetadata(answer: unknown): Metadata {
   if (!isObject(answer) || !STATUSES.has(answer["status"]) || !columns) throw unusable("it is no description of a resource");
   const total = answer["total_count"] ?? null;
   if (total !== null && !isCount(total)) throw unusable("its total_count is no number of rows");
-  const { created_at: createdAt, expires_at: expiresAt, ...rest } = answer as unknown as ResourceDescription;
+  const { created_at: createdAt, expires_at: expiresAt, name = "", uri = "", ...rest } = answer as unknown as ResourceDescription;
+  if (typeof name !== "string" || typeof uri !== "string") throw unusable("its name or its uri is no text");
   return {
     ...rest,
+    name,
+    uri,
     columns,
     total_count: total,
     total_count_kind: kindOfTotal(total, answer["total_count_kind"]),

@@ -99,7 +99,7 @@ class RowStream {
     const brokeOff = error.status === undefined && this.hasAnswered && error.code !== "UNTRUSTED_ORIGIN";
     if (!error.mayPass && !brokeOff) throw error;
     if (this.rows) {
-      if (this.token === undefined) throw this.broken(error, WHY_NOT[this.noResume] ?? "Begin again.");
+      if (this.token === undefined) throw this.broken(error, WHY_NOT.get(this.noResume) ?? "Begin again.");
       this.digest = await this.framer.lastDigest();
       // Without the digest the server cannot tell whether the last row is still the same one.
       if (this.digest === undefined) throw this.broken(error, "Resuming needs crypto.subtle: load the page over https.");
@@ -117,9 +117,7 @@ class RowStream {
   }
 }
 
-const WHY_NOT: Record<string, string> = {
-  NO_TOTAL_ORDER: "Give the query an ORDER BY that no two rows share, or sort by such columns.",
-};
+const WHY_NOT = new Map([["NO_TOTAL_ORDER", "Give the query an ORDER BY that no two rows share, or sort by such columns."]]);
 
 /** NDJSON: one row a line, and a last line that says whether these are all. */
 class LineFramer {

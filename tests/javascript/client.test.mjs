@@ -281,6 +281,52 @@ test("pages that could lose or repeat rows are errors", async () => {
     assert.rejects(all(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).pages()), { message: /repeatedly/ }));
 });
 
+const MEMBERS = ["constructor", "toString", "__proto__", { toString: null, valueOf: null }];
+
+test("a server's word that every object knows is a word like any other", async () => {
+  for (const word of MEMBERS) {
+    const described = [{ name: "id", type: word, encoding: word }, { name: "list", type: "string", encoding: "array", items: word }];
+    const shown = [{ name: "id", type: "string", encoding: "any" }, { name: "list", type: "string", encoding: "array", items: "any" }];
+    const answer = (_, response) => json(response, 200, { data: [{ id: 1, list: [1] }], has_next: false, columns: described });
+    await withServer(answer, async (origin) => {
+      const made = toolResult(undefined);
+      made.structuredContent.metadata.columns = described;
+      const wordy = new DualClient({ baseUrl: origin }).parse(made);
+      assert.deepEqual(wordy.columns.map(({ type }) => type), ["string", "string"]);
+      assert.deepEqual((await wordy.page({ typed: true })).columns, shown);
+    });
+  }
+});
+
+test("a row without a column that has the name of a member is read as it is", async () => {
+  const columns = MEMBERS.slice(0, 3).map((name) => ({ name, type: "number", encoding: "integer" }));
+  const answer = (_, response) => response.writeHead(200, { "content-type": "application/x-ndjson" }).end(`{"id":1}\n{"toString":2}\n${SUMMARY(2)}\n`);
+  await withServer(answer, async (origin) => {
+    const made = toolResult(undefined);
+    made.structuredContent.metadata.columns = [{ name: "id", type: "number" }, ...columns];
+    const [one, two] = await new DualClient({ baseUrl: origin }).parse(made).fetchAll({ typed: true });
+    assert.deepEqual([Object.entries(one), Object.entries(two)], [[["id", 1n]], [["toString", 2n]]]);
+  });
+});
+
+test("what a server says of a broken stream is no hint unless it is known", async () => {
+  const answer = (word) => (_, response) => {
+    response.writeHead(200, { "content-type": "application/x-ndjson", "dualsql-no-resume": word }).end('{"id":1}\n{"id":2}\n');
+  };
+  for (const [word, hint] of [["NO_TOTAL_ORDER", /ORDER BY/], ["constructor", /^Begin again\.$/], ["", /^Begin again\.$/]]) {
+    await withServer(answer(word), (origin) =>
+      assert.rejects(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).fetchAll(), { code: "STREAM_BROKEN", hint }, word));
+  }
+});
+
+test("a description whose uri or name is no text is an error of the client", async () => {
+  const right = { status: "ready", name: "Schools", uri: `resource://${ID}`, columns: [] };
+  for (const [wrong, code] of [[{ uri: 5 }, "FETCH_ERROR"], [{ name: {} }, "FETCH_ERROR"], [{ uri: null }, "FETCH_ERROR"], [{ uri: undefined }, "PARSE_ERROR"]]) {
+    const answer = (request, response) => json(response, 200, request.url === "/?limit=100" ? { resources: [{ ...right, ...wrong }] } : { ...right, ...wrong });
+    await withServer(answer, (origin) => assert.rejects(all(new DualClient({ baseUrl: origin }).list()), { code }, JSON.stringify(wrong)));
+  }
+});
+
 test("requests that read are sent again when they break or the server is busy; those that do something are not", async () => {
   let requests = 0;
   const answer = (request, response) => {
