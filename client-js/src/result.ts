@@ -155,10 +155,10 @@ export class DualResult {
         yield rows;
         continue;
       }
-      held = held.concat(rows);
+      for (const row of rows) held.push(row);
       const whole = held.length - (held.length % size);
       for (let at = 0; at < whole; at += size) yield held.slice(at, at + size);
-      held = held.slice(whole);
+      if (whole) held = held.slice(whole);
     }
     if (held.length) yield held;
   }

@@ -1,7 +1,7 @@
 /** All rows of a result, as one stream that resumes where its connection breaks; and downloads of other formats. */
 import { FetchError, fetchError, isObject } from "./errors.ts";
 import { parseJSON } from "./json.ts";
-import { Attempts, joined, pause, type Transport } from "./transport.ts";
+import { Attempts, Collector, pause, type Transport } from "./transport.ts";
 import type { Row, RowsBody, StreamFormat } from "./wire.ts";
 
 const NDJSON = "application/x-ndjson";
@@ -122,8 +122,7 @@ const WHY_NOT = new Map([["NO_TOTAL_ORDER", "Give the query an ORDER BY that no 
 /** NDJSON: one row a line, and a last line that says whether these are all. */
 class LineFramer {
   private readonly maximumBytes: number;
-  private pending: Uint8Array[] = [];
-  private size = 0;
+  private readonly pending = new Collector();
   private last: Uint8Array | undefined;
 
   constructor(maximumBytes: number) {
@@ -136,7 +135,8 @@ class LineFramer {
       this.hold(piece);
       return undefined;
     }
-    const whole = joined([...this.taken(), piece]);
+    this.pending.add(piece);
+    const whole = this.pending.take();
     const end = whole.lastIndexOf(NEWLINE);
     const start = end > 0 ? whole.lastIndexOf(NEWLINE, end - 1) + 1 : 0;
     this.hold(whole.subarray(start));
@@ -151,7 +151,7 @@ class LineFramer {
    * @throws {FetchError} the stream ended before its end (then without a status), with a problem, or with other rows.
    */
   finish(rows: number): void {
-    const record = endRecord(joined(this.taken()));
+    const record = endRecord(this.pending.take());
     const { $problem: problem, $summary: summary } = record;
     if (isObject(problem)) {
       const details = isObject(problem["details"]) ? problem["details"] : {};
@@ -167,7 +167,7 @@ class LineFramer {
 
   /** Drop an incomplete row after the connection broke. */
   forget(): void {
-    this.taken();
+    this.pending.take();
   }
 
   /** Of the last row that was passed on; undefined if this runtime has no SHA-256 here. */
@@ -181,20 +181,12 @@ class LineFramer {
   }
 
   private hold(piece: Uint8Array): void {
-    this.pending.push(piece);
-    this.size += piece.length;
-    if (this.size > this.maximumBytes) {
+    this.pending.add(piece);
+    if (this.pending.size > this.maximumBytes) {
       throw new FetchError(`A row of the stream is larger than ${this.maximumBytes} bytes.`, {
         status: 200, hint: "Leave out its columns, or raise the client's maximumResponseBytes.",
       });
     }
-  }
-
-  private taken(): Uint8Array[] {
-    const { pending } = this;
-    this.pending = [];
-    this.size = 0;
-    return pending;
   }
 }
 
@@ -315,7 +307,7 @@ async function* checked(pieces: Pieces, format: StreamFormat, most: number): Pie
     if (bytes > most) {
       throw new FetchError(`The file is longer than ${most} bytes.`, { status: 200, hint: "Raise the client's maximumStreamBytes." });
     }
-    if (size) tail = joined([tail, piece.slice(-size)]).slice(-size);
+    if (size) tail = Uint8Array.of(...tail, ...piece.slice(-size)).slice(-size);
     yield piece;
   }
   if (tail.length < size || end.some((byte, at) => tail[at] !== byte)) throw endedEarly();

@@ -261,15 +261,13 @@ export class Transport {
   }
 
   private async read(response: Response, watch: Watch): Promise<Uint8Array> {
-    const pieces: Uint8Array[] = [];
-    let size = 0;
+    const body = new Collector();
     const reader = response.body?.getReader();
     for (;;) {
       const piece = await reader?.read();
-      if (!piece || piece.done) return joined(pieces);
-      pieces.push(piece.value);
-      size += piece.value.length;
-      if (size > this.settings.maximumResponseBytes) {
+      if (!piece || piece.done) return body.take();
+      body.add(piece.value);
+      if (body.size > this.settings.maximumResponseBytes) {
         watch.end();
         throw new FetchError(`The server's answer is larger than ${this.settings.maximumResponseBytes} bytes.`, {
           status: response.status,
@@ -394,15 +392,29 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
-export function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  if (pieces.length === 1) return pieces[0]!;
-  const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
+/** Copies pieces into one array that grows. Kept as it came, a piece of one byte takes hundreds of bytes. */
+export class Collector {
+  size = 0;
+  private bytes = new Uint8Array();
+
+  add(piece: Uint8Array): void {
+    const size = this.size + piece.length;
+    if (size > this.bytes.length) {
+      const larger = new Uint8Array(Math.max(size, 2 * this.bytes.length));
+      larger.set(this.bytes.subarray(0, this.size));
+      this.bytes = larger;
+    }
+    this.bytes.set(piece, this.size);
+    this.size = size;
   }
-  return whole;
+
+  /** All bytes that were added; none are left. */
+  take(): Uint8Array {
+    const taken = this.bytes.subarray(0, this.size);
+    this.bytes = new Uint8Array();
+    this.size = 0;
+    return taken;
+  }
 }
 
 function spend(allowance: Allowance, size: number, most: number): void {
