@@ -367,6 +367,13 @@ class DualResponseServer:
         with step("page") if TELEMETRY.is_on else UNMEASURED:
             return await self._pages.read(await self._views.target(resource, principal), checked)
 
+    async def check_page(
+        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
+    ) -> None:
+        """Raise what `read_page_unchecked` raises before its query."""
+        await self._ready()
+        self._pages.check(await self._views.target(resource, principal), request.checked(self.settings))
+
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
     ) -> ResultStream:
@@ -433,11 +440,15 @@ class DualResponseServer:
         )
 
     async def describe_unchecked(
-        self, resource: Resource, principal: Principal | None, *, count: Count = "none"
+        self, resource: Resource, principal: Principal | None, *, count: Count = "none", counts: bool = True
     ) -> ResourceDescription:
-        """As `describe`, for a resource that was opened already: rights and expiry are not checked."""
+        """As `describe`, for a resource that was opened already: rights and expiry are not checked.
+
+        Args:
+            counts: False only checks whether the rows can be counted so.
+        """
         asked = checked_count(count, self.settings)
-        return await self._descriptions.describe(resource, principal=principal, asked=asked)
+        return await self._descriptions.describe(resource, principal=principal, asked=asked, counts=counts)
 
     def sql_of_unchecked(self, resource: Resource) -> str:
         """The SQL of a resource that was opened already, with placeholders for its values and without rules."""

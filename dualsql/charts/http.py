@@ -70,22 +70,24 @@ async def answer_chart(server: DualResponseServer, request: Request, media_type:
     """
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
-    if request.method == "HEAD":  # HEAD runs no query
-        return _chart(b"", media_type)
-    if media_type == MEDIA_TYPE:
-        drawing = server.charts.draw_unchecked(resource, principal=principal)
-        drawn: VegaLite = await while_connected(request.receive, drawing)
-        return _chart(json.dumps(drawn), MEDIA_TYPE)
-    painting = server.charts.picture_unchecked(resource, _PICTURES[media_type], principal=principal)
+    kind = _PICTURES.get(media_type)
     try:
+        if request.method == "HEAD":  # HEAD runs no query
+            await server.charts.check(resource, kind, principal=principal)
+            return _chart(b"", media_type)
+        if kind is None:
+            drawing = server.charts.draw_unchecked(resource, principal=principal)
+            drawn: VegaLite = await while_connected(request.receive, drawing)
+            return _chart(json.dumps(drawn), MEDIA_TYPE)
+        painting = server.charts.picture_unchecked(resource, kind, principal=principal)
         found: Picture = await while_connected(request.receive, painting)
+        return _chart(found.content, found.media_type)
     except ConfigurationError as error:
         raise NotAcceptableError(
             "This server cannot draw pictures.",
             hint=f"Ask for {MEDIA_TYPE}.",
             developer_hint=error.hint,
         ) from error
-    return _chart(found.content, found.media_type)
 
 
 def _wanted(request: Request) -> str:

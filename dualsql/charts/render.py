@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Literal
 
@@ -299,6 +300,12 @@ _LATIN = 0x250
 """Where the scripts begin of which the fonts in vl-convert have a part only."""
 
 
+def require_pictures() -> None:
+    """Raise ConfigurationError unless the extra `charts` is installed."""
+    if find_spec("vl_convert") is None:
+        raise ConfigurationError("Pictures require vl-convert-python.", hint='pip install "dualsql[charts]"')
+
+
 def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
     """Draw a picture. This uses a core for about a tenth of a second, the first time for a few seconds.
 
@@ -306,12 +313,9 @@ def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
         ConfigurationError: the extra `charts` is not installed.
         QueryExecutionError: the picture could not be drawn.
     """
-    try:
-        import vl_convert
-    except ImportError as error:
-        raise ConfigurationError(
-            "Pictures require vl-convert-python.", hint='pip install "dualsql[charts]"'
-        ) from error
+    require_pictures()
+    import vl_convert
+
     try:
         if kind == "png":
             content = vl_convert.vegalite_to_png(

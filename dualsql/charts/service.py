@@ -124,6 +124,14 @@ class ChartService:
         await self._access.note_access(resource)
         return render.drawn(chart, json.describe(view.columns), marks.rows, note=marks.note)
 
+    async def check(
+        self, resource: Resource, kind: PictureFormat | None, *, principal: Principal | None = None
+    ) -> None:
+        """Raise what `draw_unchecked` raises before its first query; with a kind, `picture_unchecked`."""
+        _chart_of(resource, await self._views.of(resource, principal))
+        if kind is not None:
+            render.require_pictures()
+
     async def picture_unchecked(
         self, resource: Resource, kind: PictureFormat, *, principal: Principal | None = None
     ) -> Picture:

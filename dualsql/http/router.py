@@ -188,9 +188,9 @@ class Routes:
         if wanted is not None:
             return await self._answer_page(request, wanted, link)
         principal, resource, _ = await open_result(self.server, request, link, takes=False)
-        # HEAD runs no query.
-        asked = count if count is not None and request.method != "HEAD" else "none"
-        describing = self.server.describe_unchecked(resource, principal, count=asked)
+        describing = self.server.describe_unchecked(
+            resource, principal, count=count or "none", counts=request.method != "HEAD"
+        )
         metadata = await while_connected(request.receive, describing)
         etag = metadata_etag(metadata)
         if is_known(request.headers, etag):

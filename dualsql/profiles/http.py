@@ -31,10 +31,11 @@ def profile_routes(server: DualResponseServer) -> FeatureRoutes:
         """Answer the profile of a resource. Signed links give access to rows only, not to profiles."""
         kind, columns = parse_profile(request.scope["query_string"])
         principal = await server.identify(request)
+        resource = await server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":  # HEAD runs no query
-            await server.open_resource(resource_id_of(request), principal, "read")
+            await server.profiles.check(resource, principal=principal, kind=kind, columns=columns)
             return JSONAnswer(None)
-        profiling = server.profile(resource_id_of(request), principal, kind=kind, columns=columns)
+        profiling = server.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
         return JSONAnswer(await while_connected(request.receive, profiling))
 
     return FeatureRoutes(

@@ -45,6 +45,18 @@ class ProfileService:
         await self._access.note_access(resource)
         return found.to_wire(view.source.engine.dialect)
 
+    async def check(
+        self,
+        resource: Resource,
+        *,
+        principal: Principal | None = None,
+        kind: str = "sample",
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        """Raise what `profile` raises before its first query."""
+        known = checked_profile(kind)
+        _profiling(await self._views.of(resource, principal), known, columns)
+
 
 async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:
     """The profile of a new result, and notes on the columns that its sample misrepresents."""
@@ -66,10 +78,14 @@ async def fetch_profile(view: View, kind: ProfileKind, columns: Sequence[str] | 
         UnknownColumnError: there is no such column.
         QueryExecutionError, DatabaseBusyError: the first statement failed or got no connection.
     """
+    return await _profiling(view, kind, columns).run()
+
+
+def _profiling(view: View, kind: ProfileKind, columns: Sequence[str] | None) -> _Profiling:
     wanted = chosen_columns(view.shape.columns, columns)
     chosen = wanted[: view.settings.maximum_profile_columns]
     data = replace(_data(view, kind, chosen), left_out=len(wanted) - len(chosen))
-    return await _Profiling(view, data, kind).run()
+    return _Profiling(view, data, kind)
 
 
 def _data(view: View, kind: ProfileKind, columns: Sequence[ResultColumn]) -> ProfiledRows:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dualsql.resource import Addresses, CountMethod, Principal, Resource, instant
 from dualsql.results.access import AccessControl
-from dualsql.results.view import Views
+from dualsql.results.view import View, Views
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql_client.wire import ResourceDescription
@@ -31,20 +31,23 @@ class Descriptions:
         self._addresses = addresses
 
     async def describe(
-        self, resource: Resource, *, principal: Principal | None, asked: CountMethod
+        self, resource: Resource, *, principal: Principal | None, asked: CountMethod, counts: bool = True
     ) -> ResourceDescription:
         """See `DualResponseServer.describe`."""
         await self._access.note("describe", principal, resource=resource)
         if asked.way != "none":
-            resource = await self._counted(resource, principal, asked)
+            view = await self._views.of(resource, principal)
+            if counts:
+                resource = await self._counted(resource, principal, asked, view)
         metadata = self.metadata_of(resource)
         if resource.kept is not None and resource.status == "ready":
             metadata["kept"] = await self._views.standing(resource, resource.kept, principal)
         return metadata
 
-    async def _counted(self, resource: Resource, principal: Principal | None, asked: CountMethod) -> Resource:
+    async def _counted(
+        self, resource: Resource, principal: Principal | None, asked: CountMethod, view: View
+    ) -> Resource:
         """The resource with a new total, which is stored if every reader of the resource would count the same rows."""
-        view = await self._views.of(resource, principal)
         total = await view.total(asked)
         if not self._views.hides_rows or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))

@@ -135,19 +135,27 @@ class ResultPages:
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
 
+    def check(self, target: ReadTarget, request: PageRequest) -> None:
+        """Raise what `read` raises before its query."""
+        with blaming(target.asked, reads_conversions=target.reads_conversions):
+            self._planned(target, request)
+
+    def _planned(self, target: ReadTarget, request: PageRequest) -> _PlannedPage:
+        assert request.limit is not None
+        rows = target.view.ordered(request.sort)
+        scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
+        if request.cursor is None:
+            # One row more than asked for tells whether there is a next page: a count could not, once rows change.
+            select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
+            return _PlannedPage(rows, scope, None, select)
+        plan.require_keyset(rows)
+        start = self._cursors.read(request.cursor, scope)
+        return _PlannedPage(rows, scope, start, plan.page_beside(rows, start.place, limit=request.limit + 1))
+
     async def _read(self, target: ReadTarget, request: PageRequest) -> ResultPage:
         assert request.limit is not None
         view = target.view
-        rows = view.ordered(request.sort)
-        scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
-        if request.cursor is None:
-            start = None
-            # One row more than asked for tells whether there is a next page: a count could not, once rows change.
-            select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
-        else:
-            plan.require_keyset(rows)
-            start = self._cursors.read(request.cursor, scope)
-            select = plan.page_beside(rows, start.place, limit=request.limit + 1)
+        rows, scope, start, select = self._planned(target, request)
         found, is_cached = await view.page(select)
         leaf = _leaf(found, request.limit, request.offset, start)
         ahead, behind = _marks(leaf, select, rows, start)
@@ -182,6 +190,15 @@ def _seen_total(known: Total, leaf: _PageRows, *, is_counted: bool) -> Total:
     if leaf.has_next or not is_counted:
         return known.at_least(leaf.end + leaf.has_next)
     return Total(leaf.end, "exact") if leaf.rows or not leaf.offset else known.at_most(leaf.offset)
+
+
+class _PlannedPage(NamedTuple):
+    """The query of a page, where its cursors are valid, and the cursor that it begins at."""
+
+    rows: Ordered
+    scope: CursorScope
+    start: Cursor | None
+    select: KeyedSelect
 
 
 class _PageRows(NamedTuple):

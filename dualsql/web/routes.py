@@ -148,15 +148,15 @@ class WebPages:
             shown = {"link": link.token, "id": resource_id_of(request)}
             return render_form(self.server, request, "open.html", shown)
         principal, resource, link = await open_result(self.server, request, link, takes=False)
-        # No query runs for headers alone.
-        if request.method == "HEAD":
-            return Response(media_type=HTML)
         wanted = _wanted(query, self.server.settings)
         wanted = replace(wanted, limit=_rows_of(resource, wanted.size(self.server.settings)))
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
             shown = self._tools_shown(resource, principal, link)
             return render("waiting.html", request, shown, headers=headers)
+        if request.method == "HEAD":  # HEAD runs no query
+            await self.server.check_page(resource, principal, wanted)
+            return Response(media_type=HTML)
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         shown = self._tools_shown(resource, principal, link)
@@ -175,6 +175,9 @@ class WebPages:
         kind, columns = parse_profile(request.scope["query_string"])
         principal = await self.server.identify(request)
         resource = await self.server.open_resource(resource_id_of(request), principal, "read")
+        if request.method == "HEAD":
+            await self.server.profiles.check(resource, principal=principal, kind=kind, columns=columns)
+            return Response(media_type=HTML)
         profiling = self.server.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
         profile = await while_connected(request.receive, profiling)
         shown = {

@@ -36,9 +36,11 @@ from dualsql.identity import static_tokens
 from dualsql.resource import WELL_KNOWN, Principal
 from tests.engines import opened
 from tests.http.application import ALL, BASE_URL, Application, fill, running
+from tests.web.forms import open_link
 
 CASES = int(os.environ.get("DUALSQL_FUZZ_CASES", "300"))
 STEPS = 20
+CHART: dict[str, Any] = {"mark": "bar", "x": "state", "y": {"aggregate": "avg", "field": "tuition"}}
 TOKENS = {"a" * 20: Principal(id="ann", tenant="x"), "b" * 20: Principal(id="bob", tenant="x")}
 CHECKS: Any = [
     not_a_server_error,
@@ -90,12 +92,22 @@ KNOWN_TEXTS: dict[str, list[Any]] = {
 }
 """The same in query strings."""
 
+FITTING: dict[str, Any] = {
+    "/{id}": {"limit": 20, "sort": {"field": "enrollment", "order": "desc"}},
+    "/{id}/rows": {"format": "csv", "columns": ["name", "id"]},
+    "/{id}/query": {"group_by": ["state"], "aggregates": ["count"]},
+    "/{id}/sql": {"sql": KNOWN["sql"][0]},
+    "/{id}/refine": {"filters": KNOWN["filters"][0]},
+}
+"""By path, a body that is answered with success. Drawn ones seldom are."""
+
 
 class Fuzzed(RuleBasedStateMachine):
     """One caller's session: results, and requests about them that use what earlier answers said."""
 
     application: ClassVar[Application]
     loop: ClassVar[asyncio.AbstractEventLoop]
+    operations: ClassVar[list[Any]]
     as_described: ClassVar[list[st.SearchStrategy[Any]]]
     otherwise: ClassVar[list[st.SearchStrategy[Any]]]
     document: ClassVar[dict[str, Any]]
@@ -113,11 +125,7 @@ class Fuzzed(RuleBasedStateMachine):
             principal = TOKENS.get(token or "")
             made = self.loop.run_until_complete(self._create(principal))
             self.ids.append(made)
-            chart = self.application.server.charts.create(
-                made,
-                {"mark": "bar", "x": "state", "y": {"aggregate": "avg", "field": "tuition"}},
-                principal=principal,
-            )
+            chart = self.application.server.charts.create(made, CHART, principal=principal)
             self.ids.append(self.loop.run_until_complete(chart).resource_id)
             self.owners.update(dict.fromkeys(self.ids[-2:], token))
         link = self.application.server.links.create
@@ -153,8 +161,7 @@ class Fuzzed(RuleBasedStateMachine):
         is_page = response.headers.get("content-type", "").startswith("text/html")
         if is_negative and response.status_code < 400 and not (case.path in UNDERSTOOD or is_page):
             checks = [*CHECKS, negative_data_rejection]
-        case.validate_response(response, checks=checks)
-        self._check_headers(case, response)
+        self.check(case, response, checks)
         self._learn(response)
 
     def _use_what_is_known(self, case: Any, data: st.DataObject) -> None:
@@ -201,8 +208,11 @@ class Fuzzed(RuleBasedStateMachine):
         )
         return await self.application.http.send(request)
 
-    def _check_headers(self, case: Any, response: httpx.Response) -> None:
-        known = described_headers(self.document, case.method, case.path, response.status_code)
+    @classmethod
+    def check(cls, case: Any, response: httpx.Response, checks: list[Any]) -> None:
+        """Compare an answer with its description."""
+        case.validate_response(response, checks=checks)
+        known = described_headers(cls.document, case.method, case.path, response.status_code)
         assert set(response.headers) <= known, (case.method, case.path, response.status_code)
 
     def _learn(self, response: httpx.Response) -> None:
@@ -213,6 +223,28 @@ class Fuzzed(RuleBasedStateMachine):
             self.learned.setdefault("resume", []).append(response.headers["dualsql-resume"])
         if response.status_code == 201:
             self.ids.append(response.headers["location"].rpartition("/")[2])
+
+
+async def ask_each(machine: type[Fuzzed]) -> None:
+    """Ask each operation for what it answers with success, of a new result each time."""
+    server, http = machine.application.server, machine.application.http
+    token, owner = next(iter(TOKENS.items()))
+    headers = {"Authorization": f"Bearer {token}"}
+    for operation in machine.operations:
+        made = (await server.create_response(ALL, name="All", principal=owner)).resource_id
+        if operation.path == "/{id}/chart":
+            made = (await server.charts.create(made, CHART, principal=owner)).resource_id
+        path, method = f"/resources{operation.path.format(id=made)}", operation.method.upper()
+        if (method, operation.path) == ("POST", "/{id}/view"):
+            link = await server.links.create(made, owner)
+            response = await open_link(http, path.removesuffix("/view"), link.partition("link=")[2])
+            http.cookies.clear()
+        else:
+            body = FITTING[operation.path] if method == "POST" else None
+            response = await http.request(method, path, json=body, headers=headers)
+        assert response.status_code < 400, (method, operation.path, response.text)
+        case = operation.Case(path_parameters={"id": made} if "{id}" in operation.path else None)
+        machine.check(case, response, CHECKS)
 
 
 def described_headers(document: dict[str, Any], method: str, path: str, status: int) -> set[str]:
@@ -277,8 +309,8 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
         )
         named = {
-            "application": application, "loop": loop, "as_described": as_described, "otherwise": otherwise,
-            "document": document, "answered": Counter(),
+            "application": application, "loop": loop, "operations": described, "as_described": as_described,
+            "otherwise": otherwise, "document": document, "answered": Counter(),
         }  # fmt: skip
         yield type("Session", (Fuzzed,), named)
     finally:
@@ -291,6 +323,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
 @pytest.mark.timeout(0 if CASES > 300 else 600)
 def test_answers_are_as_described(database_url: str) -> None:
     with serving(database_url) as machine:
+        machine.loop.run_until_complete(ask_each(machine))
         run_state_machine_as_test(
             machine,
             settings=settings(
@@ -305,5 +338,5 @@ def test_answers_are_as_described(database_url: str) -> None:
         )
     answered = machine.answered
     assert sum(answered.values()) > CASES * 0.7, "an example may end early"
-    served = {path for _, path, status in answered if status < 400}
-    assert served == machine.document["paths"].keys() - {WELL_KNOWN, OPENAPI}, "some were always refused"
+    served = sum(count for (_, _, status), count in answered.items() if status < 400)
+    assert served > sum(answered.values()) * 0.1, "nearly all were refused"
