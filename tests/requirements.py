@@ -136,6 +136,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "S4.1 `GET /{id}` returns status, total, columns, creation, expiry and the number of accesses.": (
             "http/test_resources.py::test_get_answers_what_the_resource_is_and_no_rows",
             "http/test_resources.py::test_reading_rows_is_counted",
+            "http/test_head.py::test_head_is_refused_where_get_is",
+            "http/test_head.py::test_head_runs_no_query",
         ),
         "S4.2 An unknown or expired resource is 404 with `error` and `message`.": (
             "http/test_access.py::test_an_unknown_resource_is_not_found",
