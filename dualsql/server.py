@@ -367,7 +367,7 @@ class DualResponseServer:
         with step("page") if TELEMETRY.is_on else UNMEASURED:
             return await self._pages.read(await self._views.target(resource, principal), checked)
 
-    async def check_page(
+    async def check_page_unchecked(
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> None:
         """Raise what `read_page_unchecked` raises before its query."""

@@ -189,7 +189,7 @@ class Routes:
             return await self._answer_page(request, wanted, link)
         principal, resource, _ = await open_result(self.server, request, link, takes=False)
         describing = self.server.describe_unchecked(
-            resource, principal, count=count or "none", counts=request.method != "HEAD"
+            resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
         )
         metadata = await while_connected(request.receive, describing)
         etag = metadata_etag(metadata)

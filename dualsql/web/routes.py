@@ -155,7 +155,7 @@ class WebPages:
             shown = self._tools_shown(resource, principal, link)
             return render("waiting.html", request, shown, headers=headers)
         if request.method == "HEAD":  # HEAD runs no query
-            await self.server.check_page(resource, principal, wanted)
+            await self.server.check_page_unchecked(resource, principal, wanted)
             return Response(media_type=HTML)
         reading = self.server.read_page_unchecked(resource, principal, wanted)
         page = await while_connected(request.receive, reading)

@@ -188,7 +188,7 @@ async def test_an_unsampled_request_has_metrics_only(institutions_url: str) -> N
 async def test_a_failure_is_told_by_its_code_alone(institutions_url: str) -> None:
     """A caller's mistake is no failure of the server; a timeout is."""
     with exporting() as exports:
-        async with running(institutions_url, query_timeout=timedelta(milliseconds=30)) as application:
+        async with running(institutions_url, query_timeout=timedelta(milliseconds=300)) as application:
             with pytest.raises(QueryTimeoutError):
                 await application.create(SLOW, count="none")
             await application.http.get("/resources/unknown?limit=5")
