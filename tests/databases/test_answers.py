@@ -60,7 +60,7 @@ async def test_pages_and_streams_are_the_query_s_rows(make_server: MakeServer) -
     assert wrong == {}
 
 
-@pytest.mark.quick(1, "sqlite", "postgresql")
+@pytest.mark.quick(1, "sqlite")
 async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> None:
     """An ENUM has an order of its own, JSON that of its text, and FLOAT digits that are not shown."""
     server = await make_server()

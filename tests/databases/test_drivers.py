@@ -87,7 +87,7 @@ async def by_cursors(http: httpx.AsyncClient, path: str, direction: str, cursor:
     return pages
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 async def test_all_ways_to_the_rows_agree(make_server: MakeServer) -> None:
     server = await make_server()
     await assert_they_agree(server, select(School).order_by(School.id))

@@ -25,7 +25,7 @@ def heavy(engine: AsyncEngine, megabytes: int) -> Select[tuple[str]]:
     return select(func.repeat(literal("x"), literal(megabytes * MEGABYTE, Integer)).label("value"))
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 @pytest.mark.parametrize("is_own_engine", [True, False])
 async def test_it_is_refused_and_was_never_held(
     database_url: str, make_engine: Callable[[str], AsyncEngine], is_own_engine: bool

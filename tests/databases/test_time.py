@@ -78,6 +78,7 @@ async def test_the_database_keeps_the_time_by_itself(driver: str, source: Source
     assert source.guard.failure_kind(raised.value.orig) is FailureKind.TIMEOUT
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_the_clock_stops_with_the_session(source: Source) -> None:
     """The next one has the whole time, on the same connection, and so has the application."""
     for _ in range(2):
@@ -96,7 +97,7 @@ async def test_who_goes_away_stops_his_query(make_server: MakeServer, database: 
     await assert_idle(database, server)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 async def test_a_shutdown_waits_for_what_it_stops(make_server: MakeServer, database: Database) -> None:
     server = await make_server()
     waiting = asyncio.ensure_future(server.create_response(SLOW, name="slow"))

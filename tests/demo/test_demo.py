@@ -131,6 +131,7 @@ async def _announced_origin(process: asyncio.subprocess.Process) -> str:
     return found[1]
 
 
+@pytest.mark.long
 async def test_a_database_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     code, output = await output_of(tmp_path, "--port", "0", "--database", "oracle://nowhere/x")
     assert code == 1

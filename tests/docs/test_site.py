@@ -25,6 +25,10 @@ LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "sourc
 """What a browser fetches by itself, by element."""
 
 
+# `make docs`, a step of CI, builds the same site and refuses pages and links that are missing.
+pytestmark = pytest.mark.long
+
+
 class Page(HTMLParser):
     """The addresses and anchors of one page."""
 
@@ -132,7 +136,6 @@ def origin(site: Path) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.long
 @needs_chromium
 async def test_a_browser_asks_no_other_host_and_finds_words(origin: str) -> None:
     asked: list[str] = []
@@ -148,7 +151,6 @@ async def test_a_browser_asks_no_other_host_and_finds_words(origin: str) -> None
     assert [url for url in asked if not url.startswith((origin, "data:", "blob:"))] == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("page", "text", "said"),
     [

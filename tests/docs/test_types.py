@@ -10,6 +10,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from tests.docs.blocks import ROOT, Block, in_language
 
 HEADER = """\
@@ -74,6 +76,7 @@ def checked(folder: Path, blocks: list[Block]) -> str:
     return ran.stdout + ran.stderr
 
 
+@pytest.mark.long
 def test_python_of_the_documents_is_type_checked(tmp_path: Path) -> None:
     """With one page that is wrong in three ways, so that a checker which checks nothing is seen."""
     wrong = [

@@ -88,7 +88,7 @@ async def reading(cluster: Cluster) -> AsyncIterator[ParsedDualResponse]:
         yield client.parse(structured(uri=uri), strict=True)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "how"),
     [

@@ -48,6 +48,7 @@ async def test_it_is_stopped_and_started(own_cluster: Cluster, data_url: str, ho
         await assert_all_work(live)
 
 
+@pytest.mark.long
 async def test_accesses_of_before_are_counted_after(own_cluster: Cluster, data_url: str) -> None:
     url = own_cluster.url("postgres")
     async with serving(data_url, url) as live:
@@ -136,6 +137,7 @@ def store_behind(relay: Relay) -> str:
     return f"postgresql://postgres@127.0.0.1:{relay.port}/postgres?ssl=disable"
 
 
+@pytest.mark.long
 async def test_connections_that_fall_silent_are_given_up(own_cluster: Cluster, data_url: str) -> None:
     """A firewall that forgot the connection drops every byte: nobody is told, neither here nor there."""
     async with relaying(Relay(own_cluster.socket)) as relay:

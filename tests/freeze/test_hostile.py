@@ -184,6 +184,7 @@ def _fuzz_bytes(seed: int, count: int) -> None:
             judged(document[:2] + len(plain).to_bytes(4, "big") + zlib.compress(plain, 1))
 
 
+@pytest.mark.long
 def test_mutations_do_nothing() -> None:
     with nothing_happens():
         accepted = _fuzz(seed=20261121, count=1_500)

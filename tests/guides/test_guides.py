@@ -28,6 +28,7 @@ def synchronous_url(request: pytest.FixtureRequest) -> str:
     return url.replace("+asyncpg", "+psycopg")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
 def test_a_reader_who_follows_it_sees_what_it_says(
     guide: Path, session: Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

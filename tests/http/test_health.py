@@ -223,6 +223,7 @@ def processes_of(server: Cluster) -> list[int]:
     return [process.pid, *map(int, children.split())]
 
 
+@pytest.mark.long
 async def test_postgresql_is_stopped_and_silenced_and_comes_back(
     institutions_url: str, postgresql_of_its_own: Cluster, not_kept: None
 ) -> None:

@@ -75,6 +75,7 @@ def _assert_bins(column: ColumnProfile, values: Sequence[Any], like: Any) -> Non
     assert sum(found["count"] for found in bins) == len([value for value in values if value is not None])
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_all_rows_on_every_engine(dual: DualResponseServer) -> None:
     profile = await profiled(dual, select(things))
     assert (profile["kind"], profile["complete"], profile["left_out"]) == ("full", True, 0)

@@ -259,6 +259,7 @@ async def _found_as_shown(name: str, result: Any, shown: list[Any], faults: list
 
 
 # JSONPATH and MONEY of SQLAlchemy name no operators that they have.
+@pytest.mark.quick(1, "postgresql")
 @pytest.mark.filterwarnings("ignore:Type object:sqlalchemy.exc.SADeprecationWarning")
 @pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_odd_types_are_answered_or_refused_in_words(

@@ -115,6 +115,7 @@ async def test_quotients_are_found_as_shown(database: str, tmp_path: Path) -> No
                 await result.query(group_by=["v"], aggregates=["count"])
 
 
+@pytest.mark.long
 async def test_a_quotient_that_is_cast_is_a_decimal(tmp_path: Path) -> None:
     """DuckDB divides in doubles, and keeps all digits of the DECIMAL that one is cast to: they are compared as such."""
     engine = create_engine(f"duckdb:///{tmp_path}/numbers")

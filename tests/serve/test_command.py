@@ -53,6 +53,7 @@ async def test_a_database_is_served_until_somebody_stops_it(shop: str) -> None:
         assert served.process.returncode == 0
 
 
+@pytest.mark.long
 async def test_every_line_of_the_log_is_json_also_of_the_http_server(shop: str) -> None:
     async with serving_process("--database", shop, "--all", "--log", "json") as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(served.origin).port)
@@ -259,6 +260,7 @@ async def test_what_a_model_reads_is_the_operators_choice(shop: str, tmp_path: P
     assert searched["unmatched"] == ["nowhere"]
 
 
+@pytest.mark.long
 async def test_a_refused_origin_or_host_is_told_the_flag_that_allows_it(shop: str) -> None:
     page, name = "https://app.example", "shop.example"
     flags = ("--cors-origins", f"{page}, https://b.example", "--allowed-hosts", name)
@@ -277,6 +279,7 @@ async def test_a_refused_origin_or_host_is_told_the_flag_that_allows_it(shop: st
     }
 
 
+@pytest.mark.long
 async def test_callers_and_addresses_are_limited_as_the_operator_says(shop: str) -> None:
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     flags = ("--all", "--rate-limits", "create=1/2", "--address-rate-limits", "ask=1/3")
@@ -364,7 +367,7 @@ def test_databases_that_cannot_be_used(url: str, message: str) -> None:
     assert message in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=url)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str, tmp_path: Path) -> None:
     """503 and not ready meanwhile; one message, which says what to check; SIGHUP does not end it, and SIGTERM does."""
@@ -394,7 +397,7 @@ async def test_a_database_that_cannot_be_reached_is_waited_for(kind: str, tmp_pa
     assert rest.decode() == "Stopped.\n" and PASSWORD not in said
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 async def test_sighup_reads_the_secrets_again(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "secrets"
     file.write_text(f"{SECRET}\n")

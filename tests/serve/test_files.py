@@ -156,6 +156,7 @@ def test_a_file_that_becomes_a_link_is_not_read(tmp_path: Path, replaced: str) -
         FileLoader(found.paths, tmp_path / "loaded.duckdb").run()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("last", "memory"), [("XFD1048576", 2**62), ("CV1048576", 2**30)], ids=["all-cells", "many-cells"]
 )
@@ -172,6 +173,7 @@ def test_a_workbook_takes_no_more_memory_than_it_may(tmp_path: Path, last: str, 
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == [], "nothing is left"
 
 
+@pytest.mark.long
 async def test_reading_a_workbook_can_be_stopped(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "endless.xlsx")
     loader = FileLoader([tmp_path / "endless.xlsx"], tmp_path / "loaded.duckdb")
@@ -191,6 +193,7 @@ def test_no_file_is_read_after_a_stop(tmp_path: Path) -> None:
         loader.run()
 
 
+@pytest.mark.long
 def test_the_name_of_a_folder_is_no_column(tmp_path: Path) -> None:
     folder = tmp_path / "secret=no rows"
     folder.mkdir()
@@ -328,6 +331,7 @@ async def test_files_are_served_over_http(
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.long
 async def test_files_are_served_over_stdio(tmp_path: Path, sales: Path) -> None:
     parameters = StdioServerParameters(
         command=PROGRAM[0],

@@ -18,6 +18,7 @@ def colleges(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.long)])
 async def test_every_flow_completes(colleges: str, rounds: int) -> None:
     async with serving(colleges) as origin:

@@ -141,10 +141,12 @@ def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
     assert found == set()
 
 
+@pytest.mark.long
 def test_no_garbage_is_collected_during_imports() -> None:
     subprocess.run([sys.executable, "-c", COLLECTIONS], check=True, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.long
 def test_the_end_of_the_process_is_quiet_after_frozen_imports() -> None:
     ran = subprocess.run([sys.executable, "-c", FROZEN], check=True, capture_output=True)
     assert ran.stderr == b"", "DuckDB's binding reports frozen objects as leaks"
@@ -178,6 +180,7 @@ async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_cal
             assert "secret" not in host.errors()
 
 
+@pytest.mark.long
 def test_a_host_that_gave_up_on_discovery_falls_back_to_the_older_handshake(shop: str) -> None:
     """As the AI SDK does, one second after it has started a server."""
     version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -201,6 +204,7 @@ def test_a_host_that_gave_up_on_discovery_falls_back_to_the_older_handshake(shop
         assert host.answer()["error"]["code"] == -32022
 
 
+@pytest.mark.long
 def test_a_host_that_hangs_up_before_the_database_answers_leaves_no_process(shop: str) -> None:
     with started(*PROGRAM, "serve", "--stdio", "--all", DUALSQL_DATABASE_URL=shop) as host:
         host.process.communicate(timeout=60)

@@ -63,7 +63,7 @@ async def told_to_stop(served: Serving, http: httpx.AsyncClient, how: signal.Sig
     assert ready.json()["parts"]["server"] == "draining"
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 async def test_a_second_signal_ends_streams_with_a_record_that_another_process_goes_on_from(
     shop: str, store: str, how: signal.Signals

@@ -147,6 +147,7 @@ async def test_what_is_refined_again_and_again_does_not_grow_for_ever(
 PARTS = 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("times", "part"),
     [

@@ -170,6 +170,7 @@ async def faults(name: str, asked: tuple[Any, Any], chosen: Sequence[Text]) -> d
 PARTS = 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", [case_of(part, is_long=part > 0) for part in range(PARTS)])
 async def test_every_text_gives_the_rows_of_the_engine(
     engine_name: str, part: int, request: pytest.FixtureRequest, tmp_path: Path

@@ -147,7 +147,7 @@ async def _attack(server: Any, statement: Select[Any], secrets: set[str]) -> Non
     await server.http.post(path, content=f"{PLANTED}{{".encode(), headers=AS_ANA)
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 async def test_the_store_tells_nothing(institutions_url: str, store: SQLResourceStore) -> None:
     """Its statements have ids, owners and documents in them."""
     with exporting() as exports:

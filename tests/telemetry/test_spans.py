@@ -154,6 +154,7 @@ async def test_a_request_has_at_most_five_spans_and_a_stream_none_for_a_chunk(sq
     assert statements > 2 * MOST_SPANS, "every statement is in the metrics"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sdk", SDKS)
 async def test_a_call_that_makes_several_results_has_at_most_five_spans_too(
     institutions_url: str, sdk: str
@@ -236,6 +237,7 @@ def test_without_a_provider_nothing_is_measured() -> None:
     assert not TELEMETRY.is_on
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sdk", SDKS)
 async def test_an_official_client_is_the_parent(institutions_url: str, sdk: str) -> None:
     """The client of the SDK sends the trace of the application in which it runs."""

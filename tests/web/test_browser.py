@@ -67,6 +67,7 @@ class TestGoToRow:
             await page.reload()
             await expect(page.locator("tbody th").first).to_have_text("5,000")
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("count", ["none", "exact"])
     async def test_a_row_that_is_not_there(
         self, site: Site, browser: Browser, count: Literal["none", "exact"]
@@ -88,6 +89,7 @@ class TestGoToRow:
             await expect(page.locator("tbody th").last).to_have_text("1,000")
             await expect(page.locator("#total")).to_have_text("1,000 rows")
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize(
         ("locale", "row"), [("ar-EG", "٩٠٬٠٠٠"), ("ar-EG", "90000"), ("fr-FR", "90 000")]
     )

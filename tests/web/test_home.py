@@ -163,6 +163,7 @@ async def test_without_callers_there_is_no_list_of_results(institutions_url: str
         assert "<h1>This result does not exist, or it is not yours. Ask the question again" in gone.text
 
 
+@pytest.mark.long
 async def test_many_tables_are_listed(tmp_path: Path) -> None:
     url = sqlite_url_in(tmp_path)
     engine = create_async_engine(url)
@@ -179,6 +180,7 @@ async def test_many_tables_are_listed(tmp_path: Path) -> None:
         assert "part_299" in page.text
 
 
+@pytest.mark.long
 async def test_wide_tables_are_listed_as_far_as_a_page_goes(tmp_path: Path) -> None:
     url = sqlite_url_in(tmp_path)
     engine = create_async_engine(url)

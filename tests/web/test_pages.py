@@ -75,6 +75,7 @@ async def test_the_first_rows_and_the_neighbouring_pages(pages: Application) -> 
     assert 'rel="prev"' in second.text
 
 
+@pytest.mark.long
 async def test_a_wide_result_has_fewer_rows_on_a_page_and_all_of_them_on_its_pages(
     pages: Application,
 ) -> None:

@@ -295,7 +295,7 @@ async def pages(result: Any, order: str) -> tuple[list[Any], list[Any] | None]:
     return whole, rows if back == rows else [*rows, "back", *back]
 
 
-@pytest.mark.quick(1, "postgresql")
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["alone", "chosen", "of a subquery"])
 async def test_rows_are_paged_by_what_an_operator_gives(engine: AsyncEngine | str, way: str) -> None:
     name = "duckdb" if isinstance(engine, str) else engine.dialect.name.replace("mysql", "mariadb")

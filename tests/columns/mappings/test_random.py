@@ -160,6 +160,7 @@ def fill(mapped: Mapping, session: Session) -> None:
     session.commit()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "examples", [pytest.param(10, id="few"), pytest.param(300, id="many", marks=pytest.mark.exhaustive)]
 )

@@ -179,7 +179,7 @@ class TestReadersWhoLeave:
 
 
 class TestReadersWhoStall:
-    @pytest.mark.quick(1)
+    @pytest.mark.long
     @pytest.mark.parametrize("option", ["stream_stall_timeout", "maximum_stream_duration"])
     async def test_they_are_let_go_while_the_socket_is_full(self, many_url: str, option: str) -> None:
         trail = Trail()

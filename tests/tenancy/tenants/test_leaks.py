@@ -146,7 +146,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", one_in(2, KINDS))
 async def test_tenants_read_one_kind_of_document_by_turns(site: Site, name: str) -> None:
     """The compiled statement is the same for all of them; a value kept in it would serve the next."""
@@ -156,6 +156,7 @@ async def test_tenants_read_one_kind_of_document_by_turns(site: Site, name: str)
         assert Counter(found.rows) == Counter(expected[tenant])
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_tenants_read_all_kinds_at_once(site: Site) -> None:
     asked = [(name, tenant) for name in KINDS[:4] for tenant in TENANTS]
 

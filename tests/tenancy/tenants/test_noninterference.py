@@ -87,6 +87,7 @@ async def answered(application: Application, sql: str) -> list[Any]:
 SEEDS = 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", [*(case_of(seed, is_long=True, is_exhaustive=seed > 1) for seed in range(SEEDS)), SEEDS]
 )

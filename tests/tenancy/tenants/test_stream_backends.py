@@ -82,6 +82,7 @@ async def lines(
     return [list(json.loads(line).values()) for line in data.splitlines()[:-1]]
 
 
+@pytest.mark.long
 @ON_POSTGRESQL
 async def test_the_tenants_go_by_copy(site: Site) -> None:
     """The comparison above means that backend, too."""
