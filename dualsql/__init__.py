@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     )
     from dualsql.settings import (
         Action as Action,
+        KeepOption as KeepOption,
         LimitedAction as LimitedAction,
         Rate as Rate,
         RateLimits as RateLimits,
@@ -212,6 +213,7 @@ _MODULES = {
     "HookContext": "dualsql.tenancy",
     "InsufficientScopeError": "dualsql.errors",
     "InvalidSQLError": "dualsql.errors",
+    "KeepOption": "dualsql.settings",
     "KeptDescription": "dualsql_client.wire",
     "KeptRows": "dualsql.resource",
     "LimitExceededError": "dualsql.errors",

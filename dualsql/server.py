@@ -137,7 +137,8 @@ class DualResponseServer:
         tables: the declarative base (SQLModel, too) or MetaData whose tables may be queried; or a `Registry`, which
             then decides on text and document size itself.
         store: where resources are kept; in memory by default.
-        storage: where the rows of results are kept that are made with `keep=True`; see docs/kept-results.md.
+        storage: where the rows of results are kept: of slow queries unless `keep` says otherwise; see
+            docs/kept-results.md.
         secrets: the first one signs stored resources, and all of them are accepted; at least 32 characters each.
         hooks: rules and functions that restrict every statement at every execution. If there is one, every table must
             be filtered or declared shared (see `dualsql.tenancy`).
@@ -278,8 +279,9 @@ class DualResponseServer:
             source: the name of the database, if there are several.
             wait: how long to wait for the query. If it takes longer, the answer is a response whose status is
                 "pending", and the query goes on (see docs/pending.md).
-            keep: run the query once and keep its rows in the server's `storage`: pages, streams and questions read
-                them, and no longer the database (see docs/kept-results.md).
+            keep: True runs the query once and keeps its rows in the server's `storage`: pages, streams and questions
+                read them, and no longer the database. "slow" does so if the query is slow (`Settings.keep_after`).
+                `Settings.keep` unless given (see docs/kept-results.md).
             parent: the resource, or its URI, that is refined if there is no Select; `principal` must have the right to
                 read it.
             refinement: the query over the parent (see docs/querying.md), as JSON or as an object of `dualsql.query`.

@@ -21,6 +21,9 @@ Action = Literal["read", "pin", "delete"]
 
 ALL_ACTIONS: frozenset[Action] = frozenset(get_args(Action))
 
+KeepOption = Literal["slow"] | bool
+"""Whether the rows of a run are kept: always, never, or those of a query that was slow."""
+
 SnapshotTags = Mapping[str, str | Callable[[], str | None]]
 """By source: a name for the present state of its data, as a text or a function that tells it (None: it moves)."""
 
@@ -267,6 +270,16 @@ class Settings:
     )
     maximum_watched: int = setting(1_000, "Resources that clients may subscribe to at once.")
     keep_sample: bool = setting(False, "Store the sample rows with the resource (data at rest).")
+    keep: KeepOption = setting(
+        "slow",
+        "Which results a server with a `storage` keeps if the tool does not say: all (True), none (False), or those of "
+        'slow queries ("slow", see `keep_after`).',
+    )
+    keep_after: timedelta = setting(
+        timedelta(seconds=2),
+        'With keep="slow": if sample and total are not there after so long, or after `wait` if that is shorter, the '
+        "query is stopped and run again as one whose rows are kept.",
+    )
     keep_for: timedelta = setting(
         timedelta(days=1),
         "How old the rows of a kept result may be, also of a pinned one. Then they are read from the database again.",
@@ -335,7 +348,10 @@ class Settings:
     def __post_init__(self) -> None:
         """Raise ConfigurationError for an invalid value."""
         for option in fields(Settings):
-            _check(option.name, getattr(self, option.name))
+            if option.name != "keep":
+                _check(option.name, getattr(self, option.name))
+        if not is_keep_option(self.keep):
+            raise ConfigurationError('keep must be True, "slow" or False.')
         if self.default_expiration > self.maximum_lifetime:
             raise ConfigurationError(
                 f"default_expiration is {self.default_expiration}, and maximum_lifetime {self.maximum_lifetime}.",
@@ -423,6 +439,11 @@ def _check(name: str, value: object) -> None:
         raise ConfigurationError(
             f"{name} must contain host names, not URLs.", hint="For example ['api.example.com']."
         )
+
+
+def is_keep_option(value: object) -> bool:
+    """Whether a value says what is kept."""
+    return isinstance(value, bool) or (isinstance(value, str) and value == "slow")
 
 
 Settings.__doc__ = f"{Settings.__doc__}\n\nAttributes:\n" + "\n".join(

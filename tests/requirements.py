@@ -472,6 +472,7 @@ BEYOND: dict[str, str] = {
     "client/test_rows.py": "typed values",
     "client/test_kept.py": "raw results, for SDKs that keep only texts",
     "kept/test_results.py": "kept results: every read, rights, attacks, bounds, and files that go",
+    "results/pending/test_kept.py": "slow queries whose rows are kept: run once more, never again, and nothing left",
     "kept/test_types.py": "kept results: every type of every engine, byte for byte as its database gives it",
     "kept/test_killed.py": "kept results: a process that is killed at any step leaves no row without its file",
     "client/test_docs.py": "what the page about the client prints",

@@ -35,7 +35,7 @@ from dualsql.kept.files import (
 )
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StoredFile, new_file_name
 from dualsql.resource import Clock, KeptRows, Resource
-from dualsql.settings import Settings
+from dualsql.settings import KeepOption, Settings
 from dualsql.store.protocol import ResourceState, ResourceStore
 
 P = ParamSpec("P")
@@ -82,6 +82,8 @@ class ResultKeeper:
         clock: Clock,
     ) -> None:
         self._given = storage
+        if settings.keep is True:
+            self.require_storage()
         self._store = store
         self._seal = seal
         self._settings = settings
@@ -112,11 +114,16 @@ class ResultKeeper:
             require_packages()
             await self._given.open()
 
+    @property
+    def default(self) -> KeepOption:
+        """Which results are kept whose tool does not say."""
+        return False if self._given is None else self._settings.keep
+
     def require_storage(self) -> None:
         """Raise ConfigurationError if there is no storage."""
         if self._given is None:
             raise ConfigurationError(
-                "keep=True needs a storage.",
+                "keep needs a storage.",
                 hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...)',
             )
 

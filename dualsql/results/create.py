@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
+from time import monotonic
 from typing import Any, NamedTuple
 
 from sqlalchemy import util
@@ -27,12 +37,13 @@ from dualsql.errors import (
 )
 from dualsql.formats import json
 from dualsql.formats.samples import most_rows, shows_all
+from dualsql.formats.writer import Chunk
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.kept import UnusableError
 from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import KeptRun
-from dualsql.log import log_unforeseen
+from dualsql.log import log_failure, log_unforeseen
 from dualsql.log.telemetry import COUNTS, TELEMETRY, UNMEASURED, step
 from dualsql.plan import KeysetPosition
 from dualsql.resource import (
@@ -188,6 +199,38 @@ def _written(view: View, rows: list[Row]) -> bytes:
         raise
 
 
+class _Run(NamedTuple):
+    """The run of the statement of a new resource: its sample, the view that this is of, and where the rows are kept."""
+
+    shown: ShownSample
+    view: View
+    kept: KeptRows | None = None
+
+
+async def _leaving_time(
+    chunks: AsyncGenerator[Chunk, None], limit: float | None
+) -> AsyncGenerator[Chunk, None]:
+    """The chunks of a run that is kept.
+
+    Args:
+        limit: seconds for this run and, if it does not end in time, for reading its first rows again. None: for this
+            run alone.
+
+    Raises:
+        UnusableError: there is no more time than that.
+    """
+    begun, latest = monotonic(), None
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            took = monotonic() - begun
+            if latest is None and limit is not None:
+                # A statement whose first rows take more than a third of the time could not be read again.
+                latest = limit - 2 * took if 3 * took < limit else limit
+            if latest is not None and took > latest:
+                raise UnusableError("The rows could not all be read in time.")
+            yield chunk
+
+
 _log = logging.getLogger(__name__)
 
 
@@ -207,6 +250,7 @@ class Creator:
         forms: Sequence[StatementForms] = (),
     ) -> None:
         self._kept = views.keeper
+        self._keep = views.keeper.default
         self._sources = sources
         self._views = views
         self._access = access
@@ -239,41 +283,81 @@ class Creator:
         view = self._views.open(source, document, options.principal)
         self._compile_checks.require(view)
         made = self._resource(view, document, options, UNCOUNTED)
-        kept, read = await self._kept_rows(view, made, options)
-        async with self._deleted_on_failure(made, kept):
-            shown = await self._sampled(read, options, kept)
-            profiled = await self._profiled(read, options, shown.sample)
-            resource = self._resource(view, document, options, shown.sample.total)
-            answered = self._answered(replace(resource, id=made.id, kept=kept), shown, profiled)
-            await self._access.keep(answered.resource, options.principal, rows=len(shown.rows))
+        run = await self._ran(view, made, options)
+        async with self._deleted_on_failure(made, run.kept):
+            profiled = await self._profiled(run.view, options, run.shown.sample)
+            resource = self._resource(view, document, options, run.shown.sample.total)
+            answered = self._answered(replace(resource, id=made.id, kept=run.kept), run.shown, profiled)
+            await self._access.keep(answered.resource, options.principal, rows=len(run.shown.rows))
         return answered.response
 
+    async def _ran(self, view: View, resource: Resource, options: CreateOptions) -> _Run:
+        """Run the statement of a new resource, and keep its rows if that is asked for, or if it is slow."""
+        keep = self._keep if options.keep is None else options.keep
+        if keep is False:
+            return _Run(await self._sampled(view, options), view)
+        self._kept.require_storage()
+        if keep == "slow":
+            run = await self._ran_quickly(view, options)
+            if run is not None:
+                return run
+        kept, read = await self._kept_rows(view, resource, must_succeed=keep is True)
+        async with self._deleted_on_failure(resource, kept):
+            shown = await self._sampled(read, options)
+        if "rows" in kept:
+            shown = shown._replace(sample=shown.sample._replace(total=Total(kept["rows"], "exact")))
+        return _Run(shown, read, kept)
+
+    async def _ran_quickly(self, view: View, options: CreateOptions) -> _Run | None:
+        """Read the sample from the database. None if that takes long and the rows can be kept: then it was stopped."""
+        patience = self._settings.keep_after
+        if options.wait is not None:
+            patience = min(patience, options.wait)
+        if not patience:
+            return None
+        running = asyncio.ensure_future(self._sampled(view, options))
+        try:
+            await asyncio.wait({running}, timeout=patience.total_seconds())
+            obstacle = None if running.done() else self._views.obstacle_to_keeping(view)
+            if not running.done() and obstacle is None:
+                return None
+            shown = await running
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return _Run(shown, view, None if obstacle is None else KeptRows(reason=obstacle))
+
     async def _kept_rows(
-        self, view: View, resource: Resource, options: CreateOptions
-    ) -> tuple[KeptRows | None, View]:
-        """Run the statement of a new resource once and keep its rows, where that is asked for.
+        self, view: View, resource: Resource, *, must_succeed: bool
+    ) -> tuple[KeptRows, View]:
+        """Run the statement of a new resource once and keep its rows.
 
         Returns where they are, or why they are not kept, and the view to read them from.
+
+        Args:
+            must_succeed: raise the error of a run that fails. Otherwise it is tried as one that is not kept.
         """
-        if not options.keep:
-            return None, view
-        self._kept.require_storage()
         obstacle = self._views.obstacle_to_keeping(view)
         fingerprint = self._views.fingerprint(view)
         if obstacle is not None or fingerprint is None:
             return KeptRows(reason=obstacle or ""), view
         rows = plan.page(view.ordered(), offset=0, limit=None)
+        limit = view.settings.query_timeout
+        most = None if must_succeed else limit.total_seconds()
         run = KeptRun(
-            stream=lambda writer: view.stream(writer, view.columns, rows),
+            stream=lambda writer: _leaving_time(view.stream(writer, view.columns, rows), most),
             writer=KeptWriter(view.columns, view.dialect),
             fingerprint=fingerprint,
         )
-        limit = view.settings.query_timeout
         try:
             async with asyncio.timeout(limit.total_seconds()):
                 kept = await self._kept.keep(resource.id, run)
-        except TimeoutError as error:
-            raise ran_too_long(limit) from error
+        except (TimeoutError, DualResponseError) as error:
+            failure = ran_too_long(limit) if isinstance(error, TimeoutError) else error
+            if must_succeed:
+                raise failure from error
+            log_failure(_log, failure, "keeping the rows of a slow query", level=logging.WARNING)
+            return KeptRows(reason="The rows could not all be read."), view
         try:
             return kept, await self._views.kept(resource, kept, view)
         except UnusableError as error:
@@ -333,34 +417,32 @@ class Creator:
         pending = self._resource(view, document, options, UNCOUNTED)
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
-        async def run() -> FinishedQuery:
+        async def answered() -> FinishedQuery:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
-                kept, read = await self._kept_rows(background, pending, options)
-                async with self._deleted_on_failure(pending, kept):
-                    shown = await self._sampled(read, options, kept)
-                    profiled = await self._profiled(read, options, shown.sample)
+                run = await self._ran(background, pending, options)
+                async with self._deleted_on_failure(pending, run.kept):
+                    profiled = await self._profiled(run.view, options, run.shown.sample)
+            total = run.shown.sample.total
             lasted = self._access.clock.now() - pending.created_at
             ready = replace(
                 pending,
                 status="ready",
-                total_count=shown.sample.total.rows,
-                total_count_kind=shown.sample.total.kind,
+                total_count=total.rows,
+                total_count_kind=total.kind,
                 expires_at=self._expiry(pending, lasted + options.lifetime),
-                kept=kept,
+                kept=run.kept,
             )
-            return self._answered(ready, shown, profiled)
+            return self._answered(ready, run.shown, profiled)
+
+        async def discard(found: FinishedQuery) -> None:
+            await self._kept.forget(found.resource.id, found.resource.kept)
 
         response = self._respond(pending, _shown(view, NOTHING))
-        return QueryWork(resource=pending, response=response, principal=options.principal, run=run)
+        return QueryWork(
+            resource=pending, response=response, principal=options.principal, run=answered, discard=discard
+        )
 
-    async def _sampled(self, view: View, options: CreateOptions, kept: KeptRows | None) -> ShownSample:
-        shown = await self._taken(view, options)
-        if kept is None or "rows" not in kept:
-            return shown
-        total = Total(kept["rows"], "exact")
-        return shown._replace(sample=shown.sample._replace(total=total))
-
-    async def _taken(self, view: View, options: CreateOptions) -> ShownSample:
+    async def _sampled(self, view: View, options: CreateOptions) -> ShownSample:
         size = checked_size(options.sample_size, self._settings)
         count, method = options.count_method, options.sample_method
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.

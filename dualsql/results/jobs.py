@@ -58,12 +58,14 @@ class QueryWork:
         resource: the pending resource.
         response: the response while it is pending.
         run: runs the query.
+        discard: deletes what the query left besides its resource; called if the resource is not stored.
     """
 
     resource: Resource
     response: DualResponse
     principal: Principal | None
     run: Callable[[], Awaitable[FinishedQuery]]
+    discard: Callable[[FinishedQuery], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -258,10 +260,14 @@ class Jobs:
         found = await self._result(job)
         job.is_over = True
         async with job.lock:
+            stored: FinishedQuery | DualResponseError
             try:
-                return await (self._settled(job, found) if job.is_kept else self._kept(job, found))
+                stored = await (self._settled(job, found) if job.is_kept else self._kept(job, found))
             except DualResponseError as error:
-                return error
+                stored = error
+        if isinstance(found, FinishedQuery) and (stored is not found or job.on_stop != "settle"):
+            await job.work.discard(found)
+        return stored
 
     async def _result(self, job: Job) -> FinishedQuery | DualResponseError:
         limit = self._settings.pending_timeout

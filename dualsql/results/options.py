@@ -34,7 +34,7 @@ from dualsql.resource import (
     within,
 )
 from dualsql.saved_queries import SavedQuery, saved_queries
-from dualsql.settings import Settings
+from dualsql.settings import KeepOption, Settings, is_keep_option
 from dualsql_client.conversions import shown
 from dualsql_client.wire import ProfileKind
 
@@ -103,6 +103,12 @@ def checked_wait(wait: Any) -> timedelta | None:
     if wait is not None and (not isinstance(wait, timedelta) or wait < timedelta()):
         raise BadParameterError("wait must be a timedelta from 0.", hint="For example timedelta(seconds=5).")
     return wait
+
+
+def checked_kept(keep: Any) -> None:
+    """Raise BadParameterError for another value than True, "slow", False and None (as the settings say)."""
+    if keep is not None and not is_keep_option(keep):
+        raise BadParameterError('keep must be True, "slow" or False.', details={"name": "keep"})
 
 
 def checked_principal(principal: Principal | None) -> None:
@@ -199,7 +205,7 @@ class ResultOptions:
     profile: ProfileOption = "none"
     source: str | None = None
     wait: timedelta | None = None
-    keep: bool = False
+    keep: KeepOption | None = None
 
 
 class ResultKeywords(TypedDict, total=False):
@@ -212,7 +218,7 @@ class ResultKeywords(TypedDict, total=False):
     profile: ProfileOption
     source: str | None
     wait: timedelta | None
-    keep: bool
+    keep: KeepOption | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +253,7 @@ class CreateOptions(ResultOptions):
             checked_profile(self.profile)
         checked_size(self.sample_size, settings)
         checked_principal(self.principal)
-        if not isinstance(self.keep, bool):
-            raise BadParameterError("keep must be True or False.", details={"name": "keep"})
+        checked_kept(self.keep)
         return replace(
             self,
             expiration=checked_lifetime(self.expiration, settings),

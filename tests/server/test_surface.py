@@ -24,7 +24,7 @@ SEALED = """
 Access Action Asked Audit AuditEvent Authenticate Authorize BadCursorError BadParameterError CallerMessage Catalogue
 Chunk Column ColumnarContent ConfigurationError Count CountExecutionError CountMethod CreateOptions Database
 DatabaseBusyError DatabaseUnreachableError DualResponse DualResponseError DualResponseServer FirstRow ForbiddenError
-ForbiddenSQLError Format Hook HookContext InsufficientScopeError InvalidSQLError KeptDescription KeptRows
+ForbiddenSQLError Format Hook HookContext InsufficientScopeError InvalidSQLError KeepOption KeptDescription KeptRows
 LimitExceededError LimitedAction LinkForm LinkRecord Listing ListingPosition LocalResultStorage MappedSource Mask
 MemoryStore NoTotalOrderError NotFreezableError Page PageOrder PageRequest Picture Principal Profile ProfileKind
 ProfileNotes ProfileOption QueryCancelledError QueryExecutionError QueryInterruptedError QueryParameter
