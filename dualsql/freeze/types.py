@@ -97,8 +97,8 @@ FUNCTIONS = frozenset(
     bernoulli system hstore akeys avals gen_random_uuid uuid newid string_split regexp_split_to_table
     string_to_table get_bit get_byte bit_count num_nonnulls num_nulls nanvl row collate values cast
     """.split()
-    # dualsql's own, which it writes in terms of SQLite's (dualsql.columns.instants)
-    + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after"]
+    # dualsql's own, which it writes in terms of the database's (`Capabilities.own_functions`)
+    + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after", "dualsql_ordered"]
 )
 
 _OPERATOR_NAMES = """add and_ contains eq floordiv ge getitem gt inv le lshift lt mod mul ne neg or_ pow_ rshift

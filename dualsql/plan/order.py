@@ -59,7 +59,7 @@ Expressions = list[ColumnElement[Any]]
 
 # Functions of one row. Any other name may be an aggregate, whose rows are not rows of a table.
 _ROW_FUNCTIONS = frozenset(
-    """dualsql_instant
+    """dualsql_instant dualsql_ordered
     abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date
     date_format date_part date_trunc datetime extract floor greatest ifnull iif instr json_extract julianday
     least left length lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, Text, cast, collate, func, literal, type_coerce, types
+from sqlalchemy import (
+    ColumnElement,
+    Dialect,
+    Function,
+    Text,
+    cast,
+    collate,
+    func,
+    literal,
+    type_coerce,
+    types,
+)
 from sqlalchemy.dialects import postgresql
 
 from dualsql import sqlalchemy_internals as internals
@@ -43,6 +54,8 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     if isinstance(plain_type(expression.type), _EXACT_IN_ASYNCPG):
         # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
         return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_is_taken)
+    if isinstance(expression, Function) and expression.name == _ORDERED:
+        return None  # of which type a value is compared, only the database knows
     plain = key_type(expression)
     if isinstance(plain, types.NullType):
         return untyped_form(expression)
@@ -103,15 +116,30 @@ def _merges(node: dict[str, Any]) -> bool:
     )
 
 
-def _as_text_if_unsortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    # json, xml, point and extension types have no ordering; their text tells any two of them apart.
-    return expression if _is_sortable(expression.type) else cast(expression, Text)
+def _sortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The expression in the database's own order, or its text where its type has none, such as json and point."""
+    if _is_sortable(expression.type):
+        return expression
+    if not _tells_apart(expression.type):
+        return cast(expression, Text)
+    # SQLAlchemy does not know the type, as for func.round(n).
+    made: ColumnElement[Any] = getattr(func, _ORDERED)(expression)
+    return made
+
+
+def _in_order(x: str) -> str:
+    # ORDER BY json is an error, whatever the rows are; ORDER BY ROW(json) is none where no such row is compared.
+    is_without = f"CAST(pg_typeof({x}) AS TEXT) IN ({', '.join(map(repr, sorted(_WITHOUT_ORDER)))})"
+    return (
+        f"CASE WHEN ({x}) IS NULL THEN NULL WHEN {is_without} THEN ROW(CAST({x} AS TEXT)) ELSE ROW({x}) END"
+    )
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
-    sortable = _as_text_if_unsortable(expression)
-    is_loose = sortable is expression and _has_equals_that_differ(_stored(expression.type))
-    return [sortable, cast(expression, Text)] if is_loose else [sortable]
+    if not _is_sortable(expression.type):
+        return [cast(expression, Text)]  # json, xml, point: their text tells any two of them apart
+    is_loose = _has_equals_that_differ(_stored(expression.type))
+    return [expression, cast(expression, Text)] if is_loose else [expression]
 
 
 def _stored(type_: SQLType) -> SQLType:
@@ -180,6 +208,20 @@ _WITHOUT_EQUALITY = frozenset(
     {"xml", "json", "jsonpath", "point", "line", "lseg", "box", "path", "polygon", "circle"}
 )
 """Types of PostgreSQL that have no = or one of another meaning: boxes of one area are equal to it."""
+
+_PLAIN_WITHOUT_ORDER = _WITHOUT_EQUALITY | {
+    "aclitem",
+    "cid",
+    "pg_snapshot",
+    "refcursor",
+    "txid_snapshot",
+    "xid",
+}
+_WITHOUT_ORDER = _PLAIN_WITHOUT_ORDER | {f"{name}[]" for name in _PLAIN_WITHOUT_ORDER}
+"""Types of PostgreSQL that ORDER BY refuses."""
+
+_ORDERED = "dualsql_ordered"
+"""A function of dualsql's own: values of which SQLAlchemy does not know the type, in the order of the database."""
 
 
 def _tells_apart(type_: SQLType) -> bool:
@@ -334,7 +376,8 @@ CAPABILITIES = Capabilities(
     has_row_security=True,
     has_roles=True,
     has_schemas=True,
-    sortable=_as_text_if_unsortable,
+    sortable=_sortable,
+    own_functions={_ORDERED: _in_order},
     distinguishing=_keys,
     nulls_last_by_default=(True, False),
     searches_row_values=True,

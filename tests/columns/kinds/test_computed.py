@@ -14,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Numeric,
     Table,
+    Text,
     case,
     cast,
     func,
@@ -28,6 +29,7 @@ from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql.formats.table import FORMATS
+from dualsql.freeze import Registry
 from tests.columns.kinds.results import served, table_of, values_of
 from tests.engines import opened
 
@@ -288,6 +290,70 @@ class TestPostgreSQL:
                 asked: Any = {"column": name, "op": "eq", "value": known[0]}
                 assert (await result.query(filters=asked, aggregates=["count"])).data == [{"count": 1}], name
 
+    async def test_columns_of_no_known_type_are_sorted_by_the_database_everywhere(
+        self, engine: AsyncEngine
+    ) -> None:
+        """In pages, queries, their groups and charts: 10 follows 2, which it does not among texts."""
+        async with engine.begin() as connection:
+            await connection.execute(insert(events), [{"id": 4, "n": 10}, {"id": 5, "n": None}])
+        functions = {
+            "rounded": func.round(events.c.n),
+            "cut": func.nullif(events.c.n, 9),
+            "rest": func.mod(events.c.n, 7),
+            "days": func.make_date(2024, events.c.n, 1),
+            "several": func.array_append(func.array_remove(pg.array([events.c.n]), 9), 2),
+        }
+        statement = select(events.c.id, *(value.label(name) for name, value in functions.items()))
+        registry = Registry(metadata, functions=["array_remove", "make_date", "mod", "point", "xmlcomment"])
+        async with served(engine, registry) as server:
+            result = await server.result(statement)
+            for name, value in functions.items():
+                async with engine.connect() as connection:
+                    by_value = select(events.c.id).order_by(value.nulls_last(), events.c.id)
+                    wanted = list(await connection.scalars(by_value))
+                    downwards = select(events.c.id).order_by(value.desc().nulls_last(), events.c.id.desc())
+                    reverse = list(await connection.scalars(downwards))
+                assert [row["id"] for row in await rows_by(result, name)] == wanted, name
+                down: Any = {"field": name, "order": "desc"}
+                assert [row["id"] for row in await result.fetch_all(sort=down)] == reverse, name
+                listed = await result.query(order_by=[name])
+                assert [row["id"] for row in listed.data] == wanted, name
+                shown = [row[name] for row in listed.data]
+                groups = await result.query(group_by=[name], aggregates=["count"], order_by=[name])
+                in_order = list(dict.fromkeys(map(as_key, shown)))
+                assert [as_key(row[name]) for row in groups.data] == in_order, name
+                bars = await server.dual.charts.create(
+                    await server.dual.create_response(statement, name="bars"),
+                    {"mark": "bar", "x": name, "y": {"aggregate": "count"}, "sort": "x"},
+                )
+                kept = await server.dual.get_resource_unchecked(bars.resource_id)
+                drawn = (await server.dual.charts.draw_unchecked(kept))["data"]["values"]
+                assert [value["x"] for value in drawn] == list(map(as_category, in_order)), name
+
+    async def test_values_that_have_no_order_are_sorted_by_their_text(self, engine: AsyncEngine) -> None:
+        functions = {
+            "document": func.to_json(events.c.n),
+            "documents": func.array_agg(func.to_json(events.c.n)).over(partition_by=events.c.id),
+            "place": func.point(events.c.n, 1),
+            "tree": func.xmlcomment(cast(events.c.n, Text)),
+        }
+        statement = select(events.c.id, *(value.label(name) for name, value in functions.items()))
+        registry = Registry(metadata, functions=["array_remove", "make_date", "mod", "point", "xmlcomment"])
+        async with served(engine, registry) as server:
+            result = await server.result(statement)
+            for name in functions:
+                assert [row["id"] for row in await rows_by(result, name)] == [1, 2, 3], name
+                down: Any = {"field": name, "order": "desc"}
+                assert [row["id"] for row in await result.fetch_all(sort=down)] == [3, 2, 1], name
+
+
+def as_key(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def as_category(value: Any) -> Any:
+    return str(list(value)) if isinstance(value, tuple) else value
+
 
 def lower(element: Any) -> Any:
     return func.lower(element)
@@ -306,7 +372,8 @@ async def rows_by(result: Any, name: str) -> list[dict[str, Any]]:
     sort = {"field": name, "order": "asc"}
     page = await result.fetch(limit=1, sort=sort)
     rows = list(page.data)
-    while page.next_cursor and len(rows) < 9:
-        page = await result.fetch(limit=1, sort=sort, cursor=page.next_cursor)
+    while page.has_next and len(rows) < 9:
+        beside = {"cursor": page.next_cursor} if page.next_cursor else {"offset": len(rows)}
+        page = await result.fetch(limit=1, sort=sort, **beside)
         rows += page.data
     return rows
