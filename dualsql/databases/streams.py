@@ -159,14 +159,13 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
     """The fastest stream backend that is exact for this statement, this format and the driver of this connection."""
     choose = job.source.backend.stream_backends.get(connection.dialect.driver)
     opened = connection.sync_connection
-    if not connection.dialect.is_async:
-        return by_thread
+    plain = by_sqlalchemy if connection.dialect.is_async else by_thread
     if choose is None or opened is None or is_listened_to(opened.engine, opened):
-        return by_sqlalchemy
+        return plain
     described = driver_names(job.columns)
     sent = driver_statement(opened.dialect, job.statement, job.rules.values, job.source.compiled, described)
     if sent is None:
-        return by_sqlalchemy
+        return plain
     return await choose(job, connection, sent)
 
 

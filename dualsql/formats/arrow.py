@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import time
 from decimal import Decimal
@@ -17,7 +17,7 @@ from dualsql.columns.dialect_types import ranges
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.cells import ColumnFit, fit_of, kinds_of
+from dualsql.formats.cells import ColumnFit, Unfit, fit_of, kinds_of
 from dualsql.formats.ndjson import problem
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
 from dualsql_client.wire import Column
@@ -83,6 +83,21 @@ class ArrowSchema:
         """
         arrays = [self._array(position, values) for position, values in enumerate(columns)]
         return self._pa.record_batch(arrays, schema=self.schema)
+
+    def is_as_read(self, position: int) -> bool:
+        """Whether the values of a column are converted by nothing but its Arrow type, or its text."""
+        return position not in self.texts and position not in dict(self._converters)
+
+    def column(self, position: int, values: Iterable[Any]) -> Sequence[Any]:
+        """The values of one column, as `batch_of_columns` takes them."""
+        converter = dict(self._converters).get(position)
+        as_text = json.text if position in self.texts else dict(self._written).get(position)
+        for convert in (converter, as_text):
+            if convert is not None:
+                values = [
+                    value if value is None or type(value) is Unfit else convert(value) for value in values
+                ]
+        return list(values)
 
     def empty(self) -> Any:
         """A batch of no rows."""

@@ -23,6 +23,7 @@ from dualsql.columns.dialect_types import ranges
 from dualsql.columns.exact import read_document
 from dualsql.columns.own_types import Meaning, Meanings, SQLType
 from dualsql.columns.result import ResultColumn, has_zone
+from dualsql.databases.duckdb import ArrowCast
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
 from dualsql.formats.writer import Chunk, Rows, StreamEnd
@@ -107,6 +108,9 @@ _KINDS: Mapping[str, _CellKind] = {
 _ORDERED = frozenset({"instant", "interval", "uuid"})
 """Kinds that are kept in another form, in the same order."""
 
+_CAST = frozenset({"instant", "interval", "uuid", "decimal"})
+"""Kinds that are kept as what Arrow has for the values, or as their text, where Arrow has none."""
+
 _FACES: Mapping[str, Callable[[], SQLType]] = {
     "integer": types.BigInteger,
     "float": types.Double,
@@ -129,7 +133,7 @@ _SHOWN: Mapping[str, tuple[SQLType, type[Any]]] = {
 }
 
 
-class KeptCell(types.TypeDecorator[Any]):
+class KeptCell(ArrowCast, types.TypeDecorator[Any]):
     """The type of a kept column whose values are read back from another form.
 
     Args:
@@ -146,6 +150,7 @@ class KeptCell(types.TypeDecorator[Any]):
         self.kind = kind
         self.shown = shown
         self.items = items
+        self.is_cast = kind in _CAST
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
         return dialect.type_descriptor(_STORED.get(self.kind, types.String()))

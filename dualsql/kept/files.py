@@ -40,6 +40,8 @@ _READING = {
     "config": {
         "enable_external_access": "false",
         "lock_configuration": "true",
+        # Streams read the rows in the order in which they were written, without sorting them.
+        "preserve_insertion_order": "true",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "memory_limit": "512MB",

@@ -206,10 +206,16 @@ class Ordered:
         """The statement in this order, without LIMIT and OFFSET."""
         return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the order is that of `Shape.number`."""
+        keys = self.order.keys
+        return self.shape.number is not None and len(keys) == 1 and keys[0].expression is self.shape.number
+
     def skipping(self, offset: int | PageParameter) -> AnySelect:
         """The statement in this order without its first rows."""
-        number, keys = self.shape.number, self.order.keys
-        if number is not None and len(keys) == 1 and keys[0].expression is number:
+        number = self.shape.number
+        if number is not None and self.is_numbered:
             # Databases read the rows before an OFFSET, and skip blocks of rows by a range.
             return self.arranged.where(number >= offset)
         return self.arranged.offset(offset)

@@ -90,7 +90,8 @@ class Shape:
         select: keeps the author's ORDER BY.
         columns: one per output expression, in order, uniquely named.
         limit, offset: the author's own; limit is None without one.
-        number: a column that numbers the rows from 0 in the author's order, if there is one.
+        number: a column that numbers the rows from 0 in the author's order, if there is one. The database has them in
+            this order, and reads them in it.
     """
 
     select: AnySelect

@@ -25,6 +25,10 @@ NOT_KEPT = {
     ("PostgreSQL", "INTERVAL "): "months",
     ("PostgreSQL", "FLOAT8[]"): "NaN",
     ("PostgreSQL", "NUMERIC[]"): "NaN",
+    ("DuckDB", "HUGEINT"): "beyond 64 bits",
+    ("DuckDB", "UHUGEINT"): "beyond 64 bits",
+    ("DuckDB", "DATE "): "infinity",
+    ("DuckDB", "TIMESTAMP "): "infinity",
 }
 """Values for which no exact form is kept, by their engine and type."""
 FORMATS = ("ndjson", "csv", "json", "arrow", "parquet", "xlsx")
