@@ -327,6 +327,7 @@ class TestPostgreSQL:
                     {"mark": "bar", "x": name, "y": {"aggregate": "count"}, "sort": "x"},
                 )
                 kept = await server.dual.get_resource_unchecked(bars.resource_id)
+                assert kept is not None
                 drawn = (await server.dual.charts.draw_unchecked(kept))["data"]["values"]
                 assert [value["x"] for value in drawn] == list(map(as_category, in_order)), name
 
