@@ -15,8 +15,9 @@ from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
-from dualsql.columns.result import DriverNames, driver_names
+from dualsql.columns.result import DriverNames
 from dualsql.databases.backends import (
+    PageReader,
     PageReaderBusyError,
     driver_statement,
     fingerprint,
@@ -235,7 +236,7 @@ class RowCounter:
         return Total(cap, "capped") if cap is not None and counted > cap else Total(counted, "exact")
 
     async def _number(self, count: Executable, timeout: timedelta) -> int:
-        rows = await fetch_rows(
+        rows = await _fetch_sample_rows(
             self.source, count, self.rules, described=("",), timeout=timeout, failure=CountExecutionError
         )
         return int(rows[0][0])
@@ -255,6 +256,7 @@ async def fetch_sample(
     asked: CountMethod,
     *,
     rules: ActiveRules,
+    described: Sequence[str],
     size: int,
     head_start: timedelta,
 ) -> Sample:
@@ -263,9 +265,10 @@ async def fetch_sample(
     If the sample is not complete after `head_start`, the count starts too, on a second connection if one is free: for a
     query that sorts or groups, both cost the same.
     """
-    described = driver_names(counter.shape.columns)
     source, timeout = counter.source, counter.settings.query_timeout
-    sampling = asyncio.ensure_future(fetch_rows(source, sample, rules, described=described, timeout=timeout))
+    sampling = asyncio.ensure_future(
+        _fetch_sample_rows(source, sample, rules, described=described, timeout=timeout)
+    )
     counting: asyncio.Future[Total] | None = None
     try:
         await asyncio.wait({sampling}, timeout=head_start.total_seconds())
@@ -301,26 +304,45 @@ async def fetch_page(
     timeout: timedelta,
 ) -> Rows:
     """All rows of `statement` under `rules`, by the page reader if there is one, otherwise by `fetch_rows`."""
-    found = await _quickly(source, statement, rules, described=described, timeout=timeout)
+    found = await _quickly(source, source.quick, statement, rules, described=described, timeout=timeout)
     if found is not None:
         return found
     return await fetch_rows(source, statement, rules, described=described, timeout=timeout)
 
 
-async def _quickly(
+async def _fetch_sample_rows(
     source: Source,
     statement: Executable,
     rules: ActiveRules,
     *,
     described: Sequence[str],
     timeout: timedelta,
+    failure: type[QueryExecutionError] = QueryExecutionError,
+) -> Rows:
+    """As `fetch_page`, by the reader of samples and counts."""
+    found = await _quickly(
+        source, source.sampler, statement, rules, described=described, timeout=timeout, failure=failure
+    )
+    if found is not None:
+        return found
+    return await fetch_rows(source, statement, rules, described=described, timeout=timeout, failure=failure)
+
+
+async def _quickly(
+    source: Source,
+    reader: PageReader | None,
+    statement: Executable,
+    rules: ActiveRules,
+    *,
+    described: Sequence[str],
+    timeout: timedelta,
+    failure: type[QueryExecutionError] = QueryExecutionError,
 ) -> Rows | None:
     """The rows; None for a statement that only SQLAlchemy can run, and if the thread is busy."""
-    reader = source.quick
     # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
     if reader is None or is_listened_to(source.engine.sync_engine):
         return None
-    with database_errors(source, limit=timeout):
+    with database_errors(source, failure, limit=timeout):
         dialect = rules.dialect(source.engine.dialect)
         sent = driver_statement(dialect, statement, rules.values, source.compiled, described)
         if sent is None:

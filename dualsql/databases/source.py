@@ -40,7 +40,7 @@ from dualsql.errors import (
     TooManyQueriesError,
     refuse_mistaken,
 )
-from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.log import telemetry
 from dualsql.settings import Settings
@@ -174,6 +174,7 @@ class Source:
         owns_engine: it was made here from a URL, and is disposed here.
         lock: held by every session if the pool has a single connection.
         quick: reads pages without the pool, if the database supports it.
+        sampler: the same for samples and counts, whose slow ones must not delay pages.
         role: the role that its sessions take.
         meanings: how the application's own types convert values.
         finishing: sessions whose caller was cancelled, until their connection is returned.
@@ -187,10 +188,12 @@ class Source:
     owns_engine: bool
     lock: asyncio.Lock | None
     quick: PageReader | None = None
+    sampler: PageReader | None = None
     role: str | None = None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=lambda: util.LRUCache(_COMPILED_STATEMENTS))
     meanings: Meanings = STANDARD
+    proofs: Proofs = field(default_factory=Proofs)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -204,7 +207,8 @@ class Source:
 
     def freeze(self, statement: Statement) -> bytes:
         """The statement with its columns written out, as a document verified on this database's dialect."""
-        return freeze(plan.written_out(statement), self.registry, dialect=self.engine.dialect)
+        found = plan.written_out(statement)
+        return freeze(found, self.registry, dialect=self.engine.dialect, proofs=self.proofs)
 
     def thaw(self, document: bytes) -> Statement:
         """The statement of a document."""
@@ -248,7 +252,7 @@ class Source:
 
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""
-        return replace(self, limits=self.limits.background)
+        return replace(self, limits=self.limits.background, sampler=None)
 
     def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
         """Let `work` run to its end, even if its caller is cancelled."""
@@ -264,13 +268,14 @@ class Source:
             limits=QueryLimits(settings),
             lock=None if self.lock is None else asyncio.Lock(),
             quick=None if self.quick is None else self.backend.page_reader(self.engine.sync_engine),
+            sampler=None if self.sampler is None else self.backend.page_reader(self.engine.sync_engine),
             finishing=set(),
         )
 
     def abandon(self) -> None:
         """Drop connections whose event loop has ended."""
-        if self.quick is not None:
-            self.quick.abandon()
+        for reader in filter(None, (self.quick, self.sampler)):
+            reader.abandon()
         if self.owns_engine:
             self.engine.sync_engine.dispose(close=False)
 
@@ -287,8 +292,8 @@ class Source:
         engine: object = self.engine
         if isinstance(engine, ThreadedEngine):
             await engine.settle()
-        if self.quick is not None:
-            await self.quick.close()
+        for reader in filter(None, (self.quick, self.sampler)):
+            await reader.close()
         if self.owns_engine:
             await self.engine.dispose()
 
@@ -326,6 +331,7 @@ def open_source(
         owns_engine=owned,
         # Reading beside an application's engine would bypass its events and its pool.
         quick=backend.page_reader(engine.sync_engine) if owned else None,
+        sampler=backend.page_reader(engine.sync_engine) if owned else None,
         role=role,
         # A StaticPool has one connection for all: two sessions would share a transaction.
         lock=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,

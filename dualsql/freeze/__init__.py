@@ -34,19 +34,28 @@ from dualsql.freeze.document import (
 )
 from dualsql.freeze.kinds_options import has_options
 from dualsql.freeze.registry import Registry
-from dualsql.freeze.verify import prove_equal
+from dualsql.freeze.verify import Proofs, prove_equal
 
-__all__ = ["Registry", "Seal", "freeze", "is_bound_to_dialect", "thaw"]
+__all__ = ["Proofs", "Registry", "Seal", "freeze", "is_bound_to_dialect", "thaw"]
 
 _SIMPLER = "Write it in a simpler way. Register custom types: Registry(..., types={'name': TheType})."
 
 _log = logging.getLogger(__name__)
 
 
-def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None = None) -> bytes:
+def freeze(
+    statement: Statement,
+    registry: Registry,
+    *,
+    dialect: Dialect | None = None,
+    proofs: Proofs | None = None,
+) -> bytes:
     """Return the statement as a document, which `thaw` turns back into the same statement in any process.
 
     The document is read back and both statements are compiled on `dialect` (the engine's own) and compared.
+
+    Args:
+        proofs: remembers the comparisons for this registry and dialect; None to compare each time.
 
     Raises:
         NotFreezableError: it holds something that the registry does not allow or that no document can hold.
@@ -55,12 +64,21 @@ def freeze(statement: Statement, registry: Registry, *, dialect: Dialect | None 
     if has_options(statement):
         # Most loader options shape objects and do not change the SQL. The comparison below finds those that do.
         with suppress(NotFreezableError):
-            return _proved(statement, Encoder(registry, leaves_options_out=True), dialect)
-    return _proved(statement, Encoder(registry), dialect)
+            return _proved(statement, Encoder(registry, leaves_options_out=True), dialect, proofs)
+    return _proved(statement, Encoder(registry), dialect, proofs)
 
 
-def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None) -> bytes:
+def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
     plain = _written(statement, encoder)
+    key = None if proofs is None else proofs.key(statement, plain)
+    if proofs is None or not proofs.has(key):
+        _compare(statement, plain, encoder, dialect)
+    if proofs is not None:
+        proofs.add(key)
+    return deflate(plain)
+
+
+def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dialect | None) -> None:
     # The document is read back from its JSON and compared, so that an error in writing or reading is found.
     decoder = Decoder(encoder.registry)
     try:
@@ -72,7 +90,6 @@ def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None) -> 
         what = f"a construct that does not survive storing ({error})"[:200]
         refuse(what, _SIMPLER, where=encoder.where(decoder.position))
     prove_equal(statement, thawed, dialect)
-    return deflate(plain)
 
 
 def encode(statement: Statement, registry: Registry) -> bytes:

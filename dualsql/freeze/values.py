@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -33,6 +33,23 @@ _DEEPEST = 32
 _LARGEST_JSON_INT = 2**63
 _FARTHEST_EXPONENT = 150_000  # PostgreSQL's numeric ends at 131,072 digits
 _LONGEST_INT = 4_000  # digits; Python itself refuses to parse more than 4,300
+
+EXACT = (bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, uuid.UUID, type(None))
+"""Types whose class and repr identify a value: 1, 1.0 and True are equal, and so are Decimal 1.0 and 1.00."""
+
+
+def exact_forms(values: Iterable[Any]) -> tuple[Any, ...] | None:
+    """The values in an unambiguous form, which can be hashed; None if a value has none."""
+    found: list[Any] = []
+    for value in values:
+        if type(value) in EXACT:
+            found.append((type(value), repr(value)))
+        elif type(value) in {list, tuple} and (parts := exact_forms(value)) is not None:
+            found.append((type(value), parts))
+        else:
+            return None
+    return tuple(found)
+
 
 Writer = Callable[[Any, "Values", int], Any]
 Reader = Callable[[Any, "Values", int], Any]

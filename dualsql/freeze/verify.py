@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from typing import Any, NoReturn
 
 from sqlalchemy.engine import Dialect
@@ -13,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import refuse
+from dualsql.freeze.values import exact_forms
 
 _PLAIN = StrCompileDialect()
 # Anonymous names differ in their seed, which is a memory address.
@@ -28,6 +31,40 @@ UNCOMPILABLE = (
     AttributeError,
     AssertionError,
 )
+
+
+_MOST_PROOFS = 500
+
+
+class Proofs:
+    """Remembers which statements were compared with their documents, for one dialect and one registry.
+
+    Statements with one cache key are one SQL text to SQLAlchemy, which runs them by it. So a document of the same
+    bytes needs no second comparison for a statement of the same key and values.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[object, None] = OrderedDict()
+
+    def key(self, statement: Any, plain: bytes) -> object | None:
+        """What identifies the comparison; None if it has to be made each time."""
+        key = internals.cache_key(statement)
+        values = key and exact_forms(bound.effective_value for bound in key.bindparams)
+        return None if key is None or values is None else (key.key, values, sha256(plain).digest())
+
+    def has(self, key: object | None) -> bool:
+        """Whether this comparison was made, and both were equal."""
+        found = key is not None and key in self._known
+        if found:
+            self._known.move_to_end(key)
+        return found
+
+    def add(self, key: object | None) -> None:
+        """Remember that both were equal."""
+        if key is not None:
+            self._known[key] = None
+            if len(self._known) > _MOST_PROOFS:
+                self._known.popitem(last=False)
 
 
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:

@@ -130,7 +130,7 @@ class CompileChecks:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
-        found = internals.cache_key(view.shape.select)
+        found = view.derived.cache_key
         window = (view.shape.limit is None, view.shape.offset > 0)
         key = None if found is None else (view.source.name, view.rules.form, window, found.key)
         if key is not None and key in self._known:
@@ -186,7 +186,7 @@ class ShownSample(NamedTuple):
 
 def _shown(view: View, sample: Sample) -> ShownSample:
     inexact = json.inexact_columns(view.columns, sample.rows)
-    rows = json.records(view.columns, sample.rows, view.dialect, integer_strings=inexact)
+    rows = view.records(sample.rows, integer_strings=inexact)
     plain: list[Row] = json.loads(_written(view, rows))
     return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact))
 
@@ -282,12 +282,20 @@ class Creator:
             return await self._jobs.answer(key, lambda: self._work(source, document, options), options.wait)
         view = self._views.open(source, document, options.principal)
         self._compile_checks.require(view)
-        made = self._resource(view, document, options, UNCOUNTED)
+        made = self._resource(view, document, options)
         run = await self._ran(view, made, options)
         async with self._deleted_on_failure(made, run.kept):
             profiled = await self._profiled(run.view, options, run.shown.sample)
-            resource = self._resource(view, document, options, run.shown.sample.total)
-            answered = self._answered(replace(resource, id=made.id, kept=run.kept), run.shown, profiled)
+            now, total = self._access.clock.now(), run.shown.sample.total
+            ready = replace(
+                made,
+                created_at=now,
+                expires_at=now + options.lifetime,
+                total_count=total.rows,
+                total_count_kind=total.kind,
+                kept=run.kept,
+            )
+            answered = self._answered(ready, run.shown, profiled)
             await self._access.keep(answered.resource, options.principal, rows=len(run.shown.rows))
         return answered.response
 
@@ -414,7 +422,7 @@ class Creator:
         )
         # When the query ends is not known yet. The expiry is set anew then, from how long it took.
         latest = self._settings.pending_timeout + options.lifetime
-        pending = self._resource(view, document, options, UNCOUNTED)
+        pending = self._resource(view, document, options)
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
         async def answered() -> FinishedQuery:
@@ -491,15 +499,15 @@ class Creator:
     def _expiry(self, resource: Resource, lifetime: timedelta) -> datetime:
         return resource.created_at + min(lifetime, self._settings.maximum_lifetime)
 
-    def _resource(self, view: View, document: bytes, options: CreateOptions, total: Total) -> Resource:
+    def _resource(self, view: View, document: bytes, options: CreateOptions) -> Resource:
         return new_resource(
             now=self._access.clock.now(),
             name=options.name,
             source=view.source.name,
             document=document,
             columns=json.describe(view.columns),
-            total_count=total.rows,
-            total_count_kind=total.kind,
+            total_count=UNCOUNTED.rows,
+            total_count_kind=UNCOUNTED.kind,
             lifetime=options.lifetime,
             principal=options.principal,
             metadata=options.metadata or {},
@@ -512,7 +520,7 @@ class Creator:
             COUNTS.note(1, {"dualsql.count": resource.total_count_kind})
         response = self._respond(resource, shown, profiled)
         kept = response.sample if self._settings.keep_sample else None
-        return FinishedQuery(replace(resource, sample=kept), response)
+        return FinishedQuery(resource if kept is None else replace(resource, sample=kept), response)
 
     def _respond(
         self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None = None

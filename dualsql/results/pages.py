@@ -167,7 +167,7 @@ class ResultPages:
         values = [row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows
         return ResultPage(
             columns=json.describe(view.columns, integer_strings=as_strings),
-            rows=view.records(values, integer_strings=request.integer_strings),
+            rows=view.records(values, integer_strings=as_strings),
             total_count=total.rows,
             total_count_kind=total.kind,
             offset=leaf.offset,

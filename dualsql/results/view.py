@@ -8,14 +8,14 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time as time_of_day, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from sqlalchemy import ColumnElement, Compiled, Dialect
+from sqlalchemy.sql.cache_key import CacheKey
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
@@ -34,11 +34,11 @@ from dualsql.databases import (
     stream_rows,
 )
 from dualsql.errors import Asked, ConfigurationError
-from dualsql.formats import json
 from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
+from dualsql.freeze.values import EXACT, exact_forms
 from dualsql.kept import ResultKeeper, UnusableError
 from dualsql.kept.files import kept_statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
@@ -73,7 +73,7 @@ class Derived:
         self.shape: Shape = replace(plan.shape(statement, meanings), number=number)
         self.names = driver_names(self.shape.columns)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
-        self._makers: dict[bool, RecordMaker] = {}
+        self._makers: OrderedDict[tuple[str, ...], RecordMaker] = OrderedDict()
         self._written: OrderedDict[TableForms, Compiled] = OrderedDict()
 
     def written(self, dialect: Dialect, rows: Ordered, form: TableForms) -> Compiled:
@@ -101,13 +101,21 @@ class Derived:
                 self._orders.popitem(last=False)
         return found
 
-    def record_maker(self, dialect: Dialect, *, integer_strings: bool) -> RecordMaker:
+    @cached_property
+    def cache_key(self) -> CacheKey | None:
+        """That of SQLAlchemy for the statement in its shape."""
+        return internals.cache_key(self.shape.select)
+
+    def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
         """The maker of objects of its rows; `dialect` is that of its database."""
-        if integer_strings not in self._makers:
-            columns = self.shape.columns
-            as_strings = json.integer_columns(columns) if integer_strings else ()
-            self._makers[integer_strings] = RecordMaker(columns, dialect, integer_strings=as_strings)
-        return self._makers[integer_strings]
+        key = tuple(integer_strings)
+        found = self._makers.get(key)
+        if found is None:
+            found = RecordMaker(self.shape.columns, dialect, integer_strings=key)
+            self._makers[key] = found
+            if len(self._makers) > _MOST_ORDERS:
+                self._makers.popitem(last=False)
+        return found
 
 
 class Plans:
@@ -147,9 +155,6 @@ class Plans:
             (_, document), _ = self._found.popitem(last=False)
             self._bytes -= len(document)
 
-
-# Types whose class and repr identify a value: 1, 1.0 and True are equal, and so are Decimal 1.0 and 1.00.
-_PLAIN = (bool, int, float, str, bytes, Decimal, datetime, date, time_of_day, timedelta, UUID, type(None))
 
 _FIXED = 256
 """Bytes of memory of a page without its values, and of a row."""
@@ -191,7 +196,7 @@ class RowCache:
             return
         # Rows of SQLAlchemy keep a reference to their result.
         own = tuple(tuple(row) for row in rows)
-        is_fixed = all(type(value) in _PLAIN for row in own for value in row)
+        is_fixed = all(type(value) in EXACT for row in own for value in row)
         # A copy: the caller may change the rows.
         copied = own if is_fixed else deepcopy(own)
         self._kept[question] = _CachedRows(copied, is_fixed, weight, self._clock() + self._seconds)
@@ -210,24 +215,11 @@ def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object
     key = internals.cache_key(select)
     if key is None:
         return None
-    bound = _written(parameter.effective_value for parameter in key.bindparams)
-    values = _written(part for name in sorted(rules.values) for part in (name, rules.values[name]))
+    bound = exact_forms(parameter.effective_value for parameter in key.bindparams)
+    values = exact_forms(part for name in sorted(rules.values) for part in (name, rules.values[name]))
     if bound is None or values is None:
         return None
     return key.key, bound, rules.form, values, tuple(rules.settings), source.name
-
-
-def _written(values: Iterable[Any]) -> tuple[Any, ...] | None:
-    """The values in an unambiguous form; None if a value has none."""
-    found: list[Any] = []
-    for value in values:
-        if type(value) in _PLAIN:
-            found.append((type(value), repr(value)))
-        elif type(value) in {list, tuple} and (parts := _written(value)) is not None:
-            found.append((type(value), parts))
-        else:
-            return None
-    return tuple(found)
 
 
 def _weight(value: Any) -> int:
@@ -313,10 +305,10 @@ class View:
         """A question over this statement, on the same source."""
         return replace(self, derived=derived, original=None)
 
-    def records(self, rows: Rows, *, integer_strings: bool) -> list[Row]:
+    def records(self, rows: Rows, *, integer_strings: Sequence[str] = ()) -> list[Row]:
         """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
         derived = self.derived if self.original is None else self.original.derived
-        return derived.record_maker(self.dialect, integer_strings=integer_strings).records(rows)
+        return derived.record_maker(self.dialect, integer_strings).records(rows)
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
@@ -369,6 +361,7 @@ class View:
             self._counter(),
             asked,
             rules=self.rules.with_values(values),
+            described=self.derived.names,
             size=size,
             head_start=self.settings.count_head_start,
         )
@@ -557,7 +550,7 @@ class Views:
         dialect = view.rules.dialect(view.source.engine.dialect)
         compiled = view.derived.written(dialect, view.ordered(), view.rules.form)
         bound = compiled.construct_params(dict(view.rules.values)) or {}
-        values = _written(part for name in sorted(bound) for part in (name, bound[name]))
+        values = exact_forms(part for name in sorted(bound) for part in (name, bound[name]))
         if values is None:
             return None
         told = (

@@ -8,13 +8,20 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from dualsql import DualResponseServer, PageRequest
 from dualsql.databases.backends import DriverStatement
 from dualsql.databases.sqlite.connection import EventLoopReader, FileReader
+from dualsql.log import REQUEST, RequestRecord
+from dualsql_client.wire import SortKey
+from tests.waiting import until
 
 LIMIT = timedelta(seconds=10)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -85,6 +92,34 @@ async def test_another_thread_takes_the_long_way(reader: EventLoopReader) -> Non
     reader.learn(some, work=0.0, wait=0.0)
     assert reader.fetch(some, LIMIT) == [(1,)]
     assert await asyncio.to_thread(reader.fetch, some, LIMIT) is None
+
+
+async def test_a_slow_sample_does_not_keep_pages_from_their_reader(path: Path) -> None:
+    numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
+    copies = [numbers.alias() for _ in range(5)]
+    endless = select(func.count().label("n")).select_from(*copies).where(copies[0].c.n >= 0)
+    record = RequestRecord(id="a page")
+    async with DualResponseServer(
+        f"sqlite:///{path}", base_url="http://127.0.0.1/resources", tables=numbers.metadata
+    ) as dual:
+        response = await dual.create_response(select(numbers), name="numbers")
+        slow = asyncio.ensure_future(dual.create_response(endless, name="slow", count="none"))
+        await until(partial(_is_held_up, dual._sources["default"].sampler))
+        token = REQUEST.set(record)
+        # Another order than that of the sample: a statement that the thread has to run first.
+        page = await dual.read_page(
+            response.resource_id, None, PageRequest(sort=[SortKey(field="n", order="desc")])
+        )
+        REQUEST.reset(token)
+        assert not slow.done()
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+    assert [row["n"] for row in page.rows][:3] == [99, 98, 97]
+    assert record.lane == "page_reader"
+
+
+async def _is_held_up(reader: Any) -> bool:
+    return not reader._is_free()
 
 
 async def test_the_thread_and_the_loop_answer_the_same(path: Path) -> None:

@@ -29,7 +29,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.sql.util import ClauseAdapter
 
 from dualsql.errors import NotFreezableError, TamperedError
-from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import AnySelect, pack, unpack
 from dualsql.freeze.verify import prove_equal
 from tests.freeze.dialects import DIALECTS
@@ -65,6 +65,45 @@ def test_a_statement_comes_back_as_it_was(name: str) -> None:
             compiled += 1
             prove_equal(statement, thaw(freeze(statement, registry, dialect=dialect), registry), dialect)
     assert compiled
+
+
+@pytest.mark.quick(30)
+@pytest.mark.parametrize("name", ALL)
+def test_a_comparison_that_was_made_changes_no_document(name: str) -> None:
+    registry, statement = ALL[name]
+    dialect = next(dialect for dialect in DIALECTS.values() if can_compile(statement, dialect))
+    proofs = Proofs()
+    first, second = (freeze(statement, registry, dialect=dialect, proofs=proofs) for _ in range(2))
+    assert first == second == freeze(statement, registry, dialect=dialect)
+
+
+def test_only_an_equal_comparison_is_not_made_again() -> None:
+    proofs = Proofs()
+    column = customers.c.id
+
+    def key(value: object, plain: bytes = b"x") -> object:
+        return proofs.key(select(column).where(column == bindparam(None, value, type_=String())), plain)
+
+    known = key(1)
+    proofs.add(known)
+    assert proofs.has(known)
+    assert proofs.has(key(1))
+    others = [key(2), key(True), key(1.0), key("1"), key(1, b"y"), proofs.key(select(column), b"x")]
+    assert not any(map(proofs.has, others))
+    proofs.add(None)
+    assert key(object()) is None
+    assert not proofs.has(None)
+
+
+@pytest.mark.parametrize("value", [1, True, 1.0])
+def test_a_document_that_holds_another_value_is_found_again(value: object) -> None:
+    # 1, True and 1.0 are equal and have one cache key: each is written with its own class.
+    proofs = Proofs()
+    frozen = [
+        thaw(freeze(select(literal(given, String())), REGISTRY, proofs=proofs), REGISTRY)
+        for given in (1, True, 1.0, value)
+    ]
+    assert [type(one.compile().params["param_1"]) for one in frozen] == [int, bool, float, type(value)]
 
 
 @pytest.mark.quick(30)
