@@ -238,7 +238,11 @@ def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Ele
 
 
 def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Element:
-    pairs = zip(value.clauses, row, strict=False)
+    if len(row) != len(value.clauses):
+        invalid(
+            "The rows of IN have another number of values than what is looked for.", hint="Write as many."
+        )
+    pairs = zip(value.clauses, row, strict=True)
     cells = ((one, operations.alike(translator, cell, one)) for one, cell in pairs)
     return and_(
         *(operations.comparison(operators.eq, one, cell, translator.capabilities) for one, cell in cells)
@@ -338,6 +342,7 @@ def _json(text: str, kind: Any) -> Any:
         found = only(node, "this", "expression", "only_json_types")
         value, path = (translator.expression(found[name], scope) for name in ("this", "expression"))
         if translator.dialect.has_json_arrows:
+            # The precedence of SQLAlchemy's own JSON operators (sqlalchemy/sql/operators.py, _PRECEDENCE).
             return value.op(text, precedence=15, return_type=kind)(path)
         found_there: Element = func.json_extract(value, path)
         return func.json_unquote(found_there, type_=kind) if text == "->>" else found_there
@@ -352,6 +357,7 @@ def _subselect(translator: Translator, node: Any, scope: Scope) -> Any:
     inner = scope.inner()
     statement = translator.query(node, inner)
     around = list(inner.around())
+    # A set operation has no correlate(); its parts are correlated one by one.
     return statement.correlate(*around) if around and hasattr(statement, "correlate") else statement
 
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from sqlalchemy import Column, DateTime, Integer, MetaData, Table, select
 
 from dualsql import Registry
+from dualsql.errors import InvalidSQLError
 from dualsql.sql import read_select
 from dualsql.tenancy import Policy
 from dualsql_client import where
@@ -165,6 +166,13 @@ async def test_ranges_and_lists(application: Application, low: str, high: str) -
     for name, expected in (("between", between), ("in", listed)):
         asked: Any = {"column": "at", "op": name, "value": values}
         assert _ids((await everything.query(filters=asked, columns=["id"], limit=500)).data) == expected
+
+
+@pytest.mark.parametrize("row", ["'2024-01-01'", "'2024-01-01', 1, 99"])
+def test_rows_of_another_width_are_refused(row: str) -> None:
+    text = f"SELECT id FROM events WHERE (at, id) IN (VALUES ({row}))"
+    with pytest.raises(InvalidSQLError, match="another number of values"):
+        read_select(text, Registry(metadata), dialect="sqlite")
 
 
 async def test_columns_compared_with_each_other(application: Application) -> None:
