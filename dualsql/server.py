@@ -250,6 +250,7 @@ class DualResponseServer:
     @property
     def maximum_connections(self) -> int:
         """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
+        # ResourceStore does not ask for this attribute: a store of the application may have no connections.
         sources = sum(source.maximum_connections for source in self._sources.values())
         return sources + int(getattr(self.store, "maximum_connections", 0))
 
@@ -467,6 +468,7 @@ class DualResponseServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
         """
         await self.open_resource(resource_id, principal, "pin")
+        # Deleted, or expired, since it was opened.
         if not await self.pin_unchecked(resource_id, principal):
             raise not_found()
 
@@ -524,6 +526,7 @@ class DualResponseServer:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._access.note("delete", principal, resource_id=resource_id)
         kept = await self._kept.of(resource_id)
+        # Row first, file second: a row never names a file that is not there (decision 35).
         is_deleted = await self._store.delete(resource_id) == 1
         await self._kept.forget(resource_id, kept)
         self._jobs.forget(resource_id)
@@ -584,7 +587,9 @@ class DualResponseServer:
         hosts = sorted(own_hosts(self.base_url) | frozenset(self.settings.allowed_hosts))
         origins = [origin_of(self.base_url), *map(origin_of, self.settings.cors_origins)]
         return TransportSecuritySettings(
-            allowed_hosts=[form for host in hosts for form in (host, f"{host}:*")], allowed_origins=origins
+            # The SDK's `host:*` matches the host with a port only (mcp/server/transport_security.py).
+            allowed_hosts=[form for host in hosts for form in (host, f"{host}:*")],
+            allowed_origins=origins,
         )
 
     def router(self) -> ASGIApp:
@@ -647,6 +652,7 @@ class DualResponseServer:
     async def _ready(self) -> None:
         """Start on first use. A server that was shut down is not started, nor one whose databases failed a proof."""
         if self._run.loop is not asyncio.get_running_loop():
+            # Until it has started. From then on, a request pays for the comparison only.
             await self._run_here().ready()
 
     def _run_here(self) -> Run:
@@ -687,6 +693,7 @@ class DualResponseServer:
         """Say which database allows fewer connections than this worker may open."""
         for name, source in self._sources.items():
             wanted = source.maximum_connections
+            # The limit is the server's: the store's connections count, too, if it is in a database there.
             if getattr(self.store, "server", None) == server_at(source.engine.sync_engine.url):
                 wanted += int(getattr(self.store, "maximum_connections", 0))
             allowed = await connection_limit(source, timeout=self.settings.query_timeout)
@@ -701,6 +708,7 @@ class DualResponseServer:
         """Log the tables that no database has: every query of one is going to fail."""
         timeout = self.settings.query_timeout
         found = [await missing_tables(source, timeout=timeout) for source in self._sources.values()]
+        # One registry serves all databases, so a table that one of them lacks may be in another.
         missing = sorted(set(found[0]).intersection(*found))
         if missing:
             self._notice(
@@ -714,7 +722,9 @@ class DualResponseServer:
                 "The server runs in another event loop.",
                 hint="Shut it down there first, or create one DualResponseServer for each event loop.",
             )
+        # Not closed: that needs the loop that the connections belong to.
         for source in self._sources.values():
+            # Closing a connection needs the loop that it belongs to, which has ended.
             source.abandon()
         self._kept.abandon()
         self._renew()
@@ -764,10 +774,12 @@ class DualResponseServer:
         self._run.close()
         self._streams.end()
         TELEMETRY.forget(self._gauges)
-        # Each one is closed, even if closing another one fails.
+        # Each one is closed, even if closing another one fails. Last in, first out: what still writes to the store,
+        # jobs and access counts, ends before it.
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
                 closing.push_async_callback(source.close)
+            # Last in, first out: what still writes to the store, jobs and access counts, ends before it.
             closing.push_async_callback(self._kept.close)
             closing.push_async_callback(self._store.close)
             closing.push_async_callback(self._housekeeper.stop)

@@ -112,6 +112,7 @@ def setting(default: T, meaning: str, *, positive: bool = False) -> T:
     """
     about = {"meaning": meaning, "positive": positive}
     if isinstance(default, dict):
+        # dataclasses refuse a mutable default.
         return cast("T", field(default_factory=default.copy, metadata=about))
     return field(default=default, metadata=about)
 
@@ -414,6 +415,7 @@ def _check(name: str, value: object) -> None:
     if value is None and NoneType in get_args(_TYPES[name]):
         return
     if isinstance(default, bool | int | str | timedelta):
+        # Not isinstance: True is an int, and would be a limit of 1.
         if type(value) is not type(default):
             raise ConfigurationError(
                 f"{name} must be a {type(default).__name__}.", hint=f"For example {default!r}."
@@ -425,6 +427,7 @@ def _check(name: str, value: object) -> None:
                 f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
                 hint=f"For example {default!r}.",
             )
+    # A str is a sequence, too: each of its characters would be an origin or a host.
     elif isinstance(value, str):
         raise ConfigurationError(f"{name} must be a collection of strings.", hint=f"Write [{value!r}].")
     elif name == "result_cache" and not isinstance(value, ResultCache):
@@ -495,6 +498,7 @@ def takes(
             return method(given[0], make(*given[1:], **keywords))
 
         returned = method.__annotations__.get("return", inspect.Signature.empty)
+        # inspect.signature, and with it help(), reads this attribute (PEP 362).
         call.__dict__["__signature__"] = signature.replace(return_annotation=_AsWritten(returned))
         return cast("Callable[Concatenate[Owner, P], T]", call)
 

@@ -300,6 +300,7 @@ async def _clock(url: str) -> Finding:
     )
 
 
+# urllib follows redirects, and dualsql_client does not: a base URL that redirects is a fault.
 class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -314,6 +315,7 @@ def _base_url(options: ServeOptions) -> Finding:
             "ok",
             f"None is given: callers use the address of the server (port {options.port or DEFAULT_PORT}).",
         )
+    # urllib would also open file: and ftp: URLs.
     if urlsplit(base_url).scheme not in ("http", "https"):
         return Finding(
             "base URL",
@@ -359,5 +361,6 @@ def _answered(error: HTTPError) -> Finding:
         told, hint = _CAUSES.get(
             error.code, ("The answer is an error.", "See the log of the proxy and of the server.")
         )
+    # What a proxy answers while the server behind it is not running yet.
     state: State = "warning" if error.code in (502, 503, 504) else "fault"
     return Finding("base URL", state, f"{told} Status {error.code}.", hint)

@@ -108,6 +108,7 @@ def _with_database(options: ServeOptions) -> Iterator[ServeOptions]:
             options,
             files=list(found.paths),
             database=files_url(Path(folder)),
+            # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
             everything=options.everything or not is_selected,
         )
 
@@ -137,6 +138,7 @@ async def _run(options: ServeOptions) -> None:
             await _over_stdio(options, base_url, partial(_serve_no_rest, options, build, admin))
         return
     authenticate = authenticate_of(options)
+    # Over stdio each host starts a process of its own, and only one of them would get a fixed port.
     port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
         if authenticate is None and not (is_loopback(listener) and is_of_this_machine(options.base_url)):
@@ -240,6 +242,7 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
 
 
 async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None) -> Built:
+    # SIGHUP ends a process that has no handler for it, and the tables may take a while to be read.
     asked_again = asyncio.Event()
     if options.secret_file is not None:
         on_sighup(asked_again.set)
@@ -400,6 +403,7 @@ def _app(options: ServeOptions, built: Built, mcp: MCPServer[Any]) -> Starlette:
 def _import_function(place: str) -> Authenticate:
     """The async function at "module:function"; modules of the working directory are found too."""
     module, _, name = place.partition(":")
+    # A console script has its own folder on the path, where `python -m` has the working directory.
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds strings
     try:
         found: Any = getattr(import_module(module), name)
@@ -432,6 +436,7 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
             health.open(_health(options, built.server))
             _show(_announcement(options, built, admin), options)
             if options.opens_browser:
+                # In a thread: a browser in text mode returns when its user quits it.
                 await asyncio.to_thread(webbrowser.open, _home_page(built))
             try:
                 await serving.ended()
@@ -465,6 +470,7 @@ async def _patiently(build: Build) -> Built:
         try:
             return await build()
         except (DatabaseBusyError, QueryTimeoutError, StorageError) as error:
+            # Waiting makes no tables.
             if error.hint == MIGRATE_HINT:
                 raise
             if not is_told:

@@ -339,6 +339,7 @@ async def spare_connection(connection: AsyncConnection) -> AsyncIterator[Run]:
     opened = connection.sync_connection
     assert opened is not None
     call = greenlet_spawn if connection.dialect.is_async else asyncio.to_thread
+    # The engine's own pool may have none to spare, and a statement is to be stopped now.
     spare: PoolProxiedConnection = await call(opened.engine.pool.recreate().connect)
 
     async def run(statement: str) -> None:

@@ -158,6 +158,7 @@ def plain_schema(media_type: str) -> Schema:
     """The schema of an answer that is not described further: text, any JSON object, or bytes, which have none."""
     if media_type.endswith("json"):
         return {"type": "object"}
+    # NDJSON is a text here: a schema of its lines needs itemSchema, which OpenAPI has since 3.2.
     is_text = media_type.startswith("text/") or media_type.endswith(("ndjson", "+xml"))
     return {"type": "string"} if is_text else {}
 
@@ -236,6 +237,7 @@ REQUEST_HEADERS: Mapping[str, tuple[str, Schema]] = {
 
 _ALWAYS = (*PRIVATE_HEADERS, REQUEST_ID_HEADER)
 _OF_PAGES = ("Content-Security-Policy", "Cross-Origin-Opener-Policy")
+# RFC 9110 requires those of 401 (15.5.2) and 426 (15.5.22), RFC 6750 that of 403 (3.1).
 _ERROR_HEADERS: Mapping[int, Sequence[str]] = {
     401: ("WWW-Authenticate",),
     403: ("WWW-Authenticate",),
@@ -263,6 +265,7 @@ def _names() -> tuple[Schema, Schema]:
     examples = [["name", "state"]]
     return (
         {**found, "items": name_schema(), "examples": examples},
+        # In a URL a comma separates names: a column that has one can be named in a body only.
         {**found, "items": name_schema("^[^,]+$"), "examples": examples},
     )
 
@@ -338,6 +341,7 @@ _TURNS: Mapping[str, Schema] = {
     "nextPage": {
         "operationId": "postPage",
         "parameters": {"id": "$request.path.id"},
+        # A runtime expression of OpenAPI 3.1 (Link Object).
         "requestBody": {"cursor": "$response.body#/next_cursor"},
         "description": "The next page, where next_cursor is not null.",
     }
@@ -510,7 +514,7 @@ def openapi_document(
         "components": {
             "schemas": {
                 **component_schemas(),
-                **{name: one for each in operations for name, one in each.schemas.items()},
+                **_further_schemas(operations),
             },
             "responses": _problems(has_pages=has_pages),
             "headers": {name: _header(name) for name in HEADERS},
@@ -581,6 +585,7 @@ def body_schema(found: Operation) -> Schema:
     }
 
 
+# OpenAPI 3.1 has the types of JSON Schema 2020-12: null is one of them, and there is no `nullable`.
 def _or_null(schema: Schema) -> Schema:
     if "enum" in schema:
         return {**schema, "enum": [*schema["enum"], None]}
@@ -624,6 +629,7 @@ def _add_plain_methods(item: dict[str, Any], found: Operation) -> None:
             found, name=f"{found.name}Head", answers={}, links={}, summary=f"Headers only: {found.summary}"
         )
         head = _operation(bodiless)
+        # An answer to HEAD has no content (RFC 9110, 9.3.2), and the shared answers of errors have one.
         for status in [status for status in head["responses"] if int(status) >= 400]:
             described = head["responses"][status]["description"]
             headers = _problem_headers(int(status))
@@ -683,7 +689,9 @@ def errors_by_code() -> dict[str, type[DualResponseError]]:
     while pending:
         error = pending.pop()
         pending += error.__subclasses__()
+        # A subclass of the application's own is answered as dualsql's class that it extends.
         if error.__module__.partition(".")[0] == "dualsql":
+            # A class without a code of its own inherits one. Its parent came first and stays.
             found.setdefault(error.code, error)
     return found
 

@@ -192,6 +192,7 @@ async def read_form_body(request: Request, settings: Settings) -> bytes:
 async def _bounded_body(request: Request, settings: Settings) -> bytes:
     limit = settings.maximum_body_size
     announced = request.headers.get("content-length", "")
+    # int() raises ValueError for more than 4,300 digits (sys.set_int_max_str_digits); 20 are too many bytes.
     if announced.isdecimal() and int(announced[:20]) > limit:
         raise _too_large(limit)
     try:
@@ -221,6 +222,7 @@ def _too_large(limit: int) -> BodyTooLargeError:
 
 def _require_json(headers: Headers) -> None:
     media_type, _, parameters = headers.get("content-type", "").lower().replace(" ", "").partition(";")
+    # A form or text/plain could be posted from any site without a CORS preflight; JSON cannot.
     if media_type != "application/json" or parameters not in _CHARSETS:
         raise UnsupportedBodyError("The Content-Type of the body is not JSON in UTF-8.")
     if headers.get("content-encoding", "identity").lower() != "identity":
@@ -379,6 +381,7 @@ def parse_rows_query(query_string: bytes, headers: Headers) -> StreamRequest:
             values[name] = texts[name].split(",")
     for name in ("guard_formulas", "summary"):
         if name in values:
+            # Anything else is None, which flag_value refuses.
             values[name] = _FLAGS.get(texts[name])
     return _stream_request(values, sort_text(texts["sort"]) if "sort" in texts else (), headers)
 
@@ -499,6 +502,7 @@ def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | N
     """
     codings = dict(_ranges(accepted))
     weights = {coding: _weight(codings, (coding, "*")) for coding in offered}
+    # No coding is acceptable, unless identity or * has the weight 0 (RFC 9110, 12.5.3).
     plain = codings.get(_IDENTITY, codings.get("*"))
     found = _heaviest(weights, weights.__getitem__)
     if found is not None and weights[found] >= (plain or 0):
@@ -516,6 +520,7 @@ def _heaviest(offered: Iterable[str], weight: Callable[[str], float]) -> str | N
     return best if best is not None and weight(best) > 0 else None
 
 
+# The most precise range that matches decides, not the heaviest (RFC 9110, 12.5.1).
 def _weight(ranges: Mapping[str, float], by_precision: Sequence[str]) -> float:
     return next((ranges[name] for name in by_precision if name in ranges), 0.0)
 
@@ -534,6 +539,7 @@ def _number(text: str) -> float:
         weight = float(text[:8])
     except ValueError:
         return 0.0
+    # "nan" compares false.
     return weight if 0 <= weight <= 1 else 0.0
 
 

@@ -142,6 +142,7 @@ def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] =
             *(_negotiated(route) for feature in features for route in feature.routes),
         ],
         default=FallbackRoute(),
+        # Starlette's redirect names the scheme and host that this process sees, not those before a proxy.
         redirect_slashes=False,
         middleware=_middleware(server),
     )
@@ -476,6 +477,7 @@ class HostCheck:
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        # DNS rebinding: the browser names the other site here. Two Host headers are malformed (RFC 9112, 3.2).
         if len(hosts) != 1 or not self.serves(hosts[0]):
             return ForeignRequestError(
                 "The Host header names a host that this server does not serve.",
@@ -519,6 +521,7 @@ class FallbackRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
+            # Not accepted before: the ASGI server answers the handshake with 403.
             await send({"type": "websocket.close", "code": 1000})
         else:
             await problem_response(not_found())(scope, receive, send)
@@ -539,6 +542,7 @@ def _middleware(server: DualResponseServer) -> list[Middleware]:
     settings = server.settings
     origins = [origin_of(origin) for origin in settings.cors_origins]
     return [
+        # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.
         Middleware(RequestLog, prefix=urlsplit(server.base_url).path, is_measured=True),
         Middleware(PrivateHeaders),
         Middleware(

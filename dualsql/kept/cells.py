@@ -96,6 +96,7 @@ _KINDS: Mapping[str, _CellKind] = {
         "int64",
         (dt.timedelta,),
         (),
+        # Exact: total_seconds() is a float.
         lambda value: value // _MICROSECOND,
         lambda value: value * _MICROSECOND,
     ),
@@ -205,6 +206,7 @@ def face_of(cell: str, column: ResultColumn) -> SQLType:
     """
     kind, _, detail = cell.partition(":")
     if kind == "decimal" and detail:
+        # The precision that `KeptFileWriter.finish` gave the column.
         return types.Numeric(38, int(detail))
     face = _FACES.get(kind)
     return face() if face is not None else KeptCell(kind, column.shown, _items(column))
@@ -262,6 +264,7 @@ class _CellTexts:
         one = self.shown(value)
         text = text_of_value(one)
         other = self.shown(value_of_text(text, self.items))
+        # Not `==`: 1, 1.0 and True are equal, and are written differently.
         if json.dumps(one) != json.dumps(other):
             raise UnkeepableError
         if json.dumps(json.with_words(one)) != json.dumps(json.with_words(other)):
@@ -393,6 +396,7 @@ class KeptWriter:
         """Of the batches: a pyarrow.Schema."""
         import pyarrow as pa
 
+        # Not the result's names: one of them may be `n`, which numbers the rows.
         return pa.schema([(f"c{place}", column.type) for place, column in enumerate(self._made or [])])
 
     def head(self) -> bytes:

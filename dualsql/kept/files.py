@@ -30,6 +30,7 @@ _NUMBER = "n"
 """The hidden column that numbers the rows from 0, in the order of the run."""
 
 _HOW = 'pip install "dualsql[kept]"'
+# DuckDB otherwise fetches extensions from the network when a statement needs one.
 _WRITING: dict[str, Any] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -109,6 +110,7 @@ class KeptFileWriter:
                 self._connection.execute(f"ALTER TABLE {TABLE} ALTER c{place} TYPE DECIMAL(38, {scale})")
                 found[place] = f"decimal:{scale}"
         self._connection.execute("COMMIT")
+        # The digest is that of one file: nothing may stay in the write-ahead log.
         self._connection.execute("CHECKPOINT")
         self._connection.close()
         return found
@@ -124,6 +126,7 @@ class KeptFileWriter:
         scale = 0 if first is None else len(first[0].partition(".")[2])
         if scale > 38:
             return None
+        # try_cast rounds digits beyond the scale (1.256 becomes 1.26), so the texts are compared.
         same = f"CAST(try_cast({column} AS DECIMAL(38, {scale})) AS VARCHAR) IS NOT DISTINCT FROM {column}"
         ask = f"SELECT coalesce(bool_and({same}), true) FROM {TABLE}"
         return scale if self._connection.execute(ask).fetchone() == (True,) else None
@@ -136,6 +139,7 @@ class FileState(NamedTuple):
     inode: int
     size: int
     written: int
+    # The time of the last change of the inode, which no program can set, as utime() sets `written` (inode(7)).
     changed: int
 
 
@@ -157,6 +161,7 @@ def digest_of(path: Path) -> str:
     """
     if path.is_symlink():
         raise TamperedError("A kept result is a link to another file.")
+    # The link may have been put there since.
     opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     digest = sha256()
     with os.fdopen(opened, "rb") as file:
@@ -243,6 +248,7 @@ async def open_file(name: str, path: Path, state: FileState, limits: QueryLimits
     try:
         async with engine.connect():
             pass
+        # After DuckDB has opened it: what is read is what the digest was computed of.
         if state_of(path) != state:
             raise TamperedError("A kept result was replaced while it was opened.")
     except BaseException:

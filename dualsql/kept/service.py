@@ -156,6 +156,7 @@ class ResultKeeper:
 
         Raises what the stream raises.
         """
+        # Rows are as of the start: a statement does not see what is committed while it runs.
         begun = self._clock.now()
         folder = await asyncio.to_thread(self._storage.new_folder)
         name = new_file_name(resource_id)
@@ -236,6 +237,7 @@ class ResultKeeper:
         state = None if path is None else state_of(path)
         if path is None or state is None:
             raise UnusableError("The file of the rows is gone.")
+        # A digest reads the whole file, so it is computed only for a file whose state is new.
         found = self._open.get(name)
         if found is not None and found.state == state:
             self._open.move_to_end(name)
@@ -245,6 +247,7 @@ class ResultKeeper:
             opening = asyncio.ensure_future(self._opened(resource, kept, path, state))
             self._opening[name] = opening
             opening.add_done_callback(lambda done: self._end_opening(name, done))
+        # Other readers may wait for the same task: one that leaves does not end it.
         return await asyncio.shield(opening)
 
     def _end_opening(self, name: str, opening: asyncio.Task[KeptFile]) -> None:
@@ -257,6 +260,7 @@ class ResultKeeper:
             raise UnusableError("This server keeps no results.")
         if "reason" in kept:
             raise UnusableError(kept["reason"])
+        # A reason is not signed: all that a forged one does is to have the rows read from the database.
         if not self._is_signed(resource, kept):
             logger.error("The kept rows of the resource %s... were changed in the store.", resource.id[:6])
             raise TamperedError("The record of the kept rows is not valid.")

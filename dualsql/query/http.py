@@ -175,6 +175,7 @@ async def _answer_stream(
         options=writer_options(window),
     )
     if window.get("offset"):
+        # A stream has no offset of its own: the question skips the rows.
         query = replace(query, offset=integer_value("offset", window["offset"]))
     principal = await server.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")

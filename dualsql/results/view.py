@@ -215,6 +215,7 @@ def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object
     key = internals.cache_key(select)
     if key is None:
         return None
+    # SQLAlchemy's key has places for bound values and not the values (sqlalchemy/sql/cache_key.py).
     bound = exact_forms(parameter.effective_value for parameter in key.bindparams)
     values = exact_forms(part for name in sorted(rules.values) for part in (name, rules.values[name]))
     if bound is None or values is None:
@@ -319,6 +320,7 @@ class View:
         kept = self.results.get(question)
         if kept is not None:
             return kept, True
+        # No lock: of readers who miss at the same time, each asks the database.
         rows = await self._fetched(keyed.select, rules, keyed.added)
         self.results.keep(question, rows)
         return rows, False
@@ -339,11 +341,13 @@ class View:
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
         """The rows of a query over this statement, which may read all of its rows."""
+        # An empty name matches any: `require_described` compares the number of columns only.
         described = ("",) * len(select.selected_columns)
         return await fetch_rows(self.source, select, self.rules, described=described, timeout=timeout)
 
     async def sample(self, size: int, asked: CountMethod) -> Sample:
         """The first rows, and the total."""
+        # If the row beyond the sample is missing, the sample is the result, and no count runs (decision 2).
         first = plan.first_page(self.ordered(), limit=size + 1)
         return await self.sampled(first.select, size, asked, values=first.values)
 
@@ -525,6 +529,7 @@ class Views:
             file.source,
             *plans,
             live.settings,
+            # The file has the rows of this reader only: an estimate tells of no others (decision 10).
             may_estimate=True,
             results=None,
             original=Original(live.derived, live.dialect, kept["copied"]),
@@ -561,11 +566,13 @@ class Views:
             values,
             list(view.rules.settings),
         )
+        # A text may hold lone surrogates, which UTF-8 has no bytes for.
         return sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()
 
     def obstacle_to_keeping(self, view: View) -> str | None:
         """Why the rows of a view may not be kept; None if they may."""
         names = [column.name.casefold() for column in view.columns]
+        # DuckDB compares names without case, also quoted ones, and would read one column for both.
         if len(set(names)) < len(names):
             return "Two columns have names that differ only in case."
         if self.fingerprint(view) is None:
@@ -583,6 +590,7 @@ class Views:
         source = chosen_source(self._sources, resource.source)
         statement = source.thaw(resource.document)
         return str(
+            # The values of an IN are placeholders of the compiler until then.
             statement.compile(dialect=source.engine.dialect, compile_kwargs={"render_postcompile": True})
         )
 

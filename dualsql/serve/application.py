@@ -77,6 +77,7 @@ def one_token(token: str, principal: Principal | None = None) -> Authenticate:
         len(token) < MINIMUM_TOKEN_LENGTH
         or not token.isascii()
         or not token.isprintable()
+        # None of these is in a bearer token (RFC 6750, 2.1).
         or {" ", ",", '"'} & set(token)
     ):
         raise ConfigurationError(
@@ -138,6 +139,7 @@ class AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; answer 405 for methods other than POST, and 401 for a wrong credential."""
         try:
+            # First of all: the SDK would answer GET by a stream that never sends anything (decision 22).
             if scope["method"] not in METHODS:
                 raise MethodNotAllowedError(
                     "The MCP endpoint is stateless: it has no session to listen to or to end.", known=METHODS
@@ -345,6 +347,7 @@ async def build_server(
     server = DualResponseServer(database, base_url=base_url, tables=found.metadata, settings=given, **options)
     try:
         await server.start()
+    # Also of Ctrl-C: connections are open, and tasks may run.
     except BaseException:
         await server.shutdown()
         raise
@@ -395,9 +398,11 @@ class DataApplication(Starlette):
                 "The application does not run the lifespan of its part from serve_app, which starts the server.",
                 hint="FastAPI(lifespan=data.lifespan), or in a lifespan of yours: `async with data.lifespan(app):`.",
             )
+        # Starlette.__call__ would replace scope["app"] by this application.
         if self.middleware_stack is None:
             self.middleware_stack = self.build_middleware_stack()
         raw: bytes | None = scope.get("raw_path")
+        # The query is no part of raw_path in ASGI, but Litestar's test client leaves it there.
         path = scope["path"] if raw is None else unquote(raw.partition(b"?")[0].decode("latin-1"))
         await self.middleware_stack({**scope, "path": path}, receive, send)
 
@@ -438,6 +443,7 @@ def serve_app(
     server.streamable_http_app(
         stateless_http=True,
         max_request_body_size=MAXIMUM_REQUEST_SIZE,
+        # HostCheck does this for MCP and REST, so allowed_hosts and cors_origins hold for both (decision 22).
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     sessions = server.session_manager

@@ -141,6 +141,7 @@ def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
         made: Any = call(translator, "group_concat", [values])
     else:
         between: Any = literal(",") if separator is None else translator.expression(separator, scope)
+        # SQLAlchemy writes it as string_agg or group_concat, as the dialect has it.
         made = func.aggregate_strings(values, between)
     if order is None:
         return cast("Element", made)
@@ -236,6 +237,7 @@ def _frame(spec: Any) -> dict[str, tuple[int | None, int | None]]:
     if kind is None:
         forbid_node(spec)
     start = _bound(found["start"], found.get("start_side"))
+    # Without BETWEEN, a frame ends at the current row.
     end = 0 if found.get("end") is None else _bound(found["end"], found.get("end_side"))
     return {kind: (start, end)}
 

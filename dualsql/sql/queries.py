@@ -303,6 +303,7 @@ def _fetched(statement: Any, node: Any) -> Any:
 def _limited(statement: Any, node: Any) -> Any:
     if node is None:
         return statement.limit(1)
+    # PostgreSQL: LIMIT ALL and LIMIT NULL are as no LIMIT.
     if isinstance(node, exp.Null) or (isinstance(node, exp.Column | exp.Var) and node.name.upper() == "ALL"):
         return statement
     return statement.limit(_whole(node))
@@ -323,6 +324,7 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     combine = _OPERATIONS.get((kind, bool(found.get("distinct"))))  # type: ignore[arg-type]
     if combine is None:
         forbid_node(node)
+    # As one flat list: SQLAlchemy puts nested operands into parentheses, which SQLite does not accept.
     operands = [_operand(translator, part, scope) for part in _chain(node)]
     if len({len(operand.selected_columns) for operand in operands}) != 1:
         invalid("The parts of a set operation have different numbers of columns.")
@@ -356,6 +358,7 @@ def _alike(operands: list[Any]) -> list[Any]:
         one.label(other.name) if hasattr(other, "name") else one
         for one, other in zip(typed, first, strict=True)
     ]
+    # SQLAlchemy forgets a FROM that only the replaced columns name, unless it is told to keep it.
     return [operands[0].with_only_columns(*named, maintain_column_froms=True), *operands[1:]]
 
 
@@ -403,6 +406,7 @@ def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
     for part in found["expressions"]:
         only(part, "this", "alias")
         name = part.alias
+        # RECURSIVE stands once for the whole list; each part may name itself, and need not.
         is_recursive = bool(found.get("recursive")) and _names_itself(part.this, name)
         read = _recursive if is_recursive else _common
         scope.ctes[name.lower()] = read(translator, part, scope)
