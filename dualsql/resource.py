@@ -388,6 +388,7 @@ class Clock:
         if found is None:
             return timedelta()
         ended = time.monotonic()
+        # The store read its clock in between: the middle is wrong by half the round trip at most.
         self._anchor = (found.astimezone(UTC), (begun + ended) / 2)
         return datetime.now(UTC) - self.now()
 

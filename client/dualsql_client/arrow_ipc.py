@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from dualsql_client.errors import FetchError
 from dualsql_client.framing import Block, check_end, ended_early, too_large
 
+# https://arrow.apache.org/docs/format/Columnar.html, IPC Streaming Format: the continuation indicator, and after it
+# the length of the metadata; with the length 0 it is the end of the stream.
 _CONTINUES = b"\xff\xff\xff\xff"
 _END = _CONTINUES + b"\0\0\0\0"
 _PREFIX = 8
@@ -50,6 +52,7 @@ class ArrowFramer:
         if len(self._pending) < self._needed:
             return []
         blocks = list(self._messages())
+        # As the names of CSV: a stream that breaks before its first row begins anew, with its schema.
         if not self._has_rows and not any(block.rows for block in blocks):
             self._head += blocks
             return []
@@ -131,6 +134,7 @@ def read_message(metadata: bytes) -> Message:
         raise _no_arrow() from None
 
 
+# Numbers of fields by their place in Message.fbs; a union (header) has two, its kind and its table.
 def _read_message(message: _Table) -> Message:
     kind = message.number(1, "<B")
     batch = message.table(2)
@@ -195,6 +199,7 @@ class _Table:
         if entry + 2 > self._size:
             return 0
         offset = _number(self._data, self._vtable + entry, "<H")
+        # 0 is a field that was not written (flatbuffers, "Tables").
         return self._place + offset if offset else 0
 
 

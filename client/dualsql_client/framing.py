@@ -105,6 +105,7 @@ class RecordFramer:
         """See `Framer`."""
         held = self._pending.size
         end = self._scan(data)
+        # The names are handed on with the first row: a stream that breaks before it begins anew, with its names.
         if end is None or self._records + self._has_names < 2:
             self._pending.add(data)
             return []

@@ -200,6 +200,7 @@ class ParsedDualResponse(QueryMethods):
             MissingExtraError: it needs dualsql-client[polars].
         """
         polars = needed("polars", "polars")
+        # Asked for here, because to_arrow would name its own extra.
         needed("pyarrow", "polars")
         frame: pl.DataFrame = polars.from_arrow(await self.to_arrow(**options))
         return frame

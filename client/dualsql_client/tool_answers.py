@@ -406,6 +406,7 @@ def parameters_error(arguments: Mapping[str, Any], schema: Mapping[str, Any]) ->
 
 def _fits(value: Any, described: Any) -> bool:
     kinds = _JSON_TYPES.get(str(described.get("type"))) if isinstance(described, Mapping) else None
+    # True is an int in Python, and no number in JSON.
     if kinds is None or (isinstance(value, bool) and bool not in kinds):
         return kinds is None
     return isinstance(value, kinds)

@@ -32,6 +32,7 @@ MOST_COLORS = 9
 
 _MOST: Mapping[str, int] = {X: MOST_BARS, COLOR: MOST_COLORS}
 _CALLED: Mapping[str, str] = {X: "categories", COLOR: "colors"}
+# The same points whenever the chart is drawn (decision 19).
 _SEED = 1
 
 
@@ -127,6 +128,7 @@ async def _largest(chart: Chart, view: View) -> Marks:
     totals = [max((int(row[at - width]) for row in found), default=0) for at in range(width)]
     rows: list[Row] = []
     for record, row in zip(records, found, strict=True):
+        # The last places follow the places in a row, and are not read here.
         places = zip(names, row[width + 1 :], totals, strict=False)
         rest = {
             name: _others(total - _MOST[name], {other[name] for other in records})
@@ -162,6 +164,7 @@ def _others(number: int, taken: Collection[Any]) -> str:
 
 
 def _number(value: Any) -> Any:
+    # Beyond 2**53, a double may stand for another whole number.
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 

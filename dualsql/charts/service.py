@@ -141,6 +141,7 @@ class ChartService:
             ConfigurationError: the extra `charts` is not installed.
         """
         drawn = await self.draw_unchecked(resource, principal=principal)
+        # Drawing is computing: more threads than cores would only slow down what else runs in the process.
         async with self._drawing:
             return await asyncio.to_thread(render.picture, drawn, kind)
 

@@ -207,6 +207,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
             while (chunk := await channel.get(session.task)) is not None:
                 if started is not None and perf_counter() - started > slow_seconds:
                     note_slow(job.source, job.statement, job.rules, perf_counter() - started)
+                # Only the time to the first rows is the statement's: from then on the reader sets the pace.
                 started, slow_seconds = None, math.inf
                 yield chunk
             await session.task
@@ -242,6 +243,7 @@ class _Channel:
         """
         if not self._is_closed:
             await self._queue.put(chunk)
+        # It may have been closed while this waited for room.
         if self._is_closed:
             raise ReaderGone
 

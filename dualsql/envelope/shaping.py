@@ -169,6 +169,7 @@ def _first_text(*values: Any) -> str:
 
 def _timestamp_of(fields: Mapping[str, Any]) -> str:
     given = fields.get("timestamp")
+    # Without its ^ and $: Python's $ also matches before a line break at the end.
     is_one = isinstance(given, str) and re.fullmatch(TIMESTAMP_PATTERN[1:-1], given)
     return cast(str, given) if is_one else now()
 

@@ -175,6 +175,7 @@ class Markdown(Text):
         return f"\\{text}" if text.startswith(_BEGINNINGS) else text
 
     def prose(self, text: str) -> str:
+        # Two spaces before a line break keep it (CommonMark 0.31.2, 6.7).
         return "  \n".join(self.cell(line, len(line)) if line else "" for line in text.splitlines())
 
     def heading(self, title: str) -> str:
@@ -284,6 +285,7 @@ def _fitted(section: Section, style: Text, room: int) -> _Piece:
 def _prose(text: str, style: Text, room: int) -> _Piece:
     size = min(len(text), max(room, 0))
     while len(written := style.prose(text[:size])) > room and size:
+        # Escapes may make a text several times as long. By halves, a long one is tried a few times only.
         size //= 2
     return _Piece(written, size)
 
@@ -306,6 +308,7 @@ def _write_grid(grid: Grid, style: Text, room: int) -> _Piece:
                 return _rows(names, grid.rows, style, width, room)
         if len(names) == 1:
             return _rows(names, first, style, width, room)
+        # 11 tries for 50 columns, and not 49.
         names = names[: len(names) * 3 // 4]
 
 

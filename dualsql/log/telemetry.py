@@ -424,6 +424,7 @@ class Measurement:
         self._is_own = True
         self._span = tracer.start_span(
             name, context, kind=trace.SpanKind[kind.span], attributes=attributes,
+            # The SDK would record the exception's message, which may hold a database's words.
             record_exception=False, set_status_on_exception=False,
         )  # fmt: skip
         if not self._span.is_recording():
@@ -440,6 +441,7 @@ class Measurement:
         seconds = time.perf_counter() - self._started
         if error is not None and ERROR not in self._found and not isinstance(error, GeneratorExit):
             self._found[ERROR] = code_of(error)
+            # A cancellation is no Exception: it has a code, and is no failure of the work.
             self._failed = isinstance(error, Exception)
         if self._span is not None:
             self._end_span(self._span)

@@ -156,6 +156,7 @@ def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
     Raises:
         ConfigurationError: `server` is not of a supported and installed SDK.
     """
+    # By name, because a class to compare with would have to be imported from either SDK (decision 13).
     for ancestor in type(server).__mro__:
         module = _REGISTRARS.get((ancestor.__module__.partition(".")[0], ancestor.__name__))
         if module is not None:

@@ -235,12 +235,14 @@ class Subscriptions:
                 hint=f"Subscribe to results: {self._provider.start}<id>, as tools answer with.",
             )
         resource = await self._provider.find(uri, self._current_principal())
+        # After the wait: a connection may subscribe to one URI twice at the same time.
         subscribed = _subscriptions_of(session)
         if uri not in subscribed:
             _check_number(len(subscribed) + 1)
             subscribed[uri] = self._notifier.subscribe(resource, partial(session.send_resource_updated, uri))
 
     async def _readable(self, uris: Sequence[str]) -> dict[str, Resource]:
+        # Before the first look-up, each of which reads the store.
         _check_number(len(uris))
         found = {}
         for uri in uris:

@@ -251,7 +251,9 @@ def _summed(call: AggregateCall) -> Element:
         of_32, of_64 = call.dialect.sum_of_integers
         return (of_64 if isinstance(plain, types.BigInteger) else of_32)(call.values)
     if encoding == "decimal":
+        # A sum keeps the scale of its numbers, and may have more digits before the point.
         return func.sum(call.values, type_=types.Numeric(None, getattr(plain, "scale", None)))
+    # PostgreSQL sums reals as a real, of 6 digits.
     return func.sum(call.dialect.double(call.values), type_=types.Double())
 
 

@@ -86,6 +86,7 @@ def bound(value: Any, type_: SQLType) -> Element:
 def equal(abilities: QueryDialect, text: Element, value: Element) -> Element:
     """Equal by code point, for every collation: 'a' is neither 'A' nor 'a '. Indexes can be used."""
     exact = abilities.exact(text)
+    # Written twice: by the column, which can use an index, and exactly (decision 14).
     return exact == value if abilities.finds_equal_by_index else and_(text == value, exact == value)
 
 

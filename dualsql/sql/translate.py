@@ -73,12 +73,14 @@ def _is_harmless(node: Any, *, is_nested: bool) -> bool:
         case exp.Subquery():
             # A subquery that is used as a value fails if it has two rows.
             return node.parent is None or isinstance(node.parent, _SOURCES) or node.arg_key == "query"
+        # The least whole number has no negative: of a column, -x could overflow.
         case exp.Neg():
             return isinstance(node.this, exp.Literal)
         case exp.Cast():
             return isinstance(node.this, exp.Literal) and node.to.this in _DATES
         case exp.Like():
             pattern = node.expression
+            # PostgreSQL fails for a pattern that ends in its escape character.
             return isinstance(pattern, exp.Literal) and "\\" not in pattern.name
         case _:
             return type(node) in _HARMLESS

@@ -193,12 +193,14 @@ class WebPages:
         form = await read_form(request, self.server)
         resource_id = resource_id_of(request)
         exchanged = await self.server.links.exchange(resource_id, form.get("link", ""))
+        # 303: the browser goes there by GET, and a reload does not post the link again (RFC 9110, 15.4.4).
         response = RedirectResponse(f"../{resource_id}/view", 303)
         response.set_cookie(
             LINK_COOKIE,
             exchanged.token,
             max_age=int((exchanged.expires_at - self.server.now()).total_seconds()),
             path=None,  # a browser takes that of the form: this result's, whatever a proxy puts before it
+            # Over http, browsers drop a cookie that is Secure.
             secure=self.server.base_url.startswith("https:"),
             httponly=True,
             samesite="strict",

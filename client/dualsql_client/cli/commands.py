@@ -57,6 +57,7 @@ class ToolResultSource:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         import httpx
 
+        # The link goes with each request, also with those that resume a stream.
         async with httpx.AsyncClient(params={"link": self.link} if self.link else None) as http:
             yield _only(DualResponseClient(self.base_url, http, headers), self.tool_result)
 

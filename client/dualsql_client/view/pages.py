@@ -71,6 +71,7 @@ def _value_of(column: Column, written: str) -> Any:
         return written.lower() == "true"
     # What is no number of this form stays a text: the server reads it exactly, or says what it expects.
     is_number = column["type"] == "number" and re.fullmatch(r"-?\d{1,15}(\.\d{1,6})?", written, re.ASCII)
+    # JSON has no numbers that begin with 0 before another digit.
     return json.loads(written) if is_number and not re.match(r"-?0\d", written) else written
 
 
@@ -122,6 +123,7 @@ class Pages:
         if number and not page.data:
             return None
         self.number = number
+        # An answer to a question has no total: the one that was counted stays.
         if self.filter is None or page.total_count is not None:
             self.total, self.kind = page.total_count, page.total_count_kind
         self._hold(number, page)
@@ -178,6 +180,7 @@ class Pages:
 
     async def _fetch(self, number: int) -> FetchResult:
         before, after = self._held.get(number - 1), self._held.get(number + 1)
+        # Beside a page that is held, by its cursor: rows that come or go move no row to the next page.
         cursor = (before and before.next_cursor) or (after and after.previous_cursor)
         offset = 0 if cursor else number * ROWS_OF_A_PAGE
         place: dict[str, Any] = {"cursor": cursor or None, "offset": offset, "limit": ROWS_OF_A_PAGE}
@@ -344,6 +347,7 @@ def widths_within(free: int, wanted: Sequence[int]) -> list[int]:
     left = free - sum(widths)
     if left < 0:
         return [max(1, min(widths[0], free // 3)), *widths[1:]]
+    # Those that need least first: what they leave of their share goes to the others.
     by_need = sorted(range(len(wanted)), key=lambda at: wanted[at] - widths[at])
     for place, at in enumerate(by_need):
         more = min(wanted[at] - widths[at], left // (len(wanted) - place))
