@@ -419,6 +419,7 @@ class Transport:
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
+        # With the slash: a redirect to it would not be followed.
         return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}"))[0]
 
     @asynccontextmanager
@@ -509,6 +510,7 @@ class Transport:
             json=body,
             headers=headers,
             timeout=self._seconds,
+            # Only configured addresses are fetched from (decision 16), and a redirect may lead anywhere.
             follow_redirects=False,
             **self._credentials.options,
         )

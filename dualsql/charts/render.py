@@ -198,6 +198,7 @@ def _ticks(low: datetime, high: datetime, step: timedelta | int) -> Iterator[dat
     first = datetime.min  # noqa: DTZ901 - an axis has no zones
     if not isinstance(step, int):
         return (
+            # -(-a // b) is a / b, rounded up.
             first + step * place for place in range(-(-(low - first) // step), (high - first) // step + 1)
         )
     is_amid = (low.day, low.time()) != (1, first.time())
@@ -331,6 +332,7 @@ def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
 def _with_fonts_missing(drawn: VegaLite) -> VegaLite:
     """The chart, which says that it shows boxes in place of texts where no font has their characters."""
     blocks = {
+        # One character of each 256 stands for their script: a look at one takes 1 ms.
         ord(character) >> 8: character
         for text in _texts(drawn)
         for character in text

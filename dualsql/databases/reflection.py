@@ -322,6 +322,7 @@ def _describe(places: Sequence[Place], connection: Connection) -> dict[Place, Ta
     for schema in dict.fromkeys(schema for schema, _ in places):
         names = [name for known, name in places if known == schema]
         asked: Any = {"schema": schema, "filter_names": names, "kind": ObjectKind.ANY}
+        # On PostgreSQL, one query for all tables, where get_columns() takes one for each.
         columns = inspector.get_multi_columns(**asked)
         keys = inspector.get_multi_pk_constraint(**asked)
         references = inspector.get_multi_foreign_keys(**asked)
@@ -346,6 +347,7 @@ async def _readable(run: Run, tables: Mapping[Place, Table]) -> dict[Place, Tabl
         passed: set[Place] = await run(partial(_read, rest))
         readable |= {place: rest.pop(place) for place in list(rest) if place in passed}
         if rest:
+            # The first one left is the one that failed.
             rest.pop(next(iter(rest)))
     return readable
 
@@ -354,6 +356,7 @@ def _read(tables: Mapping[Place, Table], connection: Connection) -> set[Place]:
     passed: set[Place] = set()
     for place, table in tables.items():
         try:
+            # It checks the right to each column, and reads no row.
             connection.execute(select(table).limit(0)).close()
         except DBAPIError as error:
             if error.connection_invalidated:

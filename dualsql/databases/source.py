@@ -98,6 +98,7 @@ class QueryLimits:
 
 class _Background(QueryLimits):
     def __init__(self, limits: QueryLimits, slots: _Slots) -> None:
+        # All but the slots is that of the source, also its queue.
         vars(self).update(vars(limits))
         self._queries, self.background = slots, self
 
@@ -220,6 +221,7 @@ class Source:
             return False
         pool = self.engine.pool
         if isinstance(pool, QueuePool):
+            # Without the overflow, which is for streams and slow queries (see _pool).
             return pool.checkedout() < pool.size()
         return not isinstance(pool, StaticPool | SingletonThreadPool)
 

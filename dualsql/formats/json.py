@@ -380,6 +380,7 @@ def _bound(value: Any) -> str:
     return f'"{written}"' if " " in written else written
 
 
+# A zone of whole hours is +02 in PostgreSQL, and +02:00 in Python.
 _WHOLE_HOURS = re.compile("(?<=[+-][0-9]{2}):00(?= BC|$)")
 
 
@@ -435,6 +436,7 @@ def _plainly(value: Any, encode: Converter) -> Any:
         return {key: _plainly(item, encode) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plainly(item, encode) for item in value]
+    # orjson refuses integers beyond 64 bits.
     if type(value) is int and not -_LARGEST <= value < _LARGEST:
         return orjson.Fragment(str(value))
     if isinstance(value, float) and type(value) is not Digits:

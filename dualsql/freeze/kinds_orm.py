@@ -89,6 +89,7 @@ def _note_tables(codec: Encoder | Decoder, source: MappedSource) -> None:
 def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
     base = internals.base_alias(entity)
     if base is not None and base is not entity:
+        # with_polymorphic() made it together with the whole entity, where it is found by its mapper.
         return {"within": enc.ref(base), "mapper": enc.ref(entity.mapper)}
     target = internals.alias_target(entity)
     written: dict[str, Any] = {

@@ -180,6 +180,7 @@ _VALUES = frozenset({"default", "enum", "const", "examples", "required"})
 
 def _in_plain_types(keyword: str, value: Any) -> Any:
     """The value of a schema's keyword."""
+    # Data, and no schema: a default may be an object with a key "title".
     if keyword in _VALUES:
         return value
     if isinstance(value, dict):

@@ -388,6 +388,7 @@ class AccessControl:
             if await self._may_be_listed(resource, principal)
         ]
         await self.note("list", principal, rows=len(shown))
+        # After the last one that was read, also where it is not shown.
         return Listing(shown, _write_cursor(found[limit - 1]) if len(found) > limit else None)
 
     async def _may_be_listed(self, resource: Resource, principal: Principal) -> bool:

@@ -75,6 +75,7 @@ async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMe
     if asked.way == "head":
         return await view.sample(size, count)
     sample = await _others(view, size, count, asked)
+    # All rows of a small result are shown in its own order.
     if sample.total.kind == "exact" and sample.total.rows == len(sample.rows):
         return sample if asked.way == "tail" else await view.sample(size, count)
     return sample._replace(taken=asked.label)
@@ -289,6 +290,7 @@ class Creator:
             now, total = self._access.clock.now(), run.shown.sample.total
             ready = replace(
                 made,
+                # The lifetime begins when the query has run.
                 created_at=now,
                 expires_at=now + options.lifetime,
                 total_count=total.rows,

@@ -98,6 +98,7 @@ class FastRowReader:
         """The rows of `statement`; None if reading fails or takes more than a few milliseconds."""
         now = time.monotonic()
         self._thread = self._thread or get_ident()
+        # sqlite3 refuses a connection in another thread than its own (check_same_thread).
         if now < self._rests_until or self._thread != get_ident():
             return None
         self._clock.ends_at = now + LOOP_LIMIT
@@ -261,6 +262,7 @@ class SQLResourceStore:
     async def settle(self, resource: Resource) -> bool:
         written = settled_values(resource)
         expires_at = literal(written["expires_at"], UTCTimestamp())
+        # It may have been pinned while its query ran.
         written["expires_at"] = case((_t.expires_at.is_(None), null()), else_=expires_at)
         pending = update(resources).where(_t.id == resource.id, _t.status == "pending")
         return await self._change(pending.values(written)) > 0
@@ -289,6 +291,7 @@ class SQLResourceStore:
         return {row["id"]: ResourceState(row["status"], row["expires_at"]) for row in rows}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
+        # A negative LIMIT is no limit in SQLite (lang_select.html) and an error in PostgreSQL.
         expired = select(_t.id).where(_t.expires_at <= before).order_by(_t.expires_at, _t.id)
         return [row["id"] for row in await self._rows(expired.limit(max(limit, 0)))]
 
@@ -329,6 +332,7 @@ class SQLResourceStore:
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         same = (links.c.id == link.id, links.c.resource_id == link.resource_id)
         if take:
+            # Of several who take it at once, one deletes the row (decision 7).
             return await self._change(delete(links).where(*same)) == 1
         return bool(await self._rows(select(links.c.id).where(*same)))
 
@@ -366,6 +370,7 @@ class SQLResourceStore:
         """The database's time; None for SQLite, which has the machine's."""
         if not self._connections.has_clock:
             return None
+        # now() is when the transaction began (PostgreSQL, 9.9.5).
         found: datetime = (await self._rows(select(func.clock_timestamp().label("now"))))[0]["now"]
         return found
 
