@@ -199,7 +199,8 @@ def _ticks(low: datetime, high: datetime, step: timedelta | int) -> Iterator[dat
     if not isinstance(step, int):
         return (
             # -(-a // b) is a / b, rounded up.
-            first + step * place for place in range(-(-(low - first) // step), (high - first) // step + 1)
+            first + step * place
+            for place in range(-(-(low - first) // step), (high - first) // step + 1)
         )
     is_amid = (low.day, low.time()) != (1, first.time())
     least, most = (12 * end.year + end.month - 1 for end in (low, high))
