@@ -35,13 +35,6 @@ from __future__ import annotations
 
 '''
 
-CLIENT_CLOSE = """        if self._portal.is_closed:
-            return
-        try:
-            self._portal.call(self._client.aclose)
-        finally:
-            self._portal.close()"""
-
 
 def main() -> None:
     stale = [name for name, text in modules().items() if not is_written(name, text)]
@@ -173,13 +166,13 @@ def body(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., A
     match node.name:
         case "__init__":
             made = f"        self._client = DualResponseClient({arguments(node)})"
-            return f"        self._portal = Portal()\n{made}"
+            return f"{made}\n        self._portal = Portal(self._client.aclose)"
         case "__aenter__":
             return "        return self"
         case "__aexit__":
             return "        self.close()"
         case "aclose":
-            return CLIENT_CLOSE
+            return "        self._portal.close()"
     called, passed = f"{target}.{node.name}", arguments(node)
     if streamed := [each.arg for each in node.args.args if takes_stream(each)]:
         passed = re.sub(rf"\b({'|'.join(streamed)})\b", r"each_of(\1)", passed)

@@ -49,6 +49,7 @@ def _result(step: Coroutine[Any, Any, T]) -> T:
 
 
 P = ParamSpec("P")
+AtEnd = Callable[[], Coroutine[Any, Any, None]]
 
 
 # Seconds. Python sees a Ctrl-C when the waiting thread wakes, and nothing else wakes it once polars is imported: its
@@ -62,11 +63,16 @@ class Portal:
     It has no thread until the first of them is run. A portal that is not closed leaves a waiting thread, which
     neither keeps the process from ending nor outlives the portal.
 
+    Args:
+        at_end: run last, whether the portal is closed, collected, or left to the end of the process. It may not
+            refer to the portal.
+
     Attributes:
         is_closed: nothing is run any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_end: AtEnd | None = None) -> None:
+        self._at_end = at_end
         self._lock = Lock()
         self._worker: _Worker | None = None
         self.is_closed = False
@@ -122,7 +128,7 @@ class Portal:
             if self.is_closed:
                 raise RuntimeError("The client is closed.")
             if self._worker is None:
-                self._worker = _Worker()
+                self._worker = _Worker(self._at_end)
             return self._worker
 
 
@@ -133,11 +139,11 @@ class _Worker:
         open: generators that are not done; they are closed before the loop is, from the outermost.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_end: AtEnd | None) -> None:
         self.open: set[AsyncGenerator[Any, None]] = set()
         self._stopped = asyncio.Event()
         started: Future[asyncio.AbstractEventLoop] = Future()
-        arguments = (started, self._stopped, self.open)
+        arguments = (started, self._stopped, self.open, at_end)
         self._thread = Thread(target=_run, args=arguments, name="dualsql-client", daemon=True)
         self._thread.start()
         self._loop = started.result()
@@ -197,17 +203,22 @@ def _end_all() -> None:
 
 
 def _run(
-    started: Future[asyncio.AbstractEventLoop], stopped: asyncio.Event, items: set[AsyncGenerator[Any, None]]
+    started: Future[asyncio.AbstractEventLoop],
+    stopped: asyncio.Event,
+    items: set[AsyncGenerator[Any, None]],
+    at_end: AtEnd | None,
 ) -> None:
     with asyncio.Runner() as runner:
         started.set_result(runner.get_loop())
-        runner.run(_until(stopped, items))
+        runner.run(_until(stopped, items, at_end))
 
 
-async def _until(stopped: asyncio.Event, items: set[AsyncGenerator[Any, None]]) -> None:
+async def _until(stopped: asyncio.Event, items: set[AsyncGenerator[Any, None]], at_end: AtEnd | None) -> None:
     await stopped.wait()
     for each in list(items):
         await _close(items, each)
+    if at_end is not None:
+        await at_end()
 
 
 async def _aenter(manager: AbstractAsyncContextManager[T]) -> T:

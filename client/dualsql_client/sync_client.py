@@ -52,7 +52,6 @@ class SyncDualResponseClient:
         auth: Auth | None = None,
         origins: Sequence[Origin | str] = (),
     ) -> None:
-        self._portal = Portal()
         self._client = DualResponseClient(
             base_url,
             http,
@@ -64,6 +63,7 @@ class SyncDualResponseClient:
             auth=auth,
             origins=origins,
         )
+        self._portal = Portal(self._client.aclose)
 
     def __enter__(self) -> Self:
         return self
@@ -75,12 +75,7 @@ class SyncDualResponseClient:
 
     def close(self) -> None:
         """Close the connections, unless they belong to the `http` that was given."""
-        if self._portal.is_closed:
-            return
-        try:
-            self._portal.call(self._client.aclose)
-        finally:
-            self._portal.close()
+        self._portal.close()
 
     @overload
     def parse(self, tool_result: object, *, strict: Literal[True]) -> SyncParsedDualResponse: ...
