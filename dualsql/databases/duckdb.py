@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from datetime import date, datetime, time, timedelta
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
@@ -467,8 +468,20 @@ BACKEND = Backend(
 )
 
 
+_OF_DUCKDB = frozenset({"duckdb", "_duckdb", "duckdb_sqlalchemy"})
+
+
 @atexit.register
-def _free_frozen_objects() -> None:
-    """After gc.freeze(), the binding of DuckDB reports its own classes as leaks when the process ends, in 45 lines."""
-    if "duckdb" in sys.modules:
-        gc.unfreeze()
+def _end_quietly() -> None:
+    """Prevent lines such as "nanobind: leaked 27 instances!" of DuckDB's binding when the process ends.
+
+    Objects that gc.freeze() excluded are never freed. Neither is what pyarrow holds of pandas, which by way of caches
+    of `typing` reaches SQLAlchemy's classes, the dialect, and the functions of DuckDB's modules. At the end, Python
+    empties a module only while the module itself is referenced, and a function refers to its namespace alone.
+    """
+    if "duckdb" not in sys.modules:
+        return
+    gc.unfreeze()
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _OF_DUCKDB and isinstance(module, ModuleType):
+            vars(module)["_module"] = module

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -345,8 +346,14 @@ async def test_files_are_served_over_stdio(tmp_path: Path, sales: Path) -> None:
                 "execute_query", {"query": "SELECT city, count(*) FROM sales GROUP BY city"}
             )
             assert "all 7 rows" in text_of(result)
+            resources = re.search(r"http://\S+/resources", (tmp_path / "said").read_text())
+            assert resources
+            async with DualResponseClient(resources[0]) as application:
+                result = await model.call_tool("execute_query", {"query": "SELECT * FROM sales"})
+                assert (await application.parse(result, strict=True).to_arrow()).num_rows == 1_000
     said = (tmp_path / "said").read_text()
     assert f'"args": ["serve", "{sales}", "--stdio"]' in said, "a host starts it from any folder"
     assert "claude mcp add --transport stdio dualsql -- " in said
     assert "DUALSQL_DATABASE_URL" not in said
     assert not copies_in(tmp_path), "the copy is deleted"
+    assert said.endswith("The server stops when the host closes it.\n"), "no leaks of DuckDB's binding"
