@@ -132,9 +132,11 @@ def _installing(extra: str, prefix: str) -> str:
     command = " ".join(sys.argv[1:2])
     # The environment of uvx or pipx is made anew, so it needs what the command needs, too.
     whole = extra if command != "serve" or "serve" in extra.split(",") else f"serve,{extra}"
-    if _is_of("uv", prefix, "UV_CACHE_DIR", "UV_TOOL_DIR"):
+    is_of_uv = _is_of("uv", prefix, "UV_CACHE_DIR", "UV_TOOL_DIR")
+    # pipx makes its environments with uv if there is one, which may be on no PATH.
+    if is_of_uv and (shutil.which("uvx") or not shutil.which("pipx")):
         return f'uvx --from "dualsql[{whole}]" dualsql {command} ...'
-    if _is_of("pipx", prefix, "PIPX_HOME", "PIPX_GLOBAL_HOME"):
+    if is_of_uv or _is_of("pipx", prefix, "PIPX_HOME", "PIPX_GLOBAL_HOME"):
         return f'pipx run --spec "dualsql[{whole}]" dualsql {command} ...'
     return f'pip install "dualsql[{extra}]"'
 

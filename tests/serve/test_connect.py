@@ -268,6 +268,19 @@ def test_the_line_that_works_is_said(monkeypatch: pytest.MonkeyPatch, prefix: st
     assert missing("typer", "serve", prefix) == f"dualsql: typer is not installed. Try: {line}"
 
 
+@pytest.mark.parametrize(("found", "line"), [("pipx", "pipx run --spec"), ("pipx uvx", "uvx --from")])
+def test_the_line_is_of_pipx_where_pipx_has_a_uv_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: str, line: str
+) -> None:
+    for name in found.split():
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["dualsql", "demo"])
+    assert missing("typer", "demo", "/home/ann/.cache/uv/archive-v0/x").endswith(
+        f'Try: {line} "dualsql[demo]" dualsql demo ...'
+    )
+
+
 @pytest.mark.parametrize(
     ("prefix", "extra", "line"),
     [
