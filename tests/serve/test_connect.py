@@ -276,7 +276,7 @@ def test_the_line_is_of_pipx_where_pipx_has_a_uv_of_its_own(
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["dualsql", "demo"])
-    assert missing("typer", "demo", "/home/ann/.cache/uv/archive-v0/x").endswith(
+    assert missing("typer", "demo", "/opt/uv/archive-v0/x").endswith(
         f'Try: {line} "dualsql[demo]" dualsql demo ...'
     )
 
