@@ -14,6 +14,7 @@ from benchmarks import (
     conversations,
     creating,
     flows,
+    kept,
     memory,
     narrowing,
     narrowing_report,
@@ -76,6 +77,11 @@ async def ask(note: Note, _: Options) -> Report:
     return asking.report([cost for found in costs for cost in found])
 
 
+async def keep(note: Note, options: Options) -> Report:
+    """Keeping a result and reading it, against DuckDB alone and ADBC."""
+    return kept.report(await kept.measure(database(), note, options.rounds))
+
+
 async def remember(note: Note, _: Options) -> Report:
     """The memory of a server that streams."""
     async with loaded() as url:
@@ -122,6 +128,7 @@ PARTS: Mapping[str, Callable[[Note, Options], Awaitable[Report]]] = {
     "stream": stream,
     "page": page,
     "ask": ask,
+    "kept": keep,
     "memory": remember,
     "narrow": narrow,
     "adapter": adapt,
