@@ -24,6 +24,9 @@ ALL_ACTIONS: frozenset[Action] = frozenset(get_args(Action))
 KeepOption = Literal["slow"] | bool
 """Whether the rows of a run are kept: always, never, or those of a query that was slow."""
 
+LEAST_KEEP_MEMORY = 256 * 1024**2
+"""Bytes with which one file can be written while another one is read."""
+
 SnapshotTags = Mapping[str, str | Callable[[], str | None]]
 """By source: a name for the present state of its data, as a text or a function that tells it (None: it moves)."""
 
@@ -294,6 +297,12 @@ class Settings:
         "The largest file of one kept result. A larger one is read from its database.",
         positive=True,
     )
+    keep_memory: int = setting(
+        2 * 1024**3,
+        "Bytes of memory for DuckDB in a process, which reads and writes kept results: divided among at most 16 files "
+        "that are open at once.",
+        positive=True,
+    )
     keep_past_rule_changes: bool = setting(
         False,
         "Keep results also under hooks that are functions, row filters with subqueries, and row security. A change of "
@@ -351,6 +360,8 @@ class Settings:
         for option in fields(Settings):
             if option.name != "keep":
                 _check(option.name, getattr(self, option.name))
+        if self.keep_memory < LEAST_KEEP_MEMORY:
+            raise ConfigurationError(f"keep_memory must be at least {LEAST_KEEP_MEMORY}.")
         if not is_keep_option(self.keep):
             raise ConfigurationError('keep must be True, "slow" or False.')
         if self.default_expiration > self.maximum_lifetime:

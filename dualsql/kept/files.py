@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, BigInteger, Column, ColumnElement, MetaData, Table, select
+from sqlalchemy import URL, BigInteger, Column, ColumnElement, Engine, MetaData, Table, select
 
 from dualsql.databases.backends import backend_named
 from dualsql.databases.engines import new_synchronous_engine
 from dualsql.databases.source import QueryLimits, Source
-from dualsql.databases.threads import ThreadedEngine
-from dualsql.errors import ConfigurationError, TamperedError, require_package
+from dualsql.databases.threads import ThreadedConnection, ThreadedEngine
+from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
 from dualsql.plan import Shape
 from dualsql.plan.order import sole_table
 from dualsql.resource import RELATION
+from dualsql.settings import LEAST_KEEP_MEMORY
 from dualsql.tenancy import ActiveRules
 from dualsql.tenancy.compiler import TableForms
 
@@ -31,25 +35,24 @@ _NUMBER = "n"
 
 _HOW = 'pip install "dualsql[kept]"'
 # DuckDB otherwise fetches extensions from the network when a statement needs one.
-_WRITING: dict[str, Any] = {
+_WRITING = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "memory_limit": "512MB",
 }
 _READING = {
-    "read_only": True,
-    "config": {
-        "enable_external_access": "false",
-        "lock_configuration": "true",
-        # Streams read the rows in the order in which they were written, without sorting them.
-        "preserve_insertion_order": "true",
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "memory_limit": "512MB",
-    },
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+    # Streams read the rows in the order in which they were written, without sorting them.
+    "preserve_insertion_order": "true",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
 }
 _CONNECTIONS = 4
 """Connections to one file that are kept open."""
+
+
+def _configured(config: dict[str, str], memory: int) -> dict[str, Any]:
+    return {**config, "memory_limit": f"{memory}B"}
 
 
 def require_packages() -> None:
@@ -61,16 +64,19 @@ def require_packages() -> None:
 class KeptFileWriter:
     """Writes rows to a new file. Its methods take long and are called one after the other, in any thread.
 
+    Args:
+        memory: bytes that DuckDB may use.
+
     Attributes:
         rows: how many were added.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, memory: int) -> None:
         import duckdb
 
         self.rows = 0
         self._path = path
-        self._connection = duckdb.connect(str(path), config=_WRITING)
+        self._connection = duckdb.connect(str(path), config=_configured(_WRITING, memory))
         self._schema: Any = None
 
     def begin(self, schema: Any, cells: Sequence[str]) -> None:
@@ -130,6 +136,110 @@ class KeptFileWriter:
         same = f"CAST(try_cast({column} AS DECIMAL(38, {scale})) AS VARCHAR) IS NOT DISTINCT FROM {column}"
         ask = f"SELECT coalesce(bool_and({same}), true) FROM {TABLE}"
         return scale if self._connection.execute(ask).fetchone() == (True,) else None
+
+
+_LEAST_SHARE = LEAST_KEEP_MEMORY // 2
+"""Bytes of memory for one file."""
+_MOST_SHARES = 16
+
+
+class MemoryShares:
+    """Shares of equal size, each for one file that is read or written.
+
+    A file that is read holds its share from its first connection until it is closed. If none is left, the file that
+    was read the longest ago is closed, of those that nobody reads now; if all are read, the next one waits.
+
+    Attributes:
+        size: bytes of a share.
+        writing: a semaphore of the shares for writing.
+    """
+
+    def __init__(self, total: int) -> None:
+        number = min(_MOST_SHARES, total // _LEAST_SHARE)
+        writers = max(1, number // 4)
+        self.size = total // number
+        self.writing = asyncio.Semaphore(writers)
+        self._most = number - writers
+        self._holders: OrderedDict[SharingEngine, None] = OrderedDict()
+        self._coming = asyncio.Lock()
+        self._freed = asyncio.Event()
+
+    @property
+    def held(self) -> int:
+        """How many files are open for reading."""
+        return len(self._holders)
+
+    @asynccontextmanager
+    async def share(self, engine: SharingEngine) -> AsyncIterator[None]:
+        """The share of an engine during the block, in which it has connections in use."""
+        if engine not in self._holders:
+            async with self._coming:
+                if engine not in self._holders:
+                    await self._make_room()
+                    self._holders[engine] = None
+        self._holders.move_to_end(engine)
+        engine.readers += 1
+        try:
+            yield
+        finally:
+            engine.readers -= 1
+            self._freed.set()
+            if engine.is_closed:
+                self.leave(engine)
+
+    def leave(self, engine: SharingEngine) -> None:
+        """An engine was closed. It keeps its share while somebody reads it."""
+        if not engine.readers and engine in self._holders:
+            del self._holders[engine]
+            self._freed.set()
+
+    async def _make_room(self) -> None:
+        while len(self._holders) >= self._most:
+            idle = next((engine for engine in self._holders if not engine.readers), None)
+            if idle is None:
+                self._freed.clear()
+                await self._freed.wait()
+                continue
+            # Who wants to read it meanwhile waits behind us for a share.
+            del self._holders[idle]
+            await asyncio.shield(idle.close_pool())
+
+
+class SharingEngine(ThreadedEngine):
+    """The engine of one file, whose connections need a share of the memory.
+
+    Args:
+        check: called before the first statement of each connection; raises what is wrong with the file.
+
+    Attributes:
+        readers: connections in use. is_closed: it was disposed.
+    """
+
+    def __init__(self, engine: Engine, shares: MemoryShares, check: Callable[[], None]) -> None:
+        super().__init__(engine)
+        self._shares = shares
+        self._check = check
+        self.readers = 0
+        self.is_closed = False
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[ThreadedConnection]:
+        async with self._shares.share(self), super().connect() as connection:
+            try:
+                self._check()
+                yield connection
+            finally:
+                if self.is_closed:  # in a pool that was disposed, it would stay open
+                    await connection.invalidate()
+
+    async def close_pool(self) -> None:
+        """Close the connections that nobody uses."""
+        await super().dispose()
+
+    async def dispose(self) -> None:
+        self.is_closed = True
+        await super().dispose()
+        self._shares.leave(self)
 
 
 class FileState(NamedTuple):
@@ -211,13 +321,16 @@ def kept_statement(live: Shape, cells: Sequence[str]) -> KeptStatement:
     return KeptStatement(select(*named).order_by(rows.c[_NUMBER]), rows.c[_NUMBER], rules)
 
 
-async def open_file(name: str, path: Path, state: FileState, limits: QueryLimits) -> Source:
+async def open_file(
+    name: str, path: Path, state: FileState, limits: QueryLimits, shares: MemoryShares
+) -> Source:
     """Open a file as a database that can only be read.
 
     Args:
         name: of the source that its rows came from.
 
     Raises:
+        DatabaseBusyError: as many files as may be open are being read.
         TamperedError: it was replaced since `state` was seen.
     """
     backend = backend_named("duckdb")
@@ -225,11 +338,16 @@ async def open_file(name: str, path: Path, state: FileState, limits: QueryLimits
         raise ConfigurationError("Keeping results needs packages that are not installed.", hint=_HOW)
     made = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
-        connect_args=_READING,
+        connect_args={"read_only": True, "config": _configured(_READING, shares.size)},
         pool_size=_CONNECTIONS,
         max_overflow=limits.connections,
     )
-    engine: Any = ThreadedEngine(made)
+
+    def check() -> None:
+        if state_of(path) not in (state, None):
+            raise TamperedError("A kept result was replaced while it was open.")
+
+    engine: Any = SharingEngine(made, shares, check)
     backend.guard.prepare(made)
     source = Source(
         name=name,
@@ -246,11 +364,13 @@ async def open_file(name: str, path: Path, state: FileState, limits: QueryLimits
         ),
     )
     try:
-        async with engine.connect():
+        async with asyncio.timeout(limits.connection_timeout.total_seconds()), engine.connect():
             pass
         # After DuckDB has opened it: what is read is what the digest was computed of.
-        if state_of(path) != state:
-            raise TamperedError("A kept result was replaced while it was opened.")
+        check()
+    except TimeoutError as error:
+        await source.close()
+        raise DatabaseBusyError("Too many kept results are read at once.") from error
     except BaseException:
         await source.close()
         raise

@@ -28,6 +28,7 @@ from dualsql.kept.files import (
     FileState,
     KeptFile,
     KeptFileWriter,
+    MemoryShares,
     digest_of,
     open_file,
     require_packages,
@@ -45,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 _LABEL = "dualsql.kept/1"
 _MOST_OPEN = 16
-"""Files that are open at once. Each may take the memory limit of `dualsql.kept.files`."""
+"""Files whose digests are known. How many are open at once is a matter of `MemoryShares`."""
 _SPARE = timedelta(hours=1)
 """How much longer than a query may take a file is left alone that no resource names yet."""
 _MOST_ASKED = 1_000
@@ -95,6 +96,7 @@ class ResultKeeper:
     def renew(self) -> None:
         """Forget what belongs to the event loop of the last run."""
         self._limits = QueryLimits(self._settings)
+        self._shares = MemoryShares(self._settings.keep_memory)
         self._opening: dict[str, asyncio.Task[KeptFile]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -193,8 +195,12 @@ class ResultKeeper:
 
     async def _written(self, path: Path, run: KeptRun) -> tuple[list[str], int]:
         """Write the rows to a file. Returns how the cells of each column are kept, and the number of rows."""
+        async with self._shares.writing:
+            return await self._written_in_turn(path, run)
+
+    async def _written_in_turn(self, path: Path, run: KeptRun) -> tuple[list[str], int]:
         writer = run.writer
-        file = await asyncio.to_thread(KeptFileWriter, path)
+        file = await asyncio.to_thread(KeptFileWriter, path, self._shares.size)
         try:
             is_begun = False
             async with aclosing(run.stream(writer)) as chunks:
@@ -291,7 +297,7 @@ class ResultKeeper:
         if digest != kept["digest"]:
             logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
             raise TamperedError("The file of the kept rows was changed.")
-        source = await open_file(resource.source, path, state, self._limits)
+        source = await open_file(resource.source, path, state, self._limits, self._shares)
         self._open[name] = opened = KeptFile(state, source)
         while len(self._open) > _MOST_OPEN:
             self._shut(next(iter(self._open)))

@@ -1,0 +1,145 @@
+"""All kept files that are open together stay within one bound of memory, and none waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import aclosing, closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from dualsql import (
+    ConfigurationError,
+    DatabaseBusyError,
+    DualResponse,
+    DualResponseServer,
+    StreamRequest,
+)
+from dualsql.settings import LEAST_KEEP_MEMORY
+from dualsql_client.wire import SortKey
+from tests.kept.test_arrow import numbers
+from tests.kept.test_results import ROWS, kept_server, sales
+
+MEBIBYTE = 1024 * 1024
+
+
+async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Path) -> None:
+    async with kept_server(
+        tmp_path, keep_memory=LEAST_KEEP_MEMORY, queue_timeout=timedelta(seconds=20)
+    ) as kept:
+        made = [await kept.make(select=select(sales).where(sales.c.id >= n)) for n in range(4)]
+        shares = kept.dual._kept._shares
+        assert shares.size == LEAST_KEEP_MEMORY // 2
+
+        async def read(number: int) -> None:
+            lines = await kept.lines(made[number % 4])
+            assert len(lines) == ROWS - number % 4 and shares.held <= 1
+
+        await asyncio.gather(*(read(number) for number in range(10)))
+        for file in kept.dual._kept._open.values():
+            await file.source.close()
+        assert shares.held == 0
+
+
+async def test_who_finds_no_share_is_told_to_try_again_and_one_that_is_left_is_taken(tmp_path: Path) -> None:
+    options = {"keep_memory": LEAST_KEEP_MEMORY, "queue_timeout": timedelta(milliseconds=300)}
+    with closing(sqlite3.connect(tmp_path / "data.db")) as connection, connection:
+        connection.execute(
+            "CREATE TABLE sales (id INTEGER PRIMARY KEY, tenant, state, price REAL, paid NUMERIC)"
+        )
+        rows = ((n, "a", "s" * 500, 0.5, 1) for n in range(20_000))
+        connection.executemany("INSERT INTO sales VALUES (?, ?, ?, ?, ?)", rows)
+    async with kept_server(tmp_path, **options) as kept:
+        first, second = await kept.make(), await kept.make(select=select(sales).where(sales.c.id > 1))
+        stream = await kept.dual.stream(first.resource_id, None, StreamRequest())
+        async with aclosing(stream.chunks) as chunks:
+            await anext(chunks)
+            await anext(chunks)  # it waits for its reader now, with a connection
+            with pytest.raises(DatabaseBusyError):
+                await kept.page(second, limit=1)
+            # A file that is deleted while it is read keeps its share.
+            assert await kept.dual.delete_resource(first.resource_id, None)
+            with pytest.raises(DatabaseBusyError):
+                await kept.page(second, limit=1)
+        page = await kept.page(second, limit=1)
+        assert page.rows[0]["id"] == 2
+
+
+def test_a_bound_too_small_for_two_files_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="keep_memory"):
+        DualResponseServer(
+            "sqlite:///x.db",
+            base_url="http://127.0.0.1",
+            tables=numbers.metadata,
+            keep_memory=LEAST_KEEP_MEMORY - 1,
+        )
+
+
+PROGRAM = """
+import asyncio, sys
+from datetime import timedelta
+from pathlib import Path
+from sqlalchemy import select
+from dualsql import DualResponseServer, LocalResultStorage, StreamRequest
+from dualsql.settings import LEAST_KEEP_MEMORY
+from tests.kept.test_arrow import numbers
+from tests.kept.test_memory import peak, sorted_rows
+
+async def main(folder):
+    async with DualResponseServer(
+        f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/r", tables=numbers.metadata,
+        storage=LocalResultStorage(folder / "kept"), keep_memory=LEAST_KEEP_MEMORY,
+        query_timeout=timedelta(minutes=5), queue_timeout=timedelta(minutes=5),
+    ) as dual:
+        few = await dual.create_response(select(numbers).where(numbers.c.id < 9), name="few", keep=True)
+        await sorted_rows(dual, few)
+        idle = peak()
+        made = [
+            await dual.create_response(select(numbers).where(numbers.c.id > n), name="n", keep=True) for n in range(4)
+        ]
+        counts = await asyncio.gather(*(sorted_rows(dual, one) for one in made))
+        print()
+        print(idle, peak(), *counts)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+def peak() -> int:
+    """The most bytes that this process had in memory."""
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+async def sorted_rows(dual: DualResponseServer, made: DualResponse, **asked: Any) -> int:
+    """The rows of a stream that DuckDB sorts as a whole."""
+    order = (SortKey(field="s", order="desc"),)
+    stream = await dual.stream(made.resource_id, None, StreamRequest(sort=order, **asked))
+    return sum([chunk.rows async for chunk in stream.chunks])
+
+
+@pytest.mark.long
+def test_a_process_that_sorts_more_than_the_bound_stays_within_it(tmp_path: Path) -> None:
+    rows = 100_000
+    with closing(sqlite3.connect(tmp_path / "data.db")) as connection, connection:
+        connection.execute("CREATE TABLE numbers (id INTEGER PRIMARY KEY, n INTEGER, s VARCHAR, d NUMERIC)")
+        # 60 MB, which nothing compresses.
+        texts = ((n, n, os.urandom(300).hex(), n) for n in range(1, rows + 1))
+        connection.executemany("INSERT INTO numbers VALUES (?, ?, ?, ?)", texts)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    # DuckDB writes its progress above the last line.
+    idle, most, *counts = map(int, done.stdout.splitlines()[-1].split())
+    assert counts == [rows - n for n in range(4)]
+    # Besides DuckDB: the batches of four streams.
+    assert most - idle < LEAST_KEEP_MEMORY + 64 * MEBIBYTE, (idle, most)
