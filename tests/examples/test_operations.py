@@ -63,6 +63,11 @@ def test_the_image_runs_as_nobody_and_tells_its_health() -> None:
     assert "root" not in last.replace("root file system", "")
 
 
+def test_the_compose_file_is_valid() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    subprocess.run([*command, FOLDER / "compose.yaml"], check=True)
+
+
 def test_the_containers_are_hardened_and_have_time_to_drain() -> None:
     composed: Any = import_module("yaml").safe_load(written("compose.yaml"))
     services = composed["services"]
