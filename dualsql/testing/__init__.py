@@ -1,7 +1,7 @@
 """For tests with pytest: a client of your tools, and what a store or a database of your own must pass, as classes.
 
 tools      tool_fixture and tool_client call a tool over MCP and read its rows over REST (docs/guides/testing.md)
-stores     ResourceStoreTests (docs/guides/own-store.md)
+stores     ResourceStoreTests and ResultStorageTests (docs/guides/own-store.md)
 databases  DatabaseTests (docs/engines.md)
 """
 
@@ -18,7 +18,14 @@ except ImportError as error:
 pytest.register_assert_rewrite("dualsql.testing.databases", "dualsql.testing.stores")
 
 from dualsql.testing.databases import DatabaseTests  # noqa: E402
-from dualsql.testing.stores import ResourceStoreTests  # noqa: E402
+from dualsql.testing.stores import ResourceStoreTests, ResultStorageTests  # noqa: E402
 from dualsql.testing.tools import ToolClient, tool_client, tool_fixture  # noqa: E402
 
-__all__ = ["DatabaseTests", "ResourceStoreTests", "ToolClient", "tool_client", "tool_fixture"]
+__all__ = [
+    "DatabaseTests",
+    "ResourceStoreTests",
+    "ResultStorageTests",
+    "ToolClient",
+    "tool_client",
+    "tool_fixture",
+]
