@@ -413,6 +413,7 @@ _MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
 
 _SESSIONS = "Session AsyncSession sessionmaker async_sessionmaker scoped_session async_scoped_session"
 _CONNECTIONS = "Connection AsyncConnection"
+# By name: this module imports neither SQLAlchemy nor an SDK.
 _INSTEAD: Mapping[str, Mapping[str, str]] = {
     "databases": {
         **dict.fromkeys(

@@ -319,6 +319,7 @@ def _masked(column: ColumnDefinition) -> ColumnDefinition:
 
 def _foreign_key(seen: CatalogueView, address: Address, link: TableLink) -> ForeignKey | None:
     target = seen.catalogue.placed(link.target)
+    # A table that the reader may not see is not named.
     if target is None or target.at(address.source) not in seen.tables:
         return None
     return ForeignKey(

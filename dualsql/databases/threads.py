@@ -42,6 +42,7 @@ class ThreadedEngine:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[ThreadedConnection]:
         """A connection of the pool, with a thread of its own for the length of the block."""
+        # One thread, as drivers such as sqlite3 ask of a connection.
         thread = ThreadPoolExecutor(1, thread_name_prefix="dualsql")
         try:
             connection = await self._opened(thread)
@@ -168,4 +169,5 @@ class ThreadedResult:
 
 
 def _buffered(result: CursorResult[Any]) -> Result[Any]:
+    # A frozen result has its rows and needs no cursor, so it can be read outside of the thread.
     return result.freeze()() if result.returns_rows else result

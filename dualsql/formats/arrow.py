@@ -312,6 +312,7 @@ class ArrowWriter:
         stream.write_batch(
             self.arrow.empty(), custom_metadata={name: json.dumps(value) for name, value in said.items()}
         )
+        # Without the schema, which the stream has sent before.
         return sink.taken()[self.arrow.schema.serialize().size :]
 
 

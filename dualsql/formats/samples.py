@@ -35,7 +35,9 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
 
 def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) -> int:
     """The largest number of rows for which `shows_all` can be true: those with the shortest possible cells."""
+    # A | before each cell and after the last one, and a line break.
     in_text = len(names) + 2
+    # Braces; and for each cell its name, a colon, one character and a comma.
     in_results = 2 + sum(len(dumps(name)) + 3 for name in names)
     return min(text_budget // in_text, results_budget // in_results)
 
@@ -54,6 +56,7 @@ def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, re
 
 
 def _within(rows: Sequence[Row], budget: int) -> list[Row]:
+    # For [ and ]; below, a comma for each row.
     room, kept = budget - 2, 0
     for row in rows:
         room -= len(dumps(row).decode()) + 1

@@ -96,6 +96,7 @@ def _derive_bind(element: Any) -> None:
     state["_identifying_key"] = key
     state["unique"] = type(key) is internals.AnonymousLabel
     if state["unique"]:
+        # Of "%(140 name)s", as BindParameter.__init__ has it.
         state["_anon_map_key"] = key[2:-2]
     state["_orig_key"] = state.get("_orig_key") or original
     state["required"] = state["required"] and state["value"] is None

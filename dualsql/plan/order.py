@@ -249,6 +249,7 @@ def never(_column: Any) -> bool:
     return False
 
 
+# A seek predicate compares each key and those before it: 5,050 comparisons.
 _MOST_KEYS = 100
 
 _MOVES = "Its order changes with every read."
@@ -440,6 +441,7 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
 
 
 def _is_sampled(select: AnySelect) -> bool:
+    # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
     return any(isinstance(leaf, TableSample) and leaf.seed is None for leaf in leaves_of(select))
 
 

@@ -182,6 +182,7 @@ class KeyedSelect(NamedTuple):
 class PageParameter(BindParameter[int]):
     """The LIMIT or OFFSET of a page, given when it is read: all pages of a result are one statement, compiled once."""
 
+    # SQLAlchemy caches no statement with a class that does not say so (sqlalchemy/sql/cache_key.py).
     inherit_cache = True
 
 
@@ -204,6 +205,7 @@ class Ordered:
     @cached_property
     def arranged(self) -> AnySelect:
         """The statement in this order, without LIMIT and OFFSET."""
+        # order_by() adds to the keys that are there; None removes them.
         return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
 
     @property

@@ -227,6 +227,7 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
     wanted = (
         base.element if isinstance(base, internals.TextualLabelReference) else getattr(base, "name", None)
     )
+    # Not by ==, which makes a condition of two columns.
     positions = [position for position, output in enumerate(outputs) if hash(output) == hash(base)]
     positions += [
         position for position, output in enumerate(outputs) if wanted and own_name(output) == wanted

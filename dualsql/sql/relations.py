@@ -84,6 +84,7 @@ def _joined(translator: Translator, left: FromClause, node: exp.Join, scope: Sco
         else _condition(translator, found, kind, scope)
     )
     if side == "RIGHT":
+        # SQLAlchemy has no RIGHT JOIN, and SQLite has it since 3.39 only.
         return join(right, left, condition, isouter=True)
     return join(left, right, condition, isouter=side == "LEFT", full=side == "FULL")
 
@@ -115,6 +116,7 @@ def _equal(
         require_same(translator, one, other)
         require_equality(translator, one)
         pairs.append(comparison(operators.eq, one, other, translator.capabilities))
+        # The side that an outer join keeps whole: the other one is NULL where nothing matched.
         merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
         scope.merged[name.lower()] = merged
     return and_(*pairs) if pairs else false()
@@ -215,6 +217,7 @@ def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
 def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
     found = only(node, "expressions", "alias")
     rows = [
+        # A scope without relations: VALUES holds constants.
         [translator.expression(cell, Scope(scope.work)) for cell in row.expressions]
         for row in found["expressions"]
     ]
@@ -285,6 +288,7 @@ def labelled(statement: Any, names: Sequence[str]) -> Any:
     outputs = list(statement.selected_columns)
     if len(outputs) != len(names):
         invalid(f"{len(outputs)} columns have {len(names)} names.", hint="Name each column once.")
+    # A set operation.
     if not hasattr(statement, "with_only_columns"):
         inner = statement.subquery()
         return select(*(found.label(name) for found, name in zip(inner.c, names, strict=True)))

@@ -117,6 +117,7 @@ class SQLService:
             self._sources.registry,
             dialect.name,
             parameters,
+            # SQLAlchemy sets it with the first connection; the proof at the start has made one.
             version=getattr(dialect, "server_version_info", None),
             is_visible=self._sources.is_visible(principal, name, visible),
             hides=rules.filters,
@@ -159,6 +160,7 @@ class SavedQueries(Mapping[str, SavedQuery]):
             BadParameterError: the caller sees no such query, or a parameter is invalid.
             ForbiddenError: the rules have no value for this caller.
         """
+        # As for texts: it raises for callers without access, before a name is resolved.
         self._sources.policy.rules_for(principal)
         known = {known: query for known, query in self.items() if self._is_seen(query, principal, visible)}
         query = known.get(name)

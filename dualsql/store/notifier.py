@@ -119,11 +119,13 @@ class ChangeNotifier:
             await asyncio.wait_for(self._wake.wait(), due)
         except TimeoutError:
             return
+        # Changes that come together are looked for by one query.
         await asyncio.sleep(_SHORTEST_PAUSE)
 
     def _compare(self, subscribed: Sequence[str], found: Mapping[str, ResourceState]) -> None:
         now = self._clock.now()
         for resource_id in subscribed:
+            # Unsubscribed while the store was read.
             if resource_id not in self._listeners:
                 continue
             before, after = self._standings[resource_id], found.get(resource_id)

@@ -126,6 +126,7 @@ resources = Table(
     Column("kept", Text),
     Index("ix_dualsql_resources_expires_at", "expires_at"),
     Index("ix_dualsql_resources_pending_until", "pending_until"),
+    # For the listing of one principal, newest first, and for its quota.
     Index("ix_dualsql_resources_owner", "owner", "tenant", "created_at", "id"),
 )
 

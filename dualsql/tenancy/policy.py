@@ -114,6 +114,7 @@ class ActiveMask:
 
     def is_lifted_for(self, principal: Principal | None) -> bool:
         """Whether this principal sees the column unmasked."""
+        # Not just truthy: the coroutine of a function that is async by mistake would lift each mask.
         return self.rule.unless is not None and principal is not None and self.rule.unless(principal) is True
 
 
@@ -170,6 +171,7 @@ def _expression(rule: Mask, column: Any) -> ColumnElement[Any]:
 
 def _masked(rule: Mask, column: Any) -> ColumnElement[Any]:
     if rule.how == "null":
+        # To PostgreSQL, a bare NULL in a subquery is a text.
         return cast(null(), column.type)
     if rule.how == "redact":
         if not isinstance(column.type, types.String) or isinstance(column.type, types.Enum):

@@ -69,6 +69,7 @@ def compressed(name: str, coding: str) -> bytes:
     """A file as it is sent, in a coding of `_codings`: once, since "br" takes 200 ms of all files together."""
     content = assets()[name].content
     if coding == "gzip":
+        # The same bytes in each process.
         return gzip.compress(content, mtime=0)
     import brotli
 

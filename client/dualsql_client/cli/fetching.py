@@ -83,6 +83,7 @@ async def _save(
 def _read(path: Path, rows: int) -> tuple[int, str, int | None]:
     with path.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
+        # file_digest() has read to the end.
         size = file.tell()
         file.seek(0)
         begin = file.read(4)
