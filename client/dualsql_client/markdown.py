@@ -15,10 +15,10 @@ LONGEST_LINE = 2_000
 
 # The colon may be an ideographic one, as Chinese and Japanese write it.
 _COLON = "[:=\\uff1a]"
+# Possessive, as _DELIMITER: plain quantifiers tried each way to share out spaces or stars, up to 6 s for a line of 2,000.
 _LABELLED = re.compile(
-    rf"^[\s>*+\-•·\d.)#]*(?P<label>[^\s:=|\uff1a][^:=|\uff1a]{{0,60}}?)[\s*_`]*{_COLON}[\s*_`]*(?P<value>[^|]*)$"
+    rf"^[\s>*+\-•·\d.)#]*+(?P<label>[^\s:=|\uff1a][^:=|\uff1a]{{0,60}}?)[\s*_`]*+{_COLON}[\s*_`]*+(?P<value>[^|]*+)$"
 )
-# Possessive, as _DELIMITER: plain quantifiers tried each way to share out spaces, up to 6 s for a line of 2,000.
 _TWO_CELLS = re.compile(r"^\s*+\|\s*+(?P<label>[^|\s][^|]{0,59}?)\s*+\|(?P<value>[^|]*+)\|\s*+$")
 _MARKS = " \t*_`'\"“”«»|,;\u2018\u2019"
 # Symbols, modifiers, marks that combine, format signs and what Unicode has not assigned yet: emoji are made of these.
