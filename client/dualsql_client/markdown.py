@@ -15,7 +15,7 @@ LONGEST_LINE = 2_000
 
 # The colon may be an ideographic one, as Chinese and Japanese write it.
 _COLON = "[:=\\uff1a]"
-# Possessive, as _DELIMITER: plain quantifiers tried each way to share out spaces or stars, up to 6 s for a line of 2,000.
+# Possessive, as _DELIMITER: plain quantifiers took up to 6 seconds for a line of 2,000 spaces or stars.
 _LABELLED = re.compile(
     rf"^[\s>*+\-•·\d.)#]*+(?P<label>[^\s:=|\uff1a][^:=|\uff1a]{{0,60}}?)[\s*_`]*+{_COLON}[\s*_`]*+(?P<value>[^|]*+)$"
 )
