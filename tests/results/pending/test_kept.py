@@ -43,6 +43,10 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.name != "storage-id"]
 
 
+async def until_nothing_is_left(folder: Path) -> None:
+    await until(lambda: asyncio.to_thread(files, folder), lambda found: found == [])
+
+
 async def statements(slow: Slow) -> list[str]:
     """The statements that run in the database, but for our own."""
     asked = text(
@@ -174,7 +178,7 @@ async def test_a_caller_who_leaves_stops_it(slow: Slow, tmp_path: Path) -> None:
                 with pytest.raises(asyncio.CancelledError):
                     await making
                 await slow.until(0)
-        assert files(tmp_path) == []
+        await until_nothing_is_left(tmp_path)
 
 
 async def test_a_query_that_fails_leaves_no_file(slow: Slow, tmp_path: Path) -> None:
@@ -197,7 +201,7 @@ async def test_a_deleted_one_leaves_no_file(slow: Slow, tmp_path: Path) -> None:
             assert files(tmp_path) != []
             await app.server.delete(made.resource_id, None)
             await slow.until(0)
-            await until(lambda: asyncio.to_thread(files, tmp_path), lambda found: found == [])
+            await until_nothing_is_left(tmp_path)
 
 
 async def test_a_shutdown_ends_it_and_a_drain_lets_it_end(slow: Slow, tmp_path: Path) -> None:
