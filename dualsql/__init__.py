@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from dualsql.resource import (
         Count as Count,
         CountMethod as CountMethod,
+        KeptProgress as KeptProgress,
         KeptRows as KeptRows,
         Principal as Principal,
         Resource as Resource,
@@ -215,6 +216,7 @@ _MODULES = {
     "InvalidSQLError": "dualsql.errors",
     "KeepOption": "dualsql.settings",
     "KeptDescription": "dualsql_client.wire",
+    "KeptProgress": "dualsql.resource",
     "KeptRows": "dualsql.resource",
     "LimitExceededError": "dualsql.errors",
     "LimitedAction": "dualsql.settings",

@@ -254,13 +254,22 @@ def _check_name(name: object) -> None:
         raise ValueError(f"a principal's id or tenant is longer than {_LONGEST_NAME} bytes")
 
 
+class KeptProgress(TypedDict):
+    """A run whose rows are going to be kept: how many were read so far, and until when its server is believed."""
+
+    rows: int
+    until: str
+
+
 class KeptRows(TypedDict, total=False):
     """Where the rows of one run are kept (`dualsql.kept`), or the reason why they are not.
 
-    The keys besides `reason` come together; `signature` covers the others and the resource.
+    The keys from `storage` on come together; `signature` covers these and the resource.
 
     Attributes:
         reason: why the rows are read from the database.
+        running: a run that has begun and not ended.
+        failure: why the last refresh failed.
         storage, file: the id of the storage, and the name of the file in it.
         as_of: when the run began, ISO 8601 in UTC.
         rows, bytes, digest: the number of rows, and the size and SHA-256 of the file.
@@ -270,6 +279,8 @@ class KeptRows(TypedDict, total=False):
     """
 
     reason: str
+    running: KeptProgress
+    failure: ToolProblem
     storage: str
     file: str
     as_of: str

@@ -73,6 +73,7 @@ from dualsql.results.options import (
     checked_listing,
     checked_registry,
     checked_saved_queries,
+    checked_wait,
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
@@ -187,10 +188,9 @@ class DualResponseServer:
         self._views = Views(self._sources, self._policy, self.settings, self._kept)
         self._pages = ResultPages(Cursors(seal), self._access)
         self._streams = Streams(seal, self.settings, self._access)
-        self._descriptions = Descriptions(
-            self._views, self._access, self._store, accesses, addresses=self._addresses
-        )
-        self._jobs = Jobs(self._access, self._store, self.settings)
+        parts = (self._views, self._access, self._store, accesses)
+        self._descriptions = Descriptions(*parts, addresses=self._addresses)
+        self._jobs = Jobs(self._access, self._store, self.settings, self._kept)
         self.query = QueryService(self._views, self._pages, self._streams, self.settings)
         made = (self._sources, self._views, self._access, self._jobs)
         self.responses = Creator(
@@ -204,8 +204,8 @@ class DualResponseServer:
             self._access, self.query, self.responses, settings=self.settings, addresses=self._addresses
         )
         self.profiles = ProfileService(self._views, self._access)
-        parts = (self.responses, self._views, self._access, self.query)
-        self.charts = ChartService(*parts, settings=self.settings, start=self._ready)
+        drawing = (self.responses, self._views, self._access, self.query)
+        self.charts = ChartService(*drawing, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
             self._store,
             accesses,
@@ -215,6 +215,7 @@ class DualResponseServer:
             sweep_files=self._kept.sweep,
         )
         self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
+        self._refreshes = self.responses.refreshes(self.change_notifier.tell)
         self._health = Health(self._probes, self.settings.health_timeout)
         self._run = Run(self._begin)
         self._entered = 0
@@ -484,6 +485,34 @@ class DualResponseServer:
             raise not_found()
         return expires_at
 
+    async def refresh(
+        self, resource_id: str, principal: Principal | None, *, wait: timedelta | None = None
+    ) -> ResourceDescription:
+        """Run the query of a result again and keep its rows; see docs/kept-results.md.
+
+        Readers get the old rows until the new ones are complete, and then the new ones. Cursors of the old rows are
+        refused from then on. A result that was read from its database becomes a kept one.
+
+        Args:
+            wait: how long to wait for the query. If it takes longer, it goes on, and the metadata say how far it is.
+                None waits until it ends.
+
+        Returns:
+            The metadata of the result.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+            ResourcePendingError, ResourceFailedError: the result has no rows.
+            ConfigurationError: the server has no `storage`.
+            LimitExceededError: the rows cannot be kept. The result stays as it was, as after other errors.
+            TooManyQueriesError: `Settings.maximum_pending` refreshes run already.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed, or took longer than
+                `Settings.pending_timeout`.
+        """
+        resource = await self.open_resource(resource_id, principal, "refresh")
+        await self._refreshes.answer(resource, principal, checked_wait(wait))
+        return await self.describe(resource_id, principal)
+
     async def delete(self, resource_id: str, principal: Principal | None) -> None:
         """Delete a result; its links stop working.
 
@@ -530,6 +559,7 @@ class DualResponseServer:
         is_deleted = await self._store.delete(resource_id) == 1
         await self._kept.forget(resource_id, kept)
         self._jobs.forget(resource_id)
+        self._refreshes.forget(resource_id)
         self.change_notifier.check_now()
         return is_deleted
 
@@ -736,6 +766,7 @@ class DualResponseServer:
             self._sources[name] = source.renewed(self.settings)
         self._kept.renew()
         self._jobs.renew()
+        self._refreshes.renew()
         self._streams.renew()
         self.change_notifier.renew()
         self.charts.renew()
@@ -762,9 +793,11 @@ class DualResponseServer:
         if any(running):
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
             logger.warning(text, *running, allowed.total_seconds())
-        ended = await asyncio.gather(self._streams.drain(allowed), self._jobs.drain(allowed))
+        parts = (self._streams, self._jobs, self._refreshes)
+        ended = await asyncio.gather(*(part.drain(allowed) for part in parts))
         if any(ended):
-            logger.warning("Stopping: %d streams and %d pending queries did not end in time.", *ended)
+            text = "Stopping: %d streams, %d pending queries and %d refreshes did not end in time."
+            logger.warning(text, *ended)
 
     async def shutdown(self) -> None:
         """End streams and slow queries, stop housekeeping, write access counts, close the store and own engines.
@@ -784,6 +817,7 @@ class DualResponseServer:
             closing.push_async_callback(self._store.close)
             closing.push_async_callback(self._housekeeper.stop)
             closing.push_async_callback(self._jobs.close)
+            closing.push_async_callback(self._refreshes.close)
             closing.push_async_callback(self.change_notifier.stop)
             closing.callback(self._health.close)
 

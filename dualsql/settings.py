@@ -16,7 +16,7 @@ from dualsql_client.errors import refuse_unknown_keywords
 TABLE_PREFIX = "dualsql_"
 """What every table of dualsql's own begins with."""
 
-Action = Literal["read", "pin", "delete"]
+Action = Literal["read", "pin", "refresh", "delete"]
 """What can be done with a resource."""
 
 ALL_ACTIONS: frozenset[Action] = frozenset(get_args(Action))
@@ -311,8 +311,8 @@ class Settings:
     allow_text: bool = setting(False, "Accept text() and literal_column() in statements.")
     anonymous_actions: frozenset[Action] = setting(
         frozenset({"read", "delete"}),
-        "What an anonymous caller may do with a resource that belongs to nobody. Pinning is not among them by "
-        "default: a resource that anyone can pin never expires.",
+        "What an anonymous caller may do with a resource that belongs to nobody. Not by default: pinning, as a "
+        "resource that anyone can pin never expires, and refreshing, which takes up to `pending_timeout`.",
     )
     quota_resources: int | None = setting(
         1_000,

@@ -215,6 +215,13 @@ export class DualResult {
    * @throws {FetchError} RESOURCE_FAILED: the query failed.
    */
   async waitUntilReady({ signal }: CallOptions = {}): Promise<Metadata> {
+    const metadata = await this.#settled((said) => said.status !== "pending", signal);
+    if (metadata.error && metadata.status === "failed") throw failed(metadata.error);
+    return metadata;
+  }
+
+  /** The metadata, once they are settled. */
+  async #settled(isSettled: (metadata: Metadata) => boolean, signal?: AbortSignal): Promise<Metadata> {
     const transport = this.#configured();
     const attempts = new Attempts(transport.settings.retry);
     for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
@@ -222,8 +229,7 @@ export class DualResult {
       try {
         const answer = await transport.send("GET", this.uri, { signal });
         const metadata = this.#noted(readMetadata(answer.body));
-        if (metadata.error && metadata.status === "failed") throw failed(metadata.error);
-        if (metadata.status !== "pending") return metadata;
+        if (isSettled(metadata)) return metadata;
         asked = answer.retryAfter;
         attempts.restart();
       } catch (error) {
@@ -233,6 +239,20 @@ export class DualResult {
       }
       await pause(Math.max(wait, 1_000 * Math.min(asked ?? 0, LONGEST_ASKED)), signal);
     }
+  }
+
+  /**
+   * Let the server run the query again and keep its rows, and wait until it has. Until then, the old rows are read;
+   * cursors and streams of the old rows are refused afterwards.
+   *
+   * @throws {FetchError} RESOURCE_FAILED: the query failed; the result is as it was.
+   */
+  async refresh({ signal }: CallOptions = {}): Promise<Metadata> {
+    const answer = await this.#configured().send("POST", this.uri, { below: "/refresh", signal, isRepeatable: false });
+    let metadata = this.#noted(readMetadata(answer.body));
+    if (metadata.kept?.rows_so_far !== undefined) metadata = await this.#settled((said) => said.kept?.rows_so_far === undefined, signal);
+    if (metadata.kept?.error) throw failed(metadata.kept.error);
+    return metadata;
   }
 
   /** Keep the resource until it is deleted. */

@@ -107,6 +107,8 @@ class ResourceMetadata:
         expires_at: None for a pinned resource.
         metadata: what the tool's author stored with it.
         error: code, message, hint and details of the error of a failed query.
+        kept: of a result whose rows are kept, or were to be: `kept`, and `as_of`, `rows`, `bytes` or the `reason`;
+            `rows_so_far` while a run is read, `error` of a refresh that failed.
     """
 
     status: str
@@ -121,6 +123,7 @@ class ResourceMetadata:
     last_accessed_at: datetime | None
     metadata: Mapping[str, Any]
     error: Mapping[str, Any] | None = None
+    kept: Mapping[str, Any] | None = None
 
 
 # The names of the reference design, where pages are read by GET.
@@ -196,7 +199,25 @@ def read_metadata(answer: object) -> ResourceMetadata:
         last_accessed_at=read_instant(fields.get("last_accessed_at")),
         metadata=_typed(fields, "metadata", dict, {}),
         error=_typed(fields, "error", dict, None),
+        kept=_typed(fields, "kept", dict, None),
     )
+
+
+def is_pending(answer: object) -> bool:
+    """Whether the metadata say that the query of a result still runs."""
+    return isinstance(answer, dict) and answer.get("status") == "pending"
+
+
+def is_refreshing(answer: object) -> bool:
+    """Whether the metadata say that the rows of a result are being read again."""
+    return rows_so_far(answer) is not None
+
+
+def rows_so_far(answer: object) -> int | None:
+    """How many rows were read of a run that still runs, if the metadata say so."""
+    kept = answer.get("kept") if isinstance(answer, dict) else None
+    rows = kept.get("rows_so_far") if isinstance(kept, dict) else None
+    return rows if type(rows) is int else None
 
 
 def read_listing(answer: object) -> tuple[list[ResourceMetadata], str | None]:

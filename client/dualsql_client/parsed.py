@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import Unpack
 
-from dualsql_client.answers import FetchResult, ResourceMetadata, read_metadata, read_page
+from dualsql_client.answers import (
+    FetchResult,
+    ResourceMetadata,
+    is_pending,
+    is_refreshing,
+    read_metadata,
+    read_page,
+    rows_so_far,
+)
 from dualsql_client.conversions import read_instant
 from dualsql_client.database_files import database_of, write_database
 from dualsql_client.errors import (
@@ -32,7 +40,7 @@ from dualsql_client.lifetimes import kept_alive
 from dualsql_client.ndjson import decode_rows, rows_of
 from dualsql_client.origins import described
 from dualsql_client.preview import html, preview, rich_group
-from dualsql_client.progress import Meter
+from dualsql_client.progress import Meter, Tell
 from dualsql_client.query import QueryMethods, Sort, StreamOptions, page_at, page_request, rows_request
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
 from dualsql_client.transport import Allowance, Transport, wait_until_settled
@@ -288,25 +296,69 @@ class ParsedDualResponse(QueryMethods):
         self.status = status_of(metadata.status)
         return metadata
 
-    async def wait_until_ready(self, timeout: float | timedelta | None = None) -> ResourceMetadata:
+    async def wait_until_ready(
+        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+    ) -> ResourceMetadata:
         """Wait for a query that still runs, and return the metadata of the resource.
 
         Args:
             timeout: for how long, seconds or a timedelta; None for as long as it takes.
+            progress: True for a bar in the terminal, or a function that gets a `Progress`, with the rows that the
+                server has read of a result whose rows it keeps.
 
         Raises:
             ResourceFailedError: the query failed.
             FetchTimeoutError: it still runs.
             FetchError: see `dualsql_client.errors`.
         """
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        answer = await wait_until_settled(self._configured(), self.resource_uri, seconds)
+        answer = await self._settled(is_pending, timeout, progress=progress)
         metadata = read_metadata(answer)
         self._note_expiry(answer)
         self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
         self.status = status_of(metadata.status)
         if metadata.error is not None and self.status == "failed":
             raise failed_with(metadata.error)
+        return metadata
+
+    async def _settled(
+        self, waits: Callable[[object], bool], timeout: float | timedelta | None, *, progress: bool | Tell
+    ) -> Any:
+        """The metadata of the resource once they no longer say what one `waits` for the end of."""
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        with Meter(self.name, on_progress=None, progress=progress) as meter:
+
+            async def heard(answer: object) -> None:
+                rows = rows_so_far(answer)
+                if rows is not None:
+                    await meter.report(rows, None, 0)
+
+            configured = self._configured()
+            return await wait_until_settled(configured, self.resource_uri, seconds, waits=waits, heard=heard)
+
+    async def refresh(
+        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+    ) -> ResourceMetadata:
+        """Let the server run the query again and keep its rows, and wait until it has.
+
+        Until then, the old rows are read. Cursors and streams of the old rows are refused afterwards.
+
+        Args:
+            timeout: for how long, seconds or a timedelta; None for as long as it takes. The query goes on after it.
+            progress: as for `wait_until_ready`.
+
+        Raises:
+            FetchTimeoutError: it still runs.
+            ResourceFailedError: the query failed; the result is as it was.
+            FetchError: see `dualsql_client.errors`.
+        """
+        answer = await self._configured().send("POST", self.resource_uri, below="/refresh")
+        if is_refreshing(answer):
+            answer = await self._settled(is_refreshing, timeout, progress=progress)
+        metadata = read_metadata(answer)
+        self._note_expiry(answer)
+        if metadata.kept is not None and "error" in metadata.kept:
+            raise failed_with(metadata.kept["error"])
+        self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
         return metadata
 
     async def pin(self) -> bool:

@@ -16,6 +16,7 @@ from dualsql_client.errors import checked_keywords
 from dualsql_client.formats import FileFormat
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
+from dualsql_client.progress import Tell
 from dualsql_client.query import Question, Sort, StreamOptions
 from dualsql_client.streaming import PartialFile
 from dualsql_client.wire import Column, Profile, ProfileKind, Row, TotalCountKind
@@ -379,18 +380,40 @@ class SyncParsedDualResponse:
         """
         return self._portal.call(self._parsed.get_metadata, count=count)
 
-    def wait_until_ready(self, timeout: float | timedelta | None = None) -> ResourceMetadata:
+    def wait_until_ready(
+        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+    ) -> ResourceMetadata:
         """Wait for a query that still runs, and return the metadata of the resource.
 
         Args:
             timeout: for how long, seconds or a timedelta; None for as long as it takes.
+            progress: True for a bar in the terminal, or a function that gets a `Progress`, with the rows that the
+                server has read of a result whose rows it keeps.
 
         Raises:
             ResourceFailedError: the query failed.
             FetchTimeoutError: it still runs.
             FetchError: see `dualsql_client.errors`.
         """
-        return self._portal.call(self._parsed.wait_until_ready, timeout)
+        return self._portal.call(self._parsed.wait_until_ready, timeout, progress=progress)
+
+    def refresh(
+        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+    ) -> ResourceMetadata:
+        """Let the server run the query again and keep its rows, and wait until it has.
+
+        Until then, the old rows are read. Cursors and streams of the old rows are refused afterwards.
+
+        Args:
+            timeout: for how long, seconds or a timedelta; None for as long as it takes. The query goes on after it.
+            progress: as for `wait_until_ready`.
+
+        Raises:
+            FetchTimeoutError: it still runs.
+            ResourceFailedError: the query failed; the result is as it was.
+            FetchError: see `dualsql_client.errors`.
+        """
+        return self._portal.call(self._parsed.refresh, timeout, progress=progress)
 
     def pin(self) -> bool:
         """Keep the resource until it is deleted. A resource that is gone already is an error.

@@ -645,23 +645,38 @@ _LONGEST_ASKED = 60.0
 """The most that a server may ask to be left alone."""
 
 
-async def wait_until_settled(transport: Transport, uri: str, seconds: float | None) -> Any:
-    """The metadata of a resource once it is no longer pending.
+async def wait_until_settled(
+    transport: Transport,
+    uri: str,
+    seconds: float | None,
+    *,
+    waits: Callable[[Any], bool],
+    heard: Callable[[Any], Awaitable[object]],
+) -> Any:
+    """The metadata of a resource once they no longer say what one `waits` for the end of.
+
+    Args:
+        heard: is called with metadata that do.
 
     Raises:
-        FetchTimeoutError: it still is after so many seconds.
+        FetchTimeoutError: they still do after so many seconds.
         FetchError: no usable answer came, again and again.
     """
     try:
         async with asyncio.timeout(seconds):
-            return await _settled(transport, uri)
+            return await _settled(transport, uri, waits, heard)
     except TimeoutError as error:
         raise FetchTimeoutError(
             f"The query still runs after {seconds:g} seconds.", hint="Wait again, or fetch the rows later."
         ) from error
 
 
-async def _settled(transport: Transport, uri: str) -> Any:
+async def _settled(
+    transport: Transport,
+    uri: str,
+    waits: Callable[[Any], bool],
+    heard: Callable[[Any], Awaitable[object]],
+) -> Any:
     pause, attempts = _FIRST, Attempts(transport.retry)
     while True:
         try:
@@ -672,7 +687,8 @@ async def _settled(transport: Transport, uri: str) -> Any:
                 raise
         else:
             attempts.restart()
-            if not isinstance(answer, dict) or answer.get("status") != "pending":
+            if not waits(answer):
                 return answer
+            await heard(answer)
         await asyncio.sleep(max(pause, min(asked or 0.0, _LONGEST_ASKED)))
         pause = min(2 * pause, _LONGEST)

@@ -208,13 +208,18 @@ class ToolProblem(TypedDict):
 
 
 class KeptDescription(TypedDict):
-    """Whether rows are those of one run, which are kept, and when it began; or why they are read from the database."""
+    """Whether rows are those of one run, which are kept, and when it began; or why they are read from the database.
+
+    `rows_so_far` is there while a run is read whose rows will be kept; `error` says why the last refresh failed.
+    """
 
     kept: bool
     as_of: NotRequired[str]
     rows: NotRequired[int]
     bytes: NotRequired[int]
     reason: NotRequired[str]
+    rows_so_far: NotRequired[int]
+    error: NotRequired[ToolProblem]
 
 
 class ResourceDescription(TypedDict):

@@ -41,6 +41,7 @@ OPENAPI = "/openapi.json"
 DOCUMENT_METHODS = ("GET", "HEAD")
 COLLECTION_METHODS = ("GET", "HEAD")
 PIN_METHODS = ("PUT", "DELETE")
+REFRESH_METHODS = ("POST",)
 ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 
 Schema = Mapping[str, Any]
@@ -441,8 +442,18 @@ def _keeping() -> list[Operation]:
         answers=in_json("Unpinned"),
         errors=OPENS,
     )
+    refreshed = Operation(
+        method="POST",
+        path="/{id}/refresh",
+        name="refresh",
+        summary="Run the query of a result again and keep its rows. If that takes long, `kept` says how far it is.",
+        methods=REFRESH_METHODS,
+        answers=in_json("ResourceDescription"),
+        errors=READS,
+    )
     return [
         pinned,
+        refreshed,
         replace(pinned, path="/{id}/pin", name="pin", summary="The same.", methods=PIN_METHODS),
         unpinned,
         replace(

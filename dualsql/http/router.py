@@ -29,6 +29,7 @@ from dualsql.http.negotiation import is_known, metadata_etag, negotiated, not_mo
 from dualsql.http.openapi import (
     COLLECTION_METHODS,
     PIN_METHODS,
+    REFRESH_METHODS,
     ROW_METHODS,
     Operation,
     resource_operations,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
 PIN = "/{resource_id}/pin"
+REFRESH = "/{resource_id}/refresh"
 COLLECTION = "/"
 
 _EXPOSED = (
@@ -138,6 +140,7 @@ def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] =
             *map(_negotiated, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
             *map(_negotiated, method_routes(PATH, result, METHODS)),
             *map(_negotiated, method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS)),
+            *map(_negotiated, method_routes(REFRESH, {"POST": routes.refresh}, REFRESH_METHODS)),
             *map(_negotiated, method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS)),
             *(_negotiated(route) for feature in features for route in feature.routes),
         ],
@@ -238,6 +241,16 @@ class Routes:
         principal = await self.server.identify(request)
         expires_at = await self.server.unpin(resource_id_of(request), principal)
         return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
+
+    async def refresh(self, request: Request) -> Response:
+        """POST of /refresh: read the rows of a kept result again."""
+        refuse_query(request.scope["query_string"])
+        principal = await self.server.identify(request)
+        metadata = await self.server.refresh(
+            resource_id_of(request), principal, wait=self.server.settings.keep_after
+        )
+        is_running = "rows_so_far" in metadata.get("kept", {})
+        return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
 
     async def delete(self, request: Request) -> Response:
         """DELETE: delete the resource; its links stop working."""

@@ -27,6 +27,7 @@ AuditAction = Literal[
     "stream",  # before rows are sent; a "read" with their number follows at the end
     "pin",
     "unpin",
+    "refresh",  # the rows of a kept result are read again
     "delete",
     "cancel",  # the query of a pending one
     "list",

@@ -4,7 +4,14 @@
 `service` decides whether the rows of a resource are read from its file.
 """
 
-from dualsql.kept.service import ResultKeeper, UnusableError
+from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.storage import LocalResultStorage, ResultStorage, StoredFile
 
-__all__ = ["LocalResultStorage", "ResultKeeper", "ResultStorage", "StoredFile", "UnusableError"]
+__all__ = [
+    "FileGoneError",
+    "LocalResultStorage",
+    "ResultKeeper",
+    "ResultStorage",
+    "StoredFile",
+    "UnusableError",
+]

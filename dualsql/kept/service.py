@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -35,9 +35,10 @@ from dualsql.kept.files import (
     state_of,
 )
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StoredFile, new_file_name
-from dualsql.resource import Clock, KeptRows, Resource
+from dualsql.resource import INTERRUPTED, Clock, KeptProgress, KeptRows, Resource, Total
 from dualsql.settings import KeepOption, Settings
-from dualsql.store.protocol import ResourceState, ResourceStore
+from dualsql.store.protocol import KeptChange, ResourceChanges, ResourceState, ResourceStore
+from dualsql_client.wire import KeptDescription
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,12 +50,18 @@ _MOST_OPEN = 16
 """Files whose digests are known. How many are open at once is a matter of `MemoryShares`."""
 _SPARE = timedelta(hours=1)
 """How much longer than a query may take a file is left alone that no resource names yet."""
+_OF_RUNS = frozenset({"running", "failure"})
+"""The parts of a record that say nothing of kept rows, and are not signed."""
 _MOST_ASKED = 1_000
 """Resources whose state the store is asked for at a time."""
 
 
 class UnusableError(Exception):
     """The rows of a resource are read from the database, for the reason that is the text."""
+
+
+class FileGoneError(UnusableError):
+    """The file of the rows does not exist. Other rows may have taken their place since the record was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,7 @@ class ResultKeeper:
         """
         # Rows are as of the start: a statement does not see what is committed while it runs.
         begun = self._clock.now()
-        folder = await asyncio.to_thread(self._storage.new_folder)
+        folder = self._storage.new_folder()  # in a thread, it would be left behind by a caller who goes
         name = new_file_name(resource_id)
         try:
             file = folder / "rows"
@@ -242,7 +249,7 @@ class ResultKeeper:
         path = await self._storage.get(name)
         state = None if path is None else state_of(path)
         if path is None or state is None:
-            raise UnusableError("The file of the rows is gone.")
+            raise FileGoneError("The file of the rows is gone.")
         # A digest reads the whole file, so it is computed only for a file whose state is new.
         found = self._open.get(name)
         if found is not None and found.state == state:
@@ -266,6 +273,8 @@ class ResultKeeper:
             raise UnusableError("This server keeps no results.")
         if "reason" in kept:
             raise UnusableError(kept["reason"])
+        if not kept.keys() - _OF_RUNS:
+            raise UnusableError("The rows are not kept yet.")
         # A reason is not signed: all that a forged one does is to have the rows read from the database.
         if not self._is_signed(resource, kept):
             logger.error("The kept rows of the resource %s... were changed in the store.", resource.id[:6])
@@ -291,7 +300,7 @@ class ResultKeeper:
         try:
             digest = await asyncio.to_thread(digest_of, path)
         except FileNotFoundError as error:
-            raise UnusableError("The file of the rows is gone.") from error
+            raise FileGoneError("The file of the rows is gone.") from error
         except OSError as error:
             raise StorageError("The file of kept rows cannot be read.") from error
         if digest != kept["digest"]:
@@ -302,6 +311,39 @@ class ResultKeeper:
         while len(self._open) > _MOST_OPEN:
             self._shut(next(iter(self._open)))
         return opened
+
+    # Replacing --------------------------------------------------------------------------------------------
+
+    async def change(
+        self, resource_id: str, before: KeptRows | None, after: KeptRows | None, total: Total | None = None
+    ) -> bool:
+        """Replace what the row of a resource says of its kept rows; False if it is not, or no longer, `before`."""
+        changes = ResourceChanges(kept=KeptChange(before, after), total=total)
+        return await self._store.update(resource_id, changes)
+
+    def said(self, resource: Resource) -> KeptDescription:
+        """What is said of a run whose rows are going to be kept, or of a refresh that failed."""
+        kept, found = resource.kept or {}, KeptDescription(kept=False)
+        if "running" in kept:
+            if resource.status == "pending" or self.is_running(resource):
+                found["rows_so_far"] = kept["running"]["rows"]
+            else:
+                found["error"] = INTERRUPTED
+        elif "failure" in kept:
+            found["error"] = kept["failure"]
+        return found
+
+    def is_running(self, resource: Resource) -> bool:
+        """Whether a server says that it refreshes the resource."""
+        running = None if resource.kept is None else resource.kept.get("running")
+        return running is not None and datetime.fromisoformat(running["until"]) > self._clock.now()
+
+    def running(self, kept: KeptRows | None, rows: int) -> KeptRows:
+        """A record that says, besides what it said, how many rows of a run were read."""
+        until = self._clock.now() + self._settings.pending_lease
+        rest = KeptRows() if kept is None else kept.copy()
+        rest.pop("failure", None)
+        return KeptRows(**{**rest, "running": KeptProgress(rows=rows, until=until.isoformat())})
 
     # Deleting ---------------------------------------------------------------------------------------------
 
@@ -329,6 +371,9 @@ class ResultKeeper:
             return 0
         listed = await self._storage.listed()
         self._named &= {file.name for file in listed}
+        # A row that was refreshed no longer names the first of its files.
+        number = Counter(file.name.partition("@")[0] for file in listed)
+        self._named = {name for name in self._named if number[name.partition("@")[0]] == 1}
         ids = sorted({match[1] for file in listed if (match := FILE_NAME.fullmatch(file.name))})
         standings: dict[str, ResourceState] = {}
         for start in range(0, len(ids), _MOST_ASKED):
@@ -350,7 +395,7 @@ class ResultKeeper:
         return file.name in self._named or not is_new
 
     async def _is_named(self, resource_id: str, name: str) -> bool:
-        """Whether the row of the resource names the file. No other file takes its place later."""
+        """Whether the row of the resource names the file."""
         if name not in self._named:
             resource = await self._store.get(resource_id)
             kept = None if resource is None else resource.kept
@@ -360,7 +405,7 @@ class ResultKeeper:
 
 
 def _signed(resource_id: str, kept: KeptRows) -> tuple[str | bytes, ...]:
-    rest = {name: value for name, value in kept.items() if name != "signature"}
+    rest = {name: value for name, value in kept.items() if name not in _OF_RUNS and name != "signature"}
     return _LABEL, resource_id, orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
 
 

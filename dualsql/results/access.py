@@ -87,7 +87,7 @@ def not_found() -> ResourceNotFoundError:
     return ResourceNotFoundError("There is no such resource.")
 
 
-_PAST: dict[Action, str] = {"read": "read", "pin": "pinned", "delete": "deleted"}
+_PAST: dict[Action, str] = {"read": "read", "pin": "pinned", "refresh": "refreshed", "delete": "deleted"}
 
 
 def _is_bound_to(resource: Resource, principal: Principal | None, settings: Settings) -> bool:

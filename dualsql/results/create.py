@@ -59,7 +59,7 @@ from dualsql.resource import (
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
+from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork, Refreshes, RunProgress
 from dualsql.results.options import CreateOptions, checked_size
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
@@ -208,12 +208,13 @@ class _Run(NamedTuple):
     kept: KeptRows | None = None
 
 
-async def _leaving_time(
-    chunks: AsyncGenerator[Chunk, None], limit: float | None
+async def _watched(
+    chunks: AsyncGenerator[Chunk, None], progress: RunProgress, limit: float | None
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of a run that is kept.
 
     Args:
+        progress: counts the rows.
         limit: seconds for this run and, if it does not end in time, for reading its first rows again. None: for this
             run alone.
 
@@ -229,6 +230,7 @@ async def _leaving_time(
                 latest = limit - 2 * took if 3 * took < limit else limit
             if latest is not None and took > latest:
                 raise UnusableError("The rows could not all be read in time.")
+            progress.rows += chunk.rows
             yield chunk
 
 
@@ -284,7 +286,7 @@ class Creator:
         view = self._views.open(source, document, options.principal)
         self._compile_checks.require(view)
         made = self._resource(view, document, options)
-        run = await self._ran(view, made, options)
+        run = await self._ran(view, made, options, RunProgress())
         async with self._deleted_on_failure(made, run.kept):
             profiled = await self._profiled(run.view, options, run.shown.sample)
             now, total = self._access.clock.now(), run.shown.sample.total
@@ -301,7 +303,9 @@ class Creator:
             await self._access.keep(answered.resource, options.principal, rows=len(run.shown.rows))
         return answered.response
 
-    async def _ran(self, view: View, resource: Resource, options: CreateOptions) -> _Run:
+    async def _ran(
+        self, view: View, resource: Resource, options: CreateOptions, progress: RunProgress
+    ) -> _Run:
         """Run the statement of a new resource, and keep its rows if that is asked for, or if it is slow."""
         keep = self._keep if options.keep is None else options.keep
         if keep is False:
@@ -311,7 +315,7 @@ class Creator:
             run = await self._ran_quickly(view, options)
             if run is not None:
                 return run
-        kept, read = await self._kept_rows(view, resource, must_succeed=keep is True)
+        kept, read = await self._kept_rows(view, resource, progress, must_succeed=keep is True)
         async with self._deleted_on_failure(resource, kept):
             shown = await self._sampled(read, options)
         if "rows" in kept:
@@ -338,7 +342,7 @@ class Creator:
         return _Run(shown, view, None if obstacle is None else KeptRows(reason=obstacle))
 
     async def _kept_rows(
-        self, view: View, resource: Resource, *, must_succeed: bool
+        self, view: View, resource: Resource, progress: RunProgress, *, must_succeed: bool
     ) -> tuple[KeptRows, View]:
         """Run the statement of a new resource once and keep its rows.
 
@@ -355,7 +359,7 @@ class Creator:
         limit = view.settings.query_timeout
         most = None if must_succeed else limit.total_seconds()
         run = KeptRun(
-            stream=lambda writer: _leaving_time(view.stream(writer, view.columns, rows), most),
+            stream=lambda writer: _watched(view.stream(writer, view.columns, rows), progress, most),
             writer=KeptWriter(view.columns, view.dialect),
             fingerprint=fingerprint,
         )
@@ -419,17 +423,15 @@ class Creator:
         """The work of a query that may outlast its caller: it runs in the background pool, with `pending_timeout`."""
         view = self._views.open(source.in_background(), document, options.principal)
         self._compile_checks.require(view)
-        background = replace(
-            view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout)
-        )
+        background = self._in_background(view)
         # When the query ends is not known yet. The expiry is set anew then, from how long it took.
         latest = self._settings.pending_timeout + options.lifetime
         pending = self._resource(view, document, options)
         pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
 
-        async def answered() -> FinishedQuery:
+        async def answered(progress: RunProgress) -> FinishedQuery:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
-                run = await self._ran(background, pending, options)
+                run = await self._ran(background, pending, options, progress)
                 async with self._deleted_on_failure(pending, run.kept):
                     profiled = await self._profiled(run.view, options, run.shown.sample)
             total = run.shown.sample.total
@@ -451,6 +453,32 @@ class Creator:
         return QueryWork(
             resource=pending, response=response, principal=options.principal, run=answered, discard=discard
         )
+
+    def _in_background(self, view: View) -> View:
+        """The view, whose queries have the time of pending ones."""
+        return replace(view, settings=replace(view.settings, query_timeout=self._settings.pending_timeout))
+
+    def refreshes(self, tell: Callable[[str], None]) -> Refreshes:
+        """What runs the statements of stored resources again; see `Refreshes`."""
+        return Refreshes(self._access, self._kept, self._settings, self.kept_anew, tell)
+
+    async def kept_anew(
+        self, resource: Resource, principal: Principal | None, progress: RunProgress
+    ) -> KeptRows:
+        """Run the statement of a stored resource once more, and keep its rows. The resource is not changed.
+
+        Raises:
+            LimitExceededError: they cannot be kept.
+            DualResponseError: see `create`.
+        """
+        source = chosen_source(self._sources, resource.source).in_background()
+        view = self._in_background(self._views.open(source, resource.document, principal))
+        kept, _ = await self._kept_rows(view, resource, progress, must_succeed=True)
+        if "reason" in kept:
+            raise LimitExceededError(
+                f"The rows cannot be kept: {kept['reason']}", hint="The result stays as it was."
+            )
+        return kept
 
     async def _sampled(self, view: View, options: CreateOptions) -> ShownSample:
         size = checked_size(options.sample_size, self._settings)

@@ -42,6 +42,8 @@ class Descriptions:
         metadata = self.metadata_of(resource)
         if resource.kept is not None and resource.status == "ready":
             metadata["kept"] = await self._views.standing(resource, resource.kept, principal)
+        elif resource.kept is not None and resource.status == "pending":
+            metadata["kept"] = self._views.keeper.said(resource)
         return metadata
 
     async def _counted(

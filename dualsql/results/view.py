@@ -39,7 +39,7 @@ from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.values import EXACT, exact_forms
-from dualsql.kept import ResultKeeper, UnusableError
+from dualsql.kept import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.files import kept_statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total, instant
@@ -270,6 +270,7 @@ class View:
     Attributes:
         original: of rows that are kept and not questioned.
         run: tells the rows of one kept run from those of others; empty for rows of the database.
+        kept: the record of the rows, if they are kept.
     """
 
     source: Source
@@ -280,6 +281,7 @@ class View:
     results: RowCache | None
     original: Original | None = None
     run: str = ""
+    kept: KeptRows | None = None
 
     @property
     def shape(self) -> Shape:
@@ -515,7 +517,15 @@ class Views:
             UnusableError: they have to be read from the database.
             TamperedError: see `of`.
         """
-        file = await self.keeper.opened(resource, kept, self.fingerprint(live))
+        fingerprint = self.fingerprint(live)
+        try:
+            file = await self.keeper.opened(resource, kept, fingerprint)
+        except FileGoneError:
+            newer = await self.keeper.of(resource.id)  # refreshed since the resource was read
+            if newer is None or newer.get("file") == kept["file"]:
+                raise
+            kept = newer
+            file = await self.keeper.opened(resource, kept, fingerprint)
         plans = self._kept_plans.get(kept["file"])
         if plans is None:
             if len(kept["cells"]) != len(live.columns):
@@ -534,18 +544,22 @@ class Views:
             results=None,
             original=Original(live.derived, live.dialect, kept["copied"]),
             run=f"@{kept['digest'][:32]}",
+            kept=kept,
         )
 
     async def standing(
         self, resource: Resource, kept: KeptRows, principal: Principal | None
     ) -> KeptDescription:
         """Whether `principal` reads the kept rows of a resource; raises what `of` raises."""
+        said = self.keeper.said(resource)
         try:
-            await self.kept(resource, kept, self.live(resource, principal))
+            view = await self.kept(resource, kept, self.live(resource, principal))
         except UnusableError as error:
-            return KeptDescription(kept=False, reason=str(error))
-        as_of = instant(datetime.fromisoformat(kept["as_of"]))
-        return KeptDescription(kept=True, as_of=as_of, rows=kept["rows"], bytes=kept["bytes"])
+            return KeptDescription(**{**said, "reason": str(error)})
+        found = view.kept or kept
+        as_of = instant(datetime.fromisoformat(found["as_of"]))
+        told = KeptDescription(kept=True, as_of=as_of, rows=found["rows"], bytes=found["bytes"])
+        return KeptDescription(**{**said, **told})
 
     def fingerprint(self, view: View) -> str | None:
         """A digest of a statement under the rules of its view and their values; None if a value has no clear form.
@@ -597,12 +611,13 @@ class Views:
     async def target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
         """The rows of a resource, as `principal` sees them; raises what `of` raises."""
         view = await self.of(resource, principal)
+        total = Total(resource.total_count, resource.total_count_kind)
         return ReadTarget(
             resource=resource,
             principal=principal,
             view=view,
             key=f"{resource.id}{view.run}",
-            total=Total(resource.total_count, resource.total_count_kind),
+            total=total if view.kept is None else Total(view.kept["rows"], "exact"),
         )
 
 

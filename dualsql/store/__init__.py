@@ -9,6 +9,7 @@ from dualsql.store.keyed import KeyValueStore
 from dualsql.store.memory import MemoryStore
 from dualsql.store.protocol import (
     Access,
+    KeptChange,
     LinkRecord,
     ListingPosition,
     Requester,
@@ -27,6 +28,7 @@ _OF_MIGRATIONS = frozenset({"downgrade", "migrations_path", "upgrade"})
 
 __all__ = [
     "Access",
+    "KeptChange",
     "KeyValueStore",
     "LinkRecord",
     "ListingPosition",

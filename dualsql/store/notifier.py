@@ -67,6 +67,11 @@ class ChangeNotifier:
         """Look for changes now, because this process has changed something."""
         self._wake.set()
 
+    def tell(self, resource_id: str) -> None:
+        """Report a change that this process has made, and that `ResourceStore.standings` does not show."""
+        if resource_id in self._listeners:
+            self._notify(resource_id)
+
     def renew(self) -> None:
         """Forget the event loop of the last run and its listeners."""
         self._listeners.clear()

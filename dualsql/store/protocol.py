@@ -11,8 +11,15 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError, refuse_mistaken
 from dualsql.log.telemetry import measured_store
-from dualsql.resource import Principal, Resource, Status, Total
+from dualsql.resource import KeptRows, Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
+
+
+class KeptChange(NamedTuple):
+    """Another record of kept rows, for a resource whose record is still `before`."""
+
+    before: KeptRows | None
+    after: KeptRows | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +31,7 @@ class ResourceChanges:
         accessed_at: becomes last_accessed_at, unless a later one is there.
         extend_to: a later expires_at for a resource that is neither pinned nor expired; never shortens it.
         total: a later count; a count that is not exact never replaces an exact one.
+        kept: another record of kept rows. If the record is not what it was, nothing changes.
         pin: remove the expiry of a resource that has not expired.
         unpin_to: the new expires_at of a pinned resource; an unpinned one keeps its own.
         now: the instant that decides whether it has expired; required with extend_to and pin.
@@ -33,6 +41,7 @@ class ResourceChanges:
     accessed_at: datetime | None = None
     extend_to: datetime | None = None
     total: Total | None = None
+    kept: KeptChange | None = None
     pin: bool = False
     unpin_to: datetime | None = None
     now: datetime | None = None
@@ -114,7 +123,8 @@ class ResourceStore(Protocol):
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
         """Apply `changes` without losing a concurrent update.
 
-        Returns whether a row was changed: False for an unknown id, and for `pin` on an expired one.
+        Returns whether a row was changed: False for an unknown id, for `pin` on an expired one, and if the record of
+        kept rows is another one than `kept` says.
         """
         ...
 

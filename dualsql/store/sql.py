@@ -59,6 +59,7 @@ from dualsql.store.tables import (
     failed_values,
     from_row,
     is_storable_id,
+    kept_text,
     links,
     resources,
     settled_values,
@@ -415,6 +416,10 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
         values["expires_at"] = case((may_extend, _instant(changes.extend_to)), else_=_t.expires_at)
     if changes.total is not None:
         values |= _total_values(changes.total)
+    if changes.kept is not None:
+        before = kept_text(changes.kept.before)
+        values["kept"] = kept_text(changes.kept.after)
+        statement = statement.where(_t.kept.is_(None) if before is None else _t.kept == before)
     return statement.values(values)
 
 

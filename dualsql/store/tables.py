@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
-from dualsql.resource import Principal, Resource, Status
+from dualsql.resource import KeptProgress, KeptRows, Principal, Resource, Status
 from dualsql.settings import TABLE_PREFIX
 from dualsql.store.protocol import Requester, ResourceChanges, Usage
 from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
@@ -296,6 +296,7 @@ def _is_whole(resource: Resource) -> bool:
         and resource.status in _STATUSES
         and _is_problem(resource.failure)
         and all(map(_is_column, resource.columns))
+        and _is_of_runs(resource.kept or {})
         and all(isinstance(row, dict) for row in resource.sample or ())
     )
 
@@ -305,6 +306,15 @@ def _is_problem(value: Mapping[str, Any] | None) -> bool:
         return True
     texts = ToolProblem.__required_keys__ - {"details"}
     return all(isinstance(value.get(name), str) for name in texts) and isinstance(value.get("details"), dict)
+
+
+def _is_of_runs(kept: KeptRows) -> bool:
+    running = kept.get("running", KeptProgress(rows=0, until="2000-01-01T00:00:00+00:00"))
+    try:
+        is_instant = datetime.fromisoformat(running["until"]).tzinfo is not None
+    except (KeyError, TypeError, ValueError):
+        return False
+    return is_instant and type(running.get("rows")) is int and _is_problem(kept.get("failure"))
 
 
 def _is_column(value: Any) -> bool:
@@ -351,8 +361,11 @@ def usage_of(rows: list[Row]) -> Usage:
 
 
 def changed(row: Row, changes: ResourceChanges) -> Row | None:
-    """The row after an update; None if it has expired and was to be pinned."""
+    """The row after an update; None if it has expired and was to be pinned, or has another record of kept rows."""
     if changes.pin and changes.now is not None and has_expired(row, changes.now):
+        return None
+    kept = changes.kept
+    if kept is not None and row.get("kept") != kept_text(kept.before):
         return None
     after = {
         **row,
@@ -365,7 +378,14 @@ def changed(row: Row, changes: ResourceChanges) -> Row | None:
     total = changes.total
     if total is not None and (total.kind == "exact" or row["total_count_kind"] != "exact"):
         after["total_count"], after["total_count_kind"] = total
+    if kept is not None:
+        after["kept"] = kept_text(kept.after)
     return after
+
+
+def kept_text(kept: KeptRows | None) -> str | None:
+    """A record of kept rows as it is stored."""
+    return None if kept is None else _to_json("kept", kept)
 
 
 def settled(row: Row, ended: Resource) -> Row | None:

@@ -16,11 +16,12 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, 
 from dualsql.errors import BadParameterError, DualResponseError, StorageError
 from dualsql.kept import ResultStorage
 from dualsql.kept.storage import new_file_name
-from dualsql.resource import INTERRUPTED, Principal, Resource, new_resource_id
+from dualsql.resource import INTERRUPTED, KeptRows, Principal, Resource, Total, new_resource_id
 from dualsql.server import DualResponseServer
 from dualsql.store import MemoryStore
 from dualsql.store.protocol import (
     Access,
+    KeptChange,
     LinkRecord,
     ListingPosition,
     Requester,
@@ -322,6 +323,39 @@ class ResourceStoreTests:
         assert await store.update(given.id, changes)
         assert await store.find_expired(before=minutes(2).astimezone(honolulu)) == [given.id]
         assert await store.find_expired(before=(minutes(2) - MOMENT).astimezone(honolulu)) == []
+
+    async def test_a_record_of_kept_rows_is_replaced_only_where_it_is_the_one_that_was_read(
+        self, store: ResourceStore
+    ) -> None:
+        given = resource()
+        await saved(store, given)
+        first, second = (
+            KeptRows(storage="s", file="a", rows=3),
+            KeptRows(storage="s", file="b", cells=["text"]),
+        )
+        for before, after, is_changed in [
+            (second, first, False),
+            (None, first, True),
+            (None, second, False),
+            (second, second, False),
+            (first, second, True),
+            (first, None, False),
+        ]:
+            read = await store.get(given.id)
+            changes = ResourceChanges(kept=KeptChange(before, after), total=Total(7, "exact"))
+            assert await store.update(given.id, changes) is is_changed
+            found = await store.get(given.id)
+            assert found == (replace(given, kept=after, total_count=7) if is_changed else read)
+        found = await store.get(given.id)
+        assert found is not None
+        racing = [KeptRows(file=f"{number}") for number in range(8)]
+        answers = await asyncio.gather(
+            *(store.update(given.id, ResourceChanges(kept=KeptChange(found.kept, kept))) for kept in racing)
+        )
+        assert answers.count(True) == 1
+        found = await store.get(given.id)
+        assert found is not None
+        assert found.kept == racing[answers.index(True)]
 
     # Deleting
 

@@ -80,6 +80,9 @@ async def test_metadata_and_life(asker: Asker) -> None:
         DELETE /pin?x=1
         GET /pin
         OPTIONS /pin
+        POST /refresh
+        POST /refresh?x=1
+        GET /refresh
         PATCH -
         PUT ?x=1
         DELETE ?x=1

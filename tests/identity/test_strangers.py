@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dualsql import DualResponseError, DualResponseServer
+from dualsql import DualResponseError, DualResponseServer, LocalResultStorage
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.results.access import require_signature
 from dualsql.settings import Action
@@ -212,6 +213,7 @@ SHORT_METHODS: dict[str, tuple[str, str]] = {
     "describe": ("GET", ""),
     "pin": ("PUT", ""),
     "unpin": ("DELETE", "/pin"),
+    "refresh": ("POST", "/refresh"),
     "delete": ("DELETE", ""),
 }
 """Methods of a server that take an id and a principal, each with the request that does the same."""
@@ -225,8 +227,8 @@ async def refusal_of(call: Awaitable[object]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", SHORT_METHODS)
-async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: str) -> None:
-    async with people(institutions_url) as application:
+async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: str, tmp_path: Path) -> None:
+    async with people(institutions_url, storage=LocalResultStorage(tmp_path)) as application:
         server, (verb, below) = application.server, SHORT_METHODS[name]
         method = getattr(server, name)
         paths = await _resources(application)
@@ -234,7 +236,7 @@ async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: s
         for path in paths.values():
             resource_id = path.rpartition("/")[2]
             for headers, stranger in ((AS_BOB, BOB), (AS_EVE, EVE), ({}, None)):
-                is_open = path == paths["anybody's"] and name not in {"pin", "unpin"}
+                is_open = path == paths["anybody's"] and name not in {"pin", "unpin", "refresh"}
                 if is_open:
                     continue
                 answer = await application.http.request(verb, path + below, headers=headers)

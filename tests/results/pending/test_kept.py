@@ -27,6 +27,7 @@ from dualsql.formats.writer import Chunk
 from dualsql.kept import UnusableError
 from dualsql.kept.service import ResultKeeper
 from dualsql.results import create
+from dualsql.results.jobs import RunProgress
 from tests.http.application import ALL, INSTITUTIONS, Application
 from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS, Slow, metadata_once, running
 from tests.waiting import until
@@ -257,13 +258,14 @@ async def given(seconds: Iterator[float], now: list[float]) -> AsyncGenerator[Ch
 async def test_a_run_leaves_the_time_to_read_its_first_rows_again(
     limit: float | None, ends: list[float], passed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, seen = [0.0], 0
+    now, seen, progress = [0.0], 0, RunProgress()
     monkeypatch.setattr(create, "monotonic", lambda: now[0])
     try:
-        async for _ in create._leaving_time(given(iter(ends), now), limit):
+        async for _ in create._watched(given(iter(ends), now), progress, limit):
             seen += 1
     except UnusableError:
         seen = -seen
+    assert progress.rows == abs(seen)
     assert seen == (passed if passed == len(ends) else -passed)
 
 
