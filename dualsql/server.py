@@ -503,7 +503,7 @@ class DualResponseServer:
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
             ResourcePendingError, ResourceFailedError: the result has no rows.
-            ConfigurationError: the server has no `storage`.
+            BadParameterError: the server has no `storage`.
             LimitExceededError: the rows cannot be kept. The result stays as it was, as after other errors.
             TooManyQueriesError: `Settings.maximum_pending` refreshes run already.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed, or took longer than

@@ -124,6 +124,11 @@ class ResultKeeper:
             await self._given.open()
 
     @property
+    def has_storage(self) -> bool:
+        """Whether results can be kept."""
+        return self._given is not None
+
+    @property
     def default(self) -> KeepOption:
         """Which results are kept whose tool does not say."""
         return False if self._given is None else self._settings.keep

@@ -406,7 +406,7 @@ class Refreshes:
 
         Raises:
             ResourcePendingError, ResourceFailedError: the result has no rows.
-            ConfigurationError: there is no storage.
+            BadParameterError: the server keeps no results.
             TooManyQueriesError: `Settings.maximum_pending` run already.
             LimitExceededError: the rows cannot be kept.
             DualResponseError: the query failed.
@@ -440,7 +440,10 @@ class Refreshes:
 
     async def _begin(self, resource: Resource, principal: Principal | None) -> _Refresh | None:
         resource.require_ready()
-        self._keeper.require_storage()
+        if not self._keeper.has_storage:
+            raise BadParameterError(
+                "This server keeps no results.", hint="Read the result: its rows are those of the database."
+            )
         if self._keeper.is_running(resource):
             return None
         if len(self._running) >= self._settings.maximum_pending:

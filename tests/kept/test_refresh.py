@@ -30,7 +30,7 @@ from dualsql import (
     StreamRequest,
     TamperedError,
 )
-from dualsql.errors import ConfigurationError, DualResponseError, TooManyQueriesError
+from dualsql.errors import BadParameterError, DualResponseError, TooManyQueriesError
 from dualsql.resource import KeptRows
 from dualsql.results.jobs import RunProgress
 from dualsql_client import DualResponseClient, FetchError
@@ -196,7 +196,7 @@ async def test_a_refresh_that_fails_leaves_the_old_rows(tmp_path: Path) -> None:
 async def test_it_needs_a_storage(tmp_path: Path) -> None:
     async with kept_server(tmp_path, storage=None) as kept:
         made = await kept.make(ANN, keep=False)
-        with pytest.raises(ConfigurationError, match="storage"):
+        with pytest.raises(BadParameterError, match="keeps no results"):
             await kept.dual.refresh(made.resource_id, ANN)
 
 
