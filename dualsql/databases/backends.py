@@ -11,7 +11,7 @@ import logging
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -27,6 +27,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Connection, Dialect, Engine, PoolProxiedConnection, Table, inspect as inspector_of
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -50,6 +51,29 @@ _SHORTEST_CUT = 60
 _log = logging.getLogger(__name__)
 
 
+class ColumnTypes(tuple[SQLType, ...]):  # noqa: SLOT001 - a subclass of tuple has none that hold something
+    """The types of the columns of a compiled statement, in order.
+
+    Attributes:
+        uncoded: by dialect, the processors of these types where the driver tells no codes.
+    """
+
+    def __init__(self, _: Iterable[SQLType] = ()) -> None:
+        self.uncoded: WeakKeyDictionary[Dialect, list[tuple[int, Processor]]] = WeakKeyDictionary()
+
+
+_TYPES: WeakKeyDictionary[Any, ColumnTypes] = WeakKeyDictionary()
+"""By compiled statement."""
+
+
+def _types_of(compiled: Any) -> ColumnTypes:
+    found = _TYPES.get(compiled)
+    if found is None:
+        found = ColumnTypes(column.type for column in internals.result_columns_of(compiled))
+        _TYPES[compiled] = found
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class DriverStatement:
     """A compiled statement with its parameters, for the driver.
@@ -62,17 +86,23 @@ class DriverStatement:
 
     sql: str
     parameters: Any
-    types: tuple[SQLType, ...]
+    types: ColumnTypes
     dialect: Dialect
     described: Sequence[str]
 
     def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
         """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
-        found = [
+        known = self.types.uncoded.get(self.dialect) if codes is None else None
+        if known is not None:
+            return known
+        read = [
             (position, internals.result_processor(type_, self.dialect, codes and codes[position]))
             for position, type_ in enumerate(self.types)
         ]
-        return [(position, processor) for position, processor in found if processor is not None]
+        found = [(position, processor) for position, processor in read if processor is not None]
+        if codes is None:
+            self.types.uncoded[self.dialect] = found
+        return found
 
 
 def require_described(found: Sequence[str], described: Sequence[str]) -> None:
@@ -92,7 +122,7 @@ def require_described(found: Sequence[str], described: Sequence[str]) -> None:
 
 
 def _is_described(found: str, described: str) -> bool:
-    if not described or found == described:
+    if found == described or not described:
         return True
     # SQLAlchemy may prefix the table's name and append a number, and PostgreSQL cuts long names.
     one, other = (_NUMBER.sub("", name.casefold()) for name in (found, described))
@@ -123,10 +153,9 @@ def driver_statement(
     context = internals.unsent_context(
         _context(own), no_connection, statement=statement, found=found, values=bindings
     )
-    types = tuple(column.type for column in internals.result_columns_of(compiled))
     bound = context.parameters[0]
     parameters = tuple(bound) if compiled.positional else bound
-    return DriverStatement(context.statement, parameters, types, dialect, described)
+    return DriverStatement(context.statement, parameters, _types_of(compiled), dialect, described)
 
 
 def fingerprint(dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any) -> str:

@@ -24,12 +24,12 @@ from dualsql.databases.backends import (
     is_listened_to,
     require_described,
 )
-from dualsql.databases.session import apart, database_errors, in_session, measured, note_lane, ran_too_long
+from dualsql.databases.session import database_errors, in_session, measured, note_lane, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_slow_query
-from dualsql.log.telemetry import STOPPED
+from dualsql.log.telemetry import STOPPED, TELEMETRY, UNMEASURED
 from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
@@ -348,11 +348,12 @@ async def _quickly(
         if sent is None:
             return None
         # A slot, although no connection of the pool is taken: the limit is on statements that run.
-        async with apart(source, rules, limit=timeout):
+        async with source.limits.slot():
             started = perf_counter()
             note_lane("page_reader")
             try:
-                with measured(source, statement, rules) as measurement:
+                measuring = measured(source, statement, rules) if TELEMETRY.is_on else UNMEASURED
+                with measuring as measurement:
                     rows = reader.fetch_at_once(sent, timeout)
                     if rows is None:
                         rows = await _in_time(reader.fetch(sent, timeout), timeout)

@@ -208,19 +208,6 @@ async def read_only(
         yield connection
 
 
-@asynccontextmanager
-async def apart(
-    source: Source, rules: ActiveRules, *, limit: timedelta | None = None
-) -> AsyncIterator[SessionTerms]:
-    """A slot for a reader with a connection of its own, and the terms that it must apply to that connection.
-
-    Raises:
-        TooManyQueriesError: no slot for a session was free.
-    """
-    async with source.limits.slot(for_stream=limit is None):
-        yield _terms(source, rules, limit)
-
-
 def _terms(source: Source, rules: ActiveRules | None, limit: timedelta | None) -> SessionTerms:
     settings = () if rules is None else tuple(rules.settings)
     if source.role is not None:

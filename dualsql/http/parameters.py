@@ -53,6 +53,8 @@ _INTEGER_FORMS = {"number": False, "string": True}
 
 def split_query(query_string: bytes) -> dict[str, str]:
     """The parameters by name. A name that appears twice is refused."""
+    if not query_string:
+        return {}
     if len(query_string) > MAXIMUM_QUERY_BYTES:
         raise BadParameterError(
             f"The query string is longer than {MAXIMUM_QUERY_BYTES} bytes.", hint="Send the request as POST."

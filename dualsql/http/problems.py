@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple, Self, TypeVar
 
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -37,6 +36,10 @@ PRIVATE_HEADERS = {
 }
 
 
+_PRIVATE = [(name.lower().encode(), value.encode()) for name, value in PRIVATE_HEADERS.items()]
+"""As ASGI has them."""
+
+
 class JSONAnswer(Response):
     """A JSON response that writes numbers, dates and bytes without loss."""
 
@@ -58,9 +61,9 @@ class PrivateHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_privately(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in PRIVATE_HEADERS.items():
-                    headers.setdefault(name, value)
+                headers = message.get("headers", ())
+                given = {name for name, _ in headers}
+                message["headers"] = [*headers, *(each for each in _PRIVATE if each[0] not in given)]
             await send(message)
 
         await self.app(scope, receive, send_privately)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from inspect import isfunction
 from itertools import chain
 from secrets import token_hex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -21,7 +21,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError, ResourceNotFoundError
@@ -134,7 +134,7 @@ def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] =
     """The application for `Mount("/resources", ...)`: everything under `server.base_url`."""
     routes = Routes(server, features)
     result = {"GET": routes.read, "POST": routes.page, "PUT": routes.pin, "DELETE": routes.delete}
-    return Router(
+    return ResultRouter(
         routes=[
             *document_routes(server, operations_of(server.settings, features)),
             *map(_negotiated, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
@@ -149,6 +149,30 @@ def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] =
         redirect_slashes=False,
         middleware=_middleware(server),
     )
+
+
+class ResultRouter(Router):
+    """A router that tries the route of a result itself first, and not the ten before it."""
+
+    def __init__(self, routes: Sequence[BaseRoute], **options: Any) -> None:
+        super().__init__(routes, **options)
+        known = [route for route in routes if isinstance(route, Route)]
+        self._own = {
+            method: route for route in known if route.path == PATH for method in sorted(route.methods or ())
+        }
+        # An exact path comes before that of a result.
+        self._exact = {route.path.rpartition("/")[2] for route in known if "{" not in route.path}
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request to the first route that matches it; see `Router.app`."""
+        own = self._own.get(scope["method"]) if scope["type"] == "http" else None
+        if own is not None and scope["path"].rpartition("/")[2] not in self._exact:
+            match, found = own.matches(scope)
+            if match is Match.FULL:
+                scope.update(found, route=own)
+                await own.handle(scope, receive, send)
+                return
+        await super().app(scope, receive, send)
 
 
 def _negotiated(route: BaseRoute) -> BaseRoute:
@@ -475,6 +499,11 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<po
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
+_FROM_WHERE = frozenset({b"host", b"origin"})
+_MOST_ALLOWED = 100
+"""Pairs of Host and Origin that are remembered as allowed."""
+
+
 class HostCheck:
     """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`."""
 
@@ -482,10 +511,20 @@ class HostCheck:
         self.app = app
         self.hosts = frozenset(host.lower() for host in hosts)
         self.origins = frozenset(origins)
+        self._allowed: set[tuple[tuple[bytes, bytes], ...]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (problem_response(refusal) if refusal else self.app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> ForeignRequestError | None:
+        given = tuple(header for header in scope["headers"] if header[0] in _FROM_WHERE)
+        if given in self._allowed:
+            return None
+        refusal = self.refuse(Headers(scope=scope))
+        if refusal is None and len(self._allowed) < _MOST_ALLOWED:
+            self._allowed.add(given)
+        return refusal
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hmac
 import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as NotBase64
+from base64 import urlsafe_b64decode
+from binascii import Error as NotBase64, b2a_base64
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha512
 from typing import Any
 from uuid import UUID
 
+import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
@@ -115,8 +116,11 @@ def _packed(cursor: Cursor) -> bytes:
     document = [
         cursor.row, cursor.has_rows_behind, place.is_backward, place.passed, place.left, values
     ]  # fmt: skip
-    # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
-    return _JSON.encode(document).encode("utf-8", "surrogatepass")
+    try:
+        return orjson.dumps(document)
+    except TypeError:
+        # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
+        return _JSON.encode(document).encode("utf-8", "surrogatepass")
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -136,8 +140,11 @@ def _plain(value: Any) -> Any:
     return UUID(int=value.int) if isinstance(value, UUID) else value
 
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
 def _encoded(sealed: bytes) -> str:
-    return urlsafe_b64encode(sealed).rstrip(b"=").decode()
+    return b2a_base64(sealed, newline=False).translate(_URL_SAFE).rstrip(b"=").decode()
 
 
 def _decoded(text: str) -> bytes:

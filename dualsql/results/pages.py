@@ -90,7 +90,8 @@ class PageRequest:
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        return replace(self, limit=self.size(settings))
+        size = self.size(settings)
+        return self if self.limit == size else replace(self, limit=size)
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page.
@@ -166,7 +167,7 @@ class ResultPages:
         # After the columns of the result come the keys of the cursor.
         values = [row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows
         return ResultPage(
-            columns=json.describe(view.columns, integer_strings=as_strings),
+            columns=view.described(as_strings),
             rows=view.records(values, integer_strings=as_strings),
             total_count=total.rows,
             total_count_kind=total.kind,

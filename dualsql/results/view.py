@@ -34,6 +34,7 @@ from dualsql.databases import (
     stream_rows,
 )
 from dualsql.errors import Asked, ConfigurationError
+from dualsql.formats import json
 from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
@@ -46,7 +47,7 @@ from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total, 
 from dualsql.settings import ResultCache, Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
-from dualsql_client.wire import KeptDescription, Row, SortKey
+from dualsql_client.wire import Column, KeptDescription, Row, SortKey
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
@@ -74,6 +75,7 @@ class Derived:
         self.names = driver_names(self.shape.columns)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
         self._makers: OrderedDict[tuple[str, ...], RecordMaker] = OrderedDict()
+        self._described: OrderedDict[tuple[str, ...], Sequence[Column]] = OrderedDict()
         self._written: OrderedDict[TableForms, Compiled] = OrderedDict()
 
     def written(self, dialect: Dialect, rows: Ordered, form: TableForms) -> Compiled:
@@ -105,6 +107,16 @@ class Derived:
     def cache_key(self) -> CacheKey | None:
         """That of SQLAlchemy for the statement in its shape."""
         return internals.cache_key(self.shape.select)
+
+    def described(self, integer_strings: Sequence[str]) -> Sequence[Column]:
+        """The columns in the shape of the wire, for answers that are not changed; see `json.describe`."""
+        key = tuple(integer_strings)
+        found = self._described.get(key)
+        if found is None:
+            found = self._described[key] = json.describe(self.shape.columns, integer_strings=key)
+            if len(self._described) > _MOST_ORDERS:
+                self._described.popitem(last=False)
+        return found
 
     def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
         """The maker of objects of its rows; `dialect` is that of its database."""
@@ -310,8 +322,15 @@ class View:
 
     def records(self, rows: Rows, *, integer_strings: Sequence[str] = ()) -> list[Row]:
         """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
-        derived = self.derived if self.original is None else self.original.derived
-        return derived.record_maker(self.dialect, integer_strings).records(rows)
+        return self._shown.record_maker(self.dialect, integer_strings).records(rows)
+
+    def described(self, integer_strings: Sequence[str] = ()) -> Sequence[Column]:
+        """The columns as answers describe them; not to be changed."""
+        return self._shown.described(integer_strings)
+
+    @property
+    def _shown(self) -> Derived:
+        return self.derived if self.original is None else self.original.derived
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""

@@ -8,9 +8,10 @@ store converts here, the one in memory too, so that all accept the same values.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, get_args
 
 import orjson
@@ -179,6 +180,8 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
+_KEPT_FIELDS: Callable[[Resource], tuple[Any, ...]] = attrgetter(*_SHAPES)
+
 Row = dict[str, Any]
 """A row as `to_row` makes it."""
 
@@ -290,7 +293,7 @@ def _checked_size(row: Mapping[str, Any]) -> int:
 
 def _is_whole(resource: Resource) -> bool:
     return (
-        all(isinstance(getattr(resource, name), shape) for name, shape in _SHAPES.items())
+        all(map(isinstance, _KEPT_FIELDS(resource), _SHAPES.values()))
         and (resource.total_count_kind in _KINDS)
         and (resource.total_count is None) == (resource.total_count_kind == "none")
         and resource.status in _STATUSES

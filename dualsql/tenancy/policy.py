@@ -262,6 +262,8 @@ class Policy:
         if hooks:
             undeclared(registry, filtered | {id(table) for table in [*shared, *self.secured]})
         self._forms: Any = util.LRUCache(_FORMS)
+        depends = self._tenants or self._security or self._rows or self._masks
+        self._same_for_all = None if depends else self._evaluated(None)
 
     def rules_for(self, principal: Principal | None) -> ActiveRules:
         """Evaluate the rules for `principal`.
@@ -269,6 +271,9 @@ class Policy:
         Raises:
             ForbiddenError: a rule requires a principal and there is none, or has no value for this one.
         """
+        return self._same_for_all or self._evaluated(principal)
+
+    def _evaluated(self, principal: Principal | None) -> ActiveRules:
         # One call for each rule, not for each table: a value that changes between two calls would mix tenants.
         tenants = {id(rule): _value(rule.value, principal) for rule in self._tenants}
         values: dict[str, Any] = {name: tenants[id(rule)] for name, rule in self._tenant_values.items()}

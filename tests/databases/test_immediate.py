@@ -17,7 +17,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import DualResponseServer, PageRequest
-from dualsql.databases.backends import DriverStatement
+from dualsql.databases.backends import ColumnTypes, DriverStatement
 from dualsql.databases.sqlite.connection import EventLoopReader, FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql_client.wire import SortKey
@@ -46,7 +46,7 @@ def reader(path: Path) -> Iterator[EventLoopReader]:
 
 def sent(sql: str, *parameters: int) -> DriverStatement:
     dialect = create_async_engine("sqlite+aiosqlite://").dialect
-    return DriverStatement(sql, parameters, (), dialect, ("",))
+    return DriverStatement(sql, parameters, ColumnTypes(), dialect, ("",))
 
 
 def test_only_what_was_quick_is_read_at_once(reader: EventLoopReader) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
-from dualsql.databases.session import apart
+from dualsql.databases.session import read_only
 from dualsql.databases.source import QueryLimits
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
@@ -116,10 +116,9 @@ async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: Ma
     server = await make_server(maximum_streams=1, maximum_queued_queries=0)
     source = server._sources["default"]
     rules = server._policy.rules_for(None)
-    async with apart(source, rules) as terms:
-        assert terms.limit == server.settings.maximum_stream_duration
+    async with read_only(source, rules):
         with pytest.raises(TooManyQueriesError):
-            async with apart(source, rules):
+            async with read_only(source, rules):
                 pass
 
 
