@@ -787,6 +787,7 @@ class DualResponseServer:
             timeout: `Settings.drain_timeout` unless given.
         """
         self._run.is_draining = True
+        # Its last answer says that the server is ready, and would be given for a second.
         self._health.forget()
         allowed = self.settings.drain_timeout if timeout is None else timeout
         running = (self._streams.running, self._jobs.running)

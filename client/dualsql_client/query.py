@@ -203,6 +203,7 @@ def plain_value(value: Any) -> Any:
 def _duration(length: timedelta) -> str:
     size = abs(length)
     sign = "-" if length < timedelta() else ""
+    # ISO 8601, as results have it; a day always has 24 hours here.
     return f"{sign}P{size.days}DT{size.seconds}.{size.microseconds:06d}S"
 
 
@@ -399,6 +400,7 @@ class QueryMethods:
         found = detect.read_structure(answer)
         if found is None:
             raise FetchError("The server's answer is not a dual response.")
+        # It keeps the transport, and with it the credentials, of this one.
         return replace(
             cast("ParsedDualResponse", self),
             name=found.name,
@@ -435,6 +437,7 @@ class QueryMethods:
             cursor = page.next_cursor
             if not page.has_next:
                 return rows
+            # A server that leads in a circle must not keep anyone asking.
             if cursor in cursors:
                 raise FetchError("The server returns the same page repeatedly.", status=200)
             if cursor is not None:

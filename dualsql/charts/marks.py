@@ -50,6 +50,7 @@ class Marks:
 
 async def marks_of(chart: Chart, view: View) -> Marks:
     """The marks of a bar, line or point chart, computed from all rows of the result."""
+    # One mark more tells whether these are all.
     select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
     found = await view.answer(select, timeout=view.settings.query_timeout)
     rows = _records(view, view.columns, found[:MOST_MARKS])

@@ -432,6 +432,7 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
         app = _app(options, built, _build_mcp(options, built.server))
         is_cancelled = False
         async with app.router.lifespan_context(app):
+            # Within its lifespan: before, the application has no sessions and no started server.
             front.open(app)
             health.open(_health(options, built.server))
             _show(_announcement(options, built, admin), options)

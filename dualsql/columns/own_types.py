@@ -143,6 +143,7 @@ class Meanings:
         return replace(meaning, keeps_order=True, keeps_equality=True)
 
 
+# Each document that is thawed has type objects of its own.
 _MOST_KNOWN = 10_000
 
 
@@ -388,6 +389,7 @@ def _are_distinct(values: Sequence[Any]) -> bool:
 
 def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
     """The type for this database, without the application's code."""
+    # with_variant(): another type for this database.
     type_ = internals.type_variants(type_).get(dialect.name, type_)
     while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
         try:
@@ -441,6 +443,7 @@ def _package(one: object) -> str:
 
 def _replaces(type_: SQLType, *methods: str) -> bool:
     """Whether a class of the application, or SQLAlchemy's PickleType, overrides one of the methods."""
+    # PickleType is SQLAlchemy's own, and its values are objects of any class.
     owners = (next(cls for cls in type(type_).__mro__ if method in vars(cls)) for method in methods)
     return any(
         owner.__module__.partition(".")[0] != "sqlalchemy" or owner is types.PickleType for owner in owners

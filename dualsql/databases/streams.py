@@ -215,6 +215,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
             channel.close()
             if not session.task.done():
                 STOPPED.note(1, {"dualsql.reason": "cancelled"})
+                # Not awaited: the reader has left, perhaps by a cancellation. The database is stopped all the same.
                 job.source.finish(session.stop())
 
 

@@ -531,6 +531,7 @@ def openapi_document(
             "headers": {name: _header(name) for name in HEADERS},
             **({"securitySchemes": schemes} if is_authenticated else {}),
         },
+        # {} makes the token optional (OpenAPI 3.1, Security Requirement Object).
         **({"security": [{}, {"bearer": []}]} if is_authenticated else {}),
     }
 
@@ -636,6 +637,7 @@ def _errors(codes: Iterable[str]) -> dict[str, Any]:
 def _add_plain_methods(item: dict[str, Any], found: Operation) -> None:
     """HEAD, which answers as GET without a body; OPTIONS, which lists the methods."""
     if found.method == "GET" and "HEAD" in found.methods:
+        # With another name: an operationId is unique in the document.
         bodiless = replace(
             found, name=f"{found.name}Head", answers={}, links={}, summary=f"Headers only: {found.summary}"
         )

@@ -60,6 +60,7 @@ def split_query(query_string: bytes) -> dict[str, str]:
             f"The query string is longer than {MAXIMUM_QUERY_BYTES} bytes.", hint="Send the request as POST."
         )
     try:
+        # Blank values are malformed, not left out; and a wrong byte must not become U+FFFD in a name.
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
         raise BadParameterError("The query string is not percent-encoded UTF-8.") from None

@@ -94,6 +94,7 @@ PIN = "/{resource_id}/pin"
 REFRESH = "/{resource_id}/refresh"
 COLLECTION = "/"
 
+# Scripts of other origins see no further headers but the safelisted ones (https://fetch.spec.whatwg.org, CORS).
 _EXPOSED = (
     "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
     TOTAL_COUNT_KIND_HEADER, REQUEST_ID_HEADER,
@@ -465,6 +466,7 @@ def _begun(scope: Scope, prefix: str) -> RequestRecord:
 def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
     """Say by which route the request was answered, and how."""
     record: RequestRecord = scope[_SCOPE_KEY]
+    # Without one no answer began, which the ASGI server answers with 500.
     status = record.status or 500
     measurement.note({"http.response.status_code": status})
     route = _route(record, scope)

@@ -110,6 +110,7 @@ class Tasks(Extension):
             return result
         resource_id, style = offer.taken
         resource = await self._open(resource_id, "read")
+        # The style is part of the id: any process writes the result that the tool would have (decision 21).
         return {"resultType": "task", **_task(f"{resource_id}.{'.'.join(style)}", resource, "working")}
 
     async def _get(self, ctx: Context, params: _TaskParams) -> HandlerResult:

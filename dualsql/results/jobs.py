@@ -135,6 +135,7 @@ class Jobs:
     def start(self) -> None:
         """Begin to renew leases, in the running event loop."""
         if self._renewing is None or self._renewing.done():
+            # Two renewals may fail before the lease is over.
             interval = self._settings.pending_lease / 3
             renewing = every(interval, self._renew_leases, Outage("Renewing the leases of pending queries"))
             self._renewing = asyncio.create_task(renewing, context=Context())

@@ -283,12 +283,14 @@ async def run_stdio(server: MCPServer[Any]) -> None:
 
             def connect(messages: MemoryObjectReceiveStream[SessionMessage | Exception]) -> None:
                 options = below.create_initialization_options()
+                # Each connection closes its clone; anyio closes the stream with the last one.
                 connections.start_soon(below.run, messages, outgoing.clone(), options)
 
             connect(messages)
             were_discovery: set[bool] = set()  # of the requests before this one
             async for message in incoming:
                 method = _request_method(message)
+                # That is, if there were requests, and all of them server/discover.
                 if method == "initialize" and were_discovery == {True}:
                     await relayed.aclose()
                     relayed, messages = create_memory_object_stream[SessionMessage | Exception]()

@@ -95,6 +95,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
         forbid_node(node)
     scope.work.spend(SELECT)
     _read_with(translator, found.get("with_"), scope)
+    # As SQL resolves names, and not as it is written: what WITH and FROM bring is known to all that follows.
     elements = read_from(translator, node, scope)
     scope.windows = {window.name.lower(): window for window in found.get("windows") or ()}
     outputs = _outputs(translator, node, scope)

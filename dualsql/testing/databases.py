@@ -92,6 +92,7 @@ _copies = [THINGS.alias(f"slow_{number}") for number in range(8)]
 _first, *_others = _copies
 _sum = reduce(lambda left, right: left + right, (copy.c.id % 7 for copy in _others), _first.c.id % 7)
 SLOW = select(func.sum(_sum)).select_from(
+    # Always true, which no planner knows: no join can be skipped.
     reduce(lambda joined, copy: joined.join(copy, copy.c.id != _first.c.id + 1000), _others, _first)  # type: ignore[arg-type, return-value]
 )
 """Every way to choose eight things: years of work."""
