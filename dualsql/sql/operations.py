@@ -15,7 +15,7 @@ from sqlglot import exp
 from dualsql.capabilities import Capabilities
 from dualsql.columns import instants
 from dualsql.sql import functions, values
-from dualsql.sql.scope import Scope, only
+from dualsql.sql.scope import Scope, invalid, only
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -102,9 +102,11 @@ def spells_instants(capabilities: Capabilities, *elements: Any) -> bool:
 
 
 def _alike_tuples(left: Tuple, right: Tuple, capabilities: Capabilities) -> tuple[Tuple, Tuple]:
+    if len(left.clauses) != len(right.clauses):
+        invalid("The compared rows have different numbers of values.", hint="Write as many on both sides.")
     pairs = [
         instants.instants(pair) if spells_instants(capabilities, *pair) else pair
-        for pair in zip(left.clauses, right.clauses, strict=False)
+        for pair in zip(left.clauses, right.clauses, strict=True)
     ]
     return (
         (tuple_(*(one for one, _ in pairs)), tuple_(*(other for _, other in pairs)))

@@ -175,6 +175,13 @@ def test_rows_of_another_width_are_refused(row: str) -> None:
         read_select(text, Registry(metadata), dialect="sqlite")
 
 
+@pytest.mark.parametrize("rows", ["(at, id) = ('2024-01-01', 1, 99)", "(id, id, id) < (1, 2)"])
+def test_compared_rows_of_different_widths_are_refused(rows: str) -> None:
+    text = f"SELECT id FROM events WHERE {rows}"
+    with pytest.raises(InvalidSQLError, match="different numbers of values"):
+        read_select(text, Registry(metadata), dialect="sqlite")
+
+
 async def test_columns_compared_with_each_other(application: Application) -> None:
     others = {number: meant(text) for number, _, text in ROWS}
     for sign, (_, compare) in OPERATORS.items():
