@@ -297,6 +297,18 @@ class Settings:
         "The largest file of one kept result. A larger one is read from its database.",
         positive=True,
     )
+    keep_quota: int | None = setting(
+        16 * 1024**3,
+        "Bytes that the kept rows of one principal may take; None for no limit. Further results are read from their "
+        "database.",
+        positive=True,
+    )
+    keep_total: int | None = setting(
+        64 * 1024**3,
+        "Bytes that all files of the storage may take; None for no limit. Further results are read from their "
+        "database.",
+        positive=True,
+    )
     keep_memory: int = setting(
         2 * 1024**3,
         "Bytes of memory for DuckDB in a process, which reads and writes kept results: divided among at most 16 files "

@@ -15,7 +15,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import orjson
 
@@ -35,9 +35,15 @@ from dualsql.kept.files import (
     state_of,
 )
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StoredFile, new_file_name
-from dualsql.resource import INTERRUPTED, Clock, KeptProgress, KeptRows, Resource, Total
+from dualsql.resource import INTERRUPTED, Clock, KeptProgress, KeptRows, Principal, Resource, Total
 from dualsql.settings import KeepOption, Settings
-from dualsql.store.protocol import KeptChange, ResourceChanges, ResourceState, ResourceStore
+from dualsql.store.protocol import (
+    KeptChange,
+    ListingPosition,
+    ResourceChanges,
+    ResourceState,
+    ResourceStore,
+)
 from dualsql_client.wire import KeptDescription
 
 P = ParamSpec("P")
@@ -78,6 +84,34 @@ class KeptRun:
     fingerprint: str
 
 
+class _Counted(NamedTuple):
+    """The bytes of files that were found when another one was begun."""
+
+    names: frozenset[str]
+    size: int
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int]) -> _Counted:
+        return cls(frozenset(sizes), sum(sizes.values()))
+
+
+@dataclass(slots=True)
+class _Written:
+    """A file that this process writes or has written. The row of its resource may not be in the store yet.
+
+    Attributes:
+        owner: id and tenant of the principal; None for nobody's.
+        theirs, all: the other files of the owner, and of the storage.
+        is_there: it is in the storage, or was.
+    """
+
+    owner: tuple[str, str | None] | None
+    theirs: _Counted
+    all: _Counted
+    size: int = 0
+    is_there: bool = False
+
+
 class ResultKeeper:
     """The kept results of one server."""
 
@@ -98,6 +132,7 @@ class ResultKeeper:
         self._clock = clock
         self._open: OrderedDict[str, KeptFile] = OrderedDict()
         self._named: set[str] = set()
+        self._files: dict[str, _Written] = {}
         self.renew()
 
     def renew(self) -> None:
@@ -165,7 +200,7 @@ class ResultKeeper:
 
     # Writing ----------------------------------------------------------------------------------------------
 
-    async def keep(self, resource_id: str, run: KeptRun) -> KeptRows:
+    async def keep(self, resource: Resource, run: KeptRun) -> KeptRows:
         """Run the statement once, and keep its rows. The result says why, if they are not kept.
 
         Raises what the stream raises.
@@ -173,23 +208,28 @@ class ResultKeeper:
         # Rows are as of the start: a statement does not see what is committed while it runs.
         begun = self._clock.now()
         folder = self._storage.new_folder()  # in a thread, it would be left behind by a caller who goes
-        name = new_file_name(resource_id)
+        name = new_file_name(resource.id)
         try:
             file = folder / "rows"
-            cells, rows = await self._written(file, run)
+            await self._begin(name, resource)
+            cells, rows = await self._written(file, run, name)
             size, digest = (
                 (await asyncio.to_thread(file.stat)).st_size,
                 await asyncio.to_thread(digest_of, file),
             )
             if size > self._settings.keep_bytes:
                 raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
+            self._require_room(name, size)
             await self._storage.put(name, file)
+            self._files[name].is_there = True
         except UnusableError as error:
             return KeptRows(reason=str(error))
         except (StorageError, OSError) as error:
             logger.exception("The rows of a result could not be kept.", exc_info=error)
             return KeptRows(reason="The rows could not be written.")
         finally:
+            if name in self._files and not self._files[name].is_there:
+                del self._files[name]
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
         record = KeptRows(
             storage=self._storage.id,
@@ -202,15 +242,68 @@ class ResultKeeper:
             cells=cells,
             copied=run.writer.copied,
         )
-        record["signature"] = self._seal.sign(*_signed(resource_id, record)).hex()
+        record["signature"] = self._seal.sign(*_signed(resource.id, record)).hex()
         return record
 
-    async def _written(self, path: Path, run: KeptRun) -> tuple[list[str], int]:
+    async def _begin(self, name: str, resource: Resource) -> None:
+        """Note a file that is about to be written.
+
+        Raises:
+            UnusableError: there is no room for any.
+        """
+        listed = {file.name: file.size for file in await self._storage.listed()}
+        for gone in [each for each, file in self._files.items() if file.is_there and each not in listed]:
+            del self._files[gone]
+        owner, theirs = None, {}
+        if resource.owner is not None:
+            owner = resource.owner, resource.tenant
+            if self._settings.keep_quota is not None:
+                principal = Principal(id=resource.owner, tenant=resource.tenant)
+                theirs = await self._files_of(principal, listed, but=resource.id)
+        self._files[name] = _Written(owner, _Counted.of(theirs), _Counted.of(listed))
+        self._require_room(name, 1)
+
+    async def _files_of(self, principal: Principal, listed: Mapping[str, int], *, but: str) -> dict[str, int]:
+        """The sizes of the files that the principal's resources name, of those that are there.
+
+        Args:
+            but: the id of a resource whose file is replaced.
+        """
+        found: dict[str, int] = {}
+        after, now = None, self._clock.now()
+        while True:
+            page = await self._store.find(principal, now=now, limit=_MOST_ASKED, after=after)
+            files = [each.kept.get("file", "") for each in page if each.kept and each.id != but]
+            found |= {file: listed[file] for file in files if file in listed}
+            if len(page) < _MOST_ASKED:
+                return found
+            after = ListingPosition(page[-1].created_at, page[-1].id)
+
+    def _require_room(self, name: str, size: int) -> None:
+        """Note the size of a file that is written. Nothing is awaited: files that end at once see each other.
+
+        Raises:
+            UnusableError: with it, the files of its owner, or all files, are too large.
+        """
+        mine = self._files[name]
+        mine.size = size
+        quota, total = self._settings.keep_quota, self._settings.keep_total
+        others = {
+            each: file
+            for each, file in self._files.items()
+            if file.owner == mine.owner and _id_in(each) != _id_in(name)
+        }
+        if mine.owner is not None and quota is not None and size + _sum(mine.theirs, others) > quota:
+            raise UnusableError(f"All kept rows of one principal would be more than {quota:,} bytes.")
+        if total is not None and _sum(mine.all, self._files) > total:
+            raise UnusableError(f"All kept rows of the server would be more than {total:,} bytes.")
+
+    async def _written(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
         """Write the rows to a file. Returns how the cells of each column are kept, and the number of rows."""
         async with self._shares.writing:
-            return await self._written_in_turn(path, run)
+            return await self._written_in_turn(path, run, name)
 
-    async def _written_in_turn(self, path: Path, run: KeptRun) -> tuple[list[str], int]:
+    async def _written_in_turn(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
         writer = run.writer
         file = await asyncio.to_thread(KeptFileWriter, path, self._shares.size)
         try:
@@ -218,6 +311,7 @@ class ResultKeeper:
             async with aclosing(run.stream(writer)) as chunks:
                 async for chunk in chunks:
                     self._require_keepable(writer, file, chunk)
+                    self._require_room(name, max(file.size, 1))
                     if not is_begun:
                         await _in_thread(file.begin, writer.schema, writer.cells)
                         is_begun = True
@@ -412,6 +506,16 @@ class ResultKeeper:
 def _signed(resource_id: str, kept: KeptRows) -> tuple[str | bytes, ...]:
     rest = {name: value for name, value in kept.items() if name not in _OF_RUNS and name != "signature"}
     return _LABEL, resource_id, orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
+
+
+def _id_in(name: str) -> str:
+    """The id of the resource whose file has this name."""
+    return name.partition("@")[0]
+
+
+def _sum(counted: _Counted, written: Mapping[str, _Written]) -> int:
+    """The bytes of files that were counted, and of those that were written since."""
+    return counted.size + sum(file.size for name, file in written.items() if name not in counted.names)
 
 
 def _too_large(what: str, most: int) -> str:

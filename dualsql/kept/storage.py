@@ -32,10 +32,11 @@ def new_file_name(resource_id: str) -> str:
 
 
 class StoredFile(NamedTuple):
-    """A file of a storage: its name, and when it was last written."""
+    """A file of a storage: its name, when it was last written, and its size in bytes (0 of what is no file)."""
 
     name: str
     written_at: datetime
+    size: int
 
 
 class ResultStorage(Protocol):
@@ -162,8 +163,10 @@ class LocalResultStorage:
                 for entry in entries:
                     if FILE_NAME.fullmatch(entry.name) or self._is_left(entry.name):
                         with suppress(FileNotFoundError):  # another process has deleted it
-                            written = entry.stat(follow_symlinks=False).st_mtime
-                            found.append(StoredFile(entry.name, datetime.fromtimestamp(written, UTC)))
+                            is_file = entry.is_file(follow_symlinks=False)
+                            seen = entry.stat(follow_symlinks=False)
+                            written = datetime.fromtimestamp(seen.st_mtime, UTC)
+                            found.append(StoredFile(entry.name, written, seen.st_size if is_file else 0))
         except OSError as error:
             raise StorageError("The folder of kept results cannot be read.") from error
         return found

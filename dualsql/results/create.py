@@ -365,7 +365,7 @@ class Creator:
         )
         try:
             async with asyncio.timeout(limit.total_seconds()):
-                kept = await self._kept.keep(resource.id, run)
+                kept = await self._kept.keep(resource, run)
         except (TimeoutError, DualResponseError) as error:
             failure = ran_too_long(limit) if isinstance(error, TimeoutError) else error
             if must_succeed:

@@ -735,9 +735,12 @@ class ResultStorageTests:
         assert [path and path.read_bytes() for path in found] == [f"{n}".encode() for n in range(10)] * 2
         assert {file.name for file in await other.listed()} >= set(names)
 
-    async def test_what_is_listed_says_when_it_was_written(self, storage: ResultStorage) -> None:
+    async def test_what_is_listed_says_how_large_it_is_and_when_it_was_written(
+        self, storage: ResultStorage
+    ) -> None:
         name = await put(storage)
         (file,) = [file for file in await storage.listed() if file.name == name]
+        assert file.size == len(_ROWS)
         assert abs(file.written_at - datetime.now(UTC)) < timedelta(minutes=2)
 
     async def test_what_was_deleted_is_gone_for_all(
