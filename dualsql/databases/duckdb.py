@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import gc
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
@@ -157,6 +158,7 @@ def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
             read=cast(expression, Text),
             carried=expression,
             given=lambda value: cast(text_parameter(value), plain),
+            comes_back=lambda text: text is None or not _has_nanoseconds(text),
         )
     # Beside a parameter of 64 bits, DuckDB reads UHUGEINT as one.
     is_unsigned = type(plain).__name__ == "UHugeInteger"
@@ -257,12 +259,23 @@ class DuckDBDateTime(types.DateTime):
     """A timestamp as DuckDB's driver returns it."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        if str(coltype) == "TIMESTAMP_NS":
-            raise QueryExecutionError(
-                "The driver of DuckDB cuts a TIMESTAMP_NS to microseconds.",
-                hint="CAST the column to TIMESTAMP, or to text, which has all digits.",
-            )
         return ValueReader(datetime.max, datetime.min)  # noqa: DTZ901 - the very objects
+
+
+_has_nanoseconds = re.compile(r"\.\d{7}").search
+
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_CUT = re.compile(r"\bTIME(?:STAMP)?_NS\b")
+
+
+def _require_whole(code: object) -> None:
+    # Of any column, whatever its type in SQLAlchemy is: its own values, or those of a list or a STRUCT.
+    found = _CUT.search(_QUOTED.sub("", str(code)))
+    if found is not None:
+        raise QueryExecutionError(
+            f"The driver of DuckDB cuts a {found[0]} to microseconds.",
+            hint=f"CAST the column to {found[0].removesuffix('_NS')}, or to text, which has all digits.",
+        )
 
 
 class ArrowCast:
@@ -447,7 +460,9 @@ CAPABILITIES = Capabilities(
     query=_QUERY,
     text=_TEXT,
     drivers={
-        "duckdb_sqlalchemy": DriverValues(types={types.Date: DuckDBDate, types.DateTime: DuckDBDateTime})
+        "duckdb_sqlalchemy": DriverValues(
+            types={types.Date: DuckDBDate, types.DateTime: DuckDBDateTime}, require=_require_whole
+        )
     },
     bound_as_text=list_of_dates_as_text,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",

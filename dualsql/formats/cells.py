@@ -21,6 +21,7 @@ from dualsql.capabilities import DriverValues, capabilities_of
 from dualsql.columns.dialect_types import ranges
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
+from dualsql.errors import DualResponseError
 
 Rows = Sequence[Sequence[Any]]
 Kinds = tuple[type[Any], ...]
@@ -279,6 +280,23 @@ def read_tolerantly(dialect: Any, values: DriverValues) -> None:
     internals.set_type_memos(dialect, _Memos(values))
 
 
+MakeProcessor = Callable[[Any, Any], Processor | None]
+"""Makes the processor of a column's values for a dialect and the driver's code of its type."""
+
+
+def _checked(own: MakeProcessor, require: Callable[[Any], None], *, is_key: bool) -> MakeProcessor:
+    def result_processor(dialect: Any, code: Any) -> Processor | None:
+        try:
+            require(code)
+        except DualResponseError:
+            if not is_key:
+                raise
+            return Unfit.of  # no page begins after such a value
+        return own(dialect, code)
+
+    return result_processor
+
+
 class _Memos(WeakKeyDictionary[Any, Any]):
     """A dialect's cache of its types' processors."""
 
@@ -286,6 +304,7 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         super().__init__()
         self._by_code = values.processors
         self._odd = values.unfit_codes
+        self._require = values.require
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
         impl: Any = memo["impl"]
@@ -295,9 +314,13 @@ class _Memos(WeakKeyDictionary[Any, Any]):
             impl.__dict__["result_processor"] = self._spared(impl.result_processor)
         elif not isinstance(type_, DriverValue):
             impl.__dict__["result_processor"] = self._tolerant(impl.result_processor)
+        if self._require is not None:
+            impl.__dict__["result_processor"] = _checked(
+                impl.result_processor, self._require, is_key=isinstance(type_, DriverValue)
+            )
         super().__setitem__(type_, memo)
 
-    def _spared(self, own: Callable[[Any, Any], Processor | None]) -> Callable[[Any, Any], Processor | None]:
+    def _spared(self, own: MakeProcessor) -> MakeProcessor:
         """The application's processor. It is not called for an Unfit."""
 
         def result_processor(dialect: Any, code: Any) -> Processor | None:
@@ -308,9 +331,7 @@ class _Memos(WeakKeyDictionary[Any, Any]):
 
         return result_processor
 
-    def _tolerant(
-        self, own: Callable[[Any, Any], Processor | None]
-    ) -> Callable[[Any, Any], Processor | None]:
+    def _tolerant(self, own: MakeProcessor) -> MakeProcessor:
         def result_processor(dialect: Any, code: Any) -> Processor | None:
             processor = own(dialect, code)
             read = self._by_code.get(code)

@@ -399,9 +399,21 @@ def _same(one: TypeEngine[Any], other: TypeEngine[Any]) -> bool:
     return repr(one) == repr(other) and internals.type_key(one) == internals.type_key(other)
 
 
-# Functions that return one of their arguments unchanged. Others, even lower(), change its bytes.
+# Functions that return one of their arguments unchanged, or the same instant in one spelling. Others, even lower(),
+# change its bytes.
 _HANDING_ON = frozenset(
-    {"max", "min", "coalesce", "ifnull", "any_value", "first_value", "last_value", "lag", "lead"}
+    {
+        "max",
+        "min",
+        "coalesce",
+        "ifnull",
+        "any_value",
+        "first_value",
+        "last_value",
+        "lag",
+        "lead",
+        "dualsql_instant",
+    }
 )
 
 

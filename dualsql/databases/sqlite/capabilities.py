@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, cast, collate, func, types
+from sqlalchemy import ColumnElement, Dialect, cast, collate, func, type_coerce, types
 from sqlalchemy.dialects import sqlite
 
 from dualsql import sqlalchemy_internals as internals
@@ -27,8 +27,9 @@ from dualsql_client.wire import Bucket
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     plain = plain_type(expression.type)
     if isinstance(plain, types.String):
-        # A NOCASE column compares 'a' equal to 'A'.
-        return [collate(expression, "BINARY")]
+        # A NOCASE column compares 'a' equal to 'A'. The type of an application's own column can be stored for that
+        # column only.
+        return [collate(type_coerce(expression, types.String()), "BINARY")]
     # 1 equals 1.0, and a column without a type can hold both.
     return [expression, func.typeof(expression)] if isinstance(plain, types.NullType) else [expression]
 

@@ -8,10 +8,24 @@ from typing import Any
 
 import duckdb
 import pytest
-from sqlalchemy import MetaData, create_engine, select
+from sqlalchemy import (
+    Column,
+    DateTime,
+    Integer,
+    MetaData,
+    Table,
+    column,
+    create_engine,
+    func,
+    literal_column,
+    select,
+    text,
+)
+from sqlalchemy.types import NullType
 
 from dualsql.errors import QueryExecutionError
 from dualsql.formats.table import FORMATS
+from dualsql.freeze import Registry
 from dualsql_client import FetchError
 from tests.columns.kinds.results import Served, served, values_of
 
@@ -148,7 +162,49 @@ async def test_a_type_is_sorted_found_and_grouped_as_it_is_shown(
 
 
 async def test_a_type_whose_digits_the_driver_cuts_is_refused(path: Path, tables: MetaData) -> None:
+    """Also where SQLAlchemy does not know the type, and within lists and structs."""
     fine = tables.tables["fine"]
+    untyped = MetaData()
+    same = Table("fine", untyped, Column("id", Integer, primary_key=True), Column("v", NullType))
+    registry = Registry(untyped, allow_text=True, functions=["list_value", "struct_pack"])
+    statements: Sequence[Any] = (
+        select(same),
+        select(func.max(same.c.v)),
+        select(func.lag(same.c.v).over(order_by=same.c.id)),
+        select(func.list_value(same.c.v)),
+        select(func.struct_pack(same.c.v)),
+        select(literal_column("fine.v").label("v")).select_from(same),
+        text("SELECT id, v FROM fine").columns(column("id", Integer), column("v")),
+        select(literal_column("TIME_NS '12:00:00.123456789'").label("v")),
+    )
     async with served(f"duckdb:///{path}", tables) as server:
         with pytest.raises(QueryExecutionError, match="TIMESTAMP_NS"):
             await server.result(select(fine))
+    async with served(f"duckdb:///{path}", registry) as server:
+        for statement in statements:
+            with pytest.raises(QueryExecutionError, match="_NS to microseconds"):
+                await server.result(statement)
+        named: Any = literal_column("'TIMESTAMP_NS'::ENUM('TIMESTAMP_NS')").label("v")
+        assert (await (await server.result(select(named))).fetch()).data == [{"v": "TIMESTAMP_NS"}]
+
+
+@pytest.mark.parametrize("type_", [NullType, DateTime])
+async def test_pages_in_the_order_of_such_a_type_lose_no_row(tmp_path: Path, type_: type[Any]) -> None:
+    path = tmp_path / "fine.duckdb"
+    made = MetaData()
+    fine = Table("fine", made, Column("id", Integer, primary_key=True), Column("v", type_))
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE fine (id INTEGER PRIMARY KEY, v TIMESTAMP_NS)")
+        digits = ("123456789", "123456001", "123456", "123456002")
+        rows = [f"({n}, '2024-01-01 12:00:00.{part}')" for n, part in enumerate(digits, 10)]
+        connection.execute(f"INSERT INTO fine VALUES {', '.join(rows)}")
+        wanted = connection.execute("SELECT id FROM fine ORDER BY v, id").fetchall()
+    async with served(f"duckdb:///{path}", made) as server:
+        result = await server.result(select(fine.c.id).order_by(fine.c.v))
+        page = await result.fetch(limit=1)
+        found = list(page.data)
+        while page.has_next and len(found) < 9:
+            beside: Any = {"cursor": page.next_cursor} if page.next_cursor else {"offset": len(found)}
+            page = await result.fetch(limit=1, **beside)
+            found += page.data
+        assert [(row["id"],) for row in found] == wanted
