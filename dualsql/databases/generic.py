@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BindParameter, ColumnElement, Text, cast, func, type_coerce, types
+from sqlalchemy import BindParameter, ColumnElement, Text, cast, collate, func, type_coerce, types
 from sqlalchemy.sql.elements import Grouping
 
 from dualsql.capabilities import KeyForm
@@ -63,6 +63,15 @@ def text_parameter(value: Any) -> Expression:
 def grouped(expression: Expression) -> Expression:
     """The expression in parentheses, unless it is a plain column: `a IS NULL > 0` has another meaning."""
     return expression if getattr(expression, "table", None) is not None else Grouping(expression)
+
+
+def collated(text: Expression, collation: str) -> Expression:
+    """The text under a collation.
+
+    It is no value of an application's own type any more: a document can hold such a type for its column only.
+    """
+    is_own = isinstance(text.type, types.TypeDecorator | types.Enum)
+    return collate(type_coerce(text, types.String()) if is_own else text, collation)
 
 
 def md5_of_values(values: Sequence[ColumnElement[Any]], seed: int) -> ColumnElement[Any]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 from sqlalchemy import Table
 from sqlalchemy.sql.elements import conv, quoted_name
-from sqlalchemy.sql.selectable import Alias, CompoundSelect
+from sqlalchemy.sql.selectable import Alias, CompoundSelect, NamedFromClause
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse
@@ -210,6 +211,39 @@ class Spelling:
         plain = bodies(text)
         is_cut = isinstance(name, internals.TruncatedLabel) and len(plain) > _CUT
         return cls(_NUMBER.sub("", plain)[:_CUT], text, plain != text or is_cut)
+
+
+class FreeNames:
+    """Chooses names that no source in some statements has, so that `check_sources` lets the whole be stored.
+
+    A query over a result of a query would have two relations of one name.
+    """
+
+    def __init__(self, *statements: Any) -> None:
+        self._taken: set[str] = set()
+        self._open: set[str] = set()
+        for part in (part for statement in statements for part in iterate(statement)):
+            if isinstance(part, NamedFromClause):
+                self._take(Spelling.of(part.name))
+
+    def _take(self, spelling: Spelling) -> None:
+        self._taken.add(spelling.text)
+        if spelling.is_open:
+            self._open.add(spelling.root)
+
+    def take(self, name: str) -> str:
+        """The name, or one like it that is free; from then on it is not."""
+        stem = f"{name}_r" if Spelling.of(name).root in self._open else f"{name}_"
+        found = next(found for found in self._tries(name, stem) if self._is_free(Spelling.of(found)))
+        self._take(Spelling.of(found))
+        return found
+
+    def _tries(self, name: str, stem: str) -> Iterator[str]:
+        yield name
+        yield from (f"{stem}{number}" for number in itertools.count(1))
+
+    def _is_free(self, spelling: Spelling) -> bool:
+        return spelling.text not in self._taken and spelling.root not in self._open
 
 
 def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> None:

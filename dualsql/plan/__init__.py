@@ -40,6 +40,7 @@ from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
 from dualsql.plan.subqueries import (
     CarriedOrders,
     converts_values,
+    enclosed,
     named,
     nested,
     reads_plainly,
@@ -55,6 +56,7 @@ __all__ = [
     "at_most",
     "converts_values",
     "count",
+    "enclosed",
     "even_ranks",
     "first_page",
     "keyed_page",

@@ -306,16 +306,16 @@ def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySel
     return statement.add_columns(*rows.key_positions(keys, lambda form: form.carried)[1])
 
 
-def carried_around(rows: Ordered, keys: Sequence[Key]) -> tuple[AnySelect, list[Key]]:
-    """An outer SELECT of the whole statement, and these sort keys under their names there."""
-    return _around(_carried(whole(rows), keys, rows), keys, rows)
+def carried_around(rows: Ordered, keys: Sequence[Key], name: str = "result") -> tuple[AnySelect, list[Key]]:
+    """An outer SELECT of the whole statement as a subquery of that name, and these keys under their names there."""
+    return _around(_carried(whole(rows), keys, rows), keys, rows, name)
 
 
 def _around(
-    inner: AnySelect | AnyCompound, keys: Sequence[Key], rows: Ordered
+    inner: AnySelect | AnyCompound, keys: Sequence[Key], rows: Ordered, name: str = "result"
 ) -> tuple[AnySelect, list[Key]]:
     """An outer SELECT of a statement that has its keys as columns, and the keys under their names there."""
-    columns = list(inner.subquery("result").c)
+    columns = list(inner.subquery(name).c)
     positions, _ = rows.key_positions(keys, lambda form: form.carried)
     width = len(rows.shape.columns)
     outer = with_criteria_of(rows.shape.select, select(*columns[:width]))

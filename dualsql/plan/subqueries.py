@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Cast, FromClause, Join, Select, select, types
+from sqlalchemy import Cast, FromClause, Join, Select, Subquery, select, types
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BinaryExpression, ColumnClause, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
@@ -21,7 +21,8 @@ from sqlalchemy.sql.visitors import iterate
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
-from dualsql.freeze.document import AnySelect
+from dualsql.freeze.document import AnyCompound, AnySelect
+from dualsql.freeze.names import FreeNames
 from dualsql.plan.keys import Key, split_modifiers, unlabelled
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import CLOCK, INEXACT, is_distinct, may_aggregate, reads_row_by_row
@@ -65,12 +66,18 @@ def nested(shape: Shape, capabilities: Capabilities) -> Shape:
 
 
 def _outer(rows: Ordered) -> AnySelect:
+    name = FreeNames(rows.shape.select).take("result")
     # Without keys, the order cannot be said outside; a LIMIT inside keeps its rows all the same.
     if rows.order.obstacle:
         cut = whole(rows)
-        return with_criteria_of(cut, select(*cut.subquery("result").c))
-    outer, keys = carried_around(rows, rows.order.keys)
+        return with_criteria_of(cut, select(*cut.subquery(name).c))
+    outer, keys = carried_around(rows, rows.order.keys, name)
     return outer.order_by(*(clause for key in keys for clause in key.clauses(rows.capabilities)))
+
+
+def enclosed(statement: AnySelect | AnyCompound, name: str) -> Subquery:
+    """The statement as a subquery of that name, or of one like it that no source in the statement has."""
+    return statement.subquery(FreeNames(statement).take(name))
 
 
 def named(column: ResultColumn) -> Any:
@@ -158,12 +165,14 @@ def relation_in_order(rows: Ordered, name: str, taken: str) -> tuple[FromClause,
     keys = {
         orders.name(partial(_clauses, key, rows.capabilities)): key.expression for key in _carried_keys(rows)
     }
-    inner = whole(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items())).subquery(name)
+    carried = whole(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items()))
+    free = FreeNames(carried)
+    inner = carried.subquery(free.take(name))
     # SQLAlchemy may rename a column of a subquery: the text that reads it knows the result's names only.
     names = [*(column.name for column in rows.shape.columns), *keys]
     if [column.name for column in inner.c] != names:
         labels = (column.label(named) for column, named in zip(inner.c, names, strict=True))
-        inner = select(*labels).subquery(name)
+        inner = select(*labels).subquery(free.take(name))
     return inner, orders
 
 

@@ -176,7 +176,7 @@ def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
     call = AggregateCall(
         values=known.values(column, conditions),
         column=column,
-        type=column.expression.type if known.result is None else known.result,
+        type=_type_of_values(column) if known.result is None else known.result,
         fraction=known.fraction if measure.fraction is None else measure.fraction,
         dialect=conditions.abilities,
     )
@@ -194,6 +194,12 @@ def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
             details={"function": known.name, "engine": engine},
         )
     return own(call.values, call.fraction)
+
+
+def _type_of_values(column: ResultColumn) -> SQLType:
+    # A document can hold an application's own type for its column only, and a text that it shows is as it is stored.
+    type_: SQLType = column.expression.type
+    return types.String() if isinstance(type_, types.TypeDecorator) and is_plain_text(column) else type_
 
 
 def _require_kind(known: AggregateFunction, column: ResultColumn) -> None:

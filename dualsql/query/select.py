@@ -21,6 +21,7 @@ from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.plan import (
     Shape,
+    enclosed,
     named,
     nested,
     ordered,
@@ -164,7 +165,7 @@ def _with_keys(
     """The relation with the groups' keys as columns, and only the rows of the condition."""
     labelled = [key.label(f"key_{number}") for number, key in enumerate(keys)]
     statement: AnySelect = select(*(column.expression for column in columns), *labelled).select_from(relation)
-    inner = (statement if rows is None else statement.where(rows)).subquery("bucketed")
+    inner = enclosed(statement if rows is None else statement.where(rows), "bucketed")
     width = len(columns)
     moved = [column.moved(element) for column, element in zip(columns, list(inner.c)[:width], strict=True)]
     return inner, moved, list(inner.c)[width:]
@@ -184,7 +185,7 @@ def _finished(
         statement = statement.having(answer.write(question.having))
     if not question.groups and not question.order:
         return statement
-    inner = statement.subquery("answer")
+    inner = enclosed(statement, "answer")
     statement = select(*inner.c)
     asked = {key.column for key in question.order}
     wanted = [(key.column, key.is_descending) for key in question.order]
@@ -222,7 +223,7 @@ def _require_several_rows(question: StructuredQuery, result: Shape) -> None:
 
 def related(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list[ResultColumn]]:
     """The result as a subquery, and its columns under the result's own names."""
-    inner = whole(ordered(result, capabilities)).subquery(RELATION)
+    inner = enclosed(whole(ordered(result, capabilities)), RELATION)
     return inner, [column.moved(element) for column, element in zip(result.columns, inner.c, strict=True)]
 
 
@@ -301,7 +302,7 @@ def build_sql_select(
         version=getattr(dialect, "server_version_info", None),
     )
     if isinstance(made, CompoundSelect):
-        made = select(*made.subquery("answer").c)
+        made = select(*enclosed(made, "answer").c)
     if text.columns is not None or text.limit is not None or text.offset:
         part = StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset)
         made = build_structured_select(part, shape(made), capabilities)

@@ -577,14 +577,15 @@ class Creator:
 
 
 def _frozen(source: Source, options: CreateOptions) -> bytes:
-    """The document of the Select. If a refinement is too large to store, the error is the caller's."""
+    """The document of the Select. If a refinement cannot be stored, the error is in words for the caller."""
     try:
         return source.freeze(options.statement)
     except NotFreezableError as error:
         if options.parent is None:
             raise
+        _log.warning("A refinement could not be stored: %s", error)
         raise LimitExceededError(
-            "The new result is too large to store.",
+            "The new result cannot be stored: its statement is too large, or of an unusual form.",
             hint="Use fewer filters and columns, refine an earlier result, or run the query again.",
         ) from error
 

@@ -156,7 +156,7 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
     registered = _registered(translator, name, schema, scope)
     translator.read(registered, scope.work)
     table = translator.fenced(registered)
-    return scope.add(alias, _renamed(translator, table, alias, node, scope))
+    return scope.add(alias, _renamed(translator, table, translator.alias(alias), node, scope))
 
 
 def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
@@ -194,24 +194,24 @@ def _is_in(table: TableClause, schema: str) -> bool:
 
 def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
     found = only(node, "this", "alias", "joins")
-    alias = _alias(node) or translator.fresh_name("derived")
+    alias, name = _alias_and_name(translator, node)
     inner = found["this"]
     if isinstance(inner, exp.Table | exp.Subquery) and not _alias(node):
         elements: list[FromClause] = []  # parentheses around a join
         _append(translator, elements, inner, scope)
         return elements[0]
     statement = labelled(translator.query(inner, scope.separate()), column_names(node))
-    return scope.add(alias, translator.orders.carrying(statement).subquery(alias))
+    return scope.add(alias, translator.orders.carrying(statement).subquery(name))
 
 
 def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
     found = only(node, "this", "alias")
     if not isinstance(found["this"], exp.Subquery):
         forbid_node(node)
-    alias = _alias(node) or translator.fresh_name("derived")
+    alias, name = _alias_and_name(translator, node)
     statement = translator.query(only(found["this"], "this")["this"], scope.inner())
     named = labelled(statement, column_names(node))
-    return scope.add(alias, translator.orders.carrying(named).lateral(alias))
+    return scope.add(alias, translator.orders.carrying(named).lateral(name))
 
 
 def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
@@ -226,8 +226,8 @@ def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
     names = column_names(node) or [f"column{number}" for number in range(1, len(rows[0]) + 1)]
     if len(names) != len(rows[0]):
         invalid("VALUES has another number of columns than names.")
-    alias = _alias(node) or translator.fresh_name("derived")
-    return scope.add(alias, _constant_table(translator.dialect, alias, names, rows))
+    alias, name = _alias_and_name(translator, node)
+    return scope.add(alias, _constant_table(translator.dialect, name, names, rows))
 
 
 def _constant_table(
@@ -255,6 +255,7 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
         only(called, "this", "expressions")
     arguments = [translator.expression(part, scope) for part in given]
     alias = _alias(node) or name
+    free = translator.alias(alias)
     columns = column_names(node) or ([alias] if known[name] == (name,) else list(known[name]))
     made = getattr(func, name)(*arguments)
     if len(columns) == 1 and arguments:
@@ -263,8 +264,15 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
             if name != "generate_series"
             else arguments[0].type
         )
-        return scope.add(alias, made.table_valued(column(columns[0], kind)).render_derived(name=alias))
-    return scope.add(alias, made.table_valued(*columns).alias(alias))
+        return scope.add(alias, made.table_valued(column(columns[0], kind)).render_derived(name=free))
+    return scope.add(alias, made.table_valued(*columns).alias(free))
+
+
+def _alias_and_name(translator: Translator, node: Any) -> tuple[str, str]:
+    """What the text calls a relation, and what the database does."""
+    alias = _alias(node)
+    name = translator.alias(alias) if alias else translator.fresh_name("derived")
+    return alias or name, name
 
 
 def _alias(node: Any) -> str:

@@ -7,7 +7,7 @@ read through `OFFSET 0` (a fence). Conditions then cannot use indexes. Compariso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -23,6 +23,7 @@ from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect
+from dualsql.freeze.names import FreeNames
 from dualsql.plan import CarriedOrders
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.expansion import require_bounded
@@ -139,6 +140,7 @@ def read_select(
         capabilities,
         parameters or {},
         is_fenced=is_fenced,
+        relations=(relations or {}).values(),
         orders=orders,
         meanings=meanings,
         version=version,
@@ -186,7 +188,8 @@ class Translator:
         tables: tables that the text may name, by their names in the registry.
         capabilities: of the database of the text.
         dialect: the constructs and functions that a text for that database may have.
-        orders: the orders of relations.
+        relations: those that are no tables.
+        orders: their orders.
         meanings: the meanings of types.
         version: of the database; None if unknown.
     """
@@ -199,6 +202,7 @@ class Translator:
         *,
         is_fenced: Callable[[FromClause], bool],
         meanings: Meanings,
+        relations: Iterable[FromClause] = (),
         orders: CarriedOrders | None = None,
         version: tuple[int, ...] | None = None,
     ) -> None:
@@ -212,7 +216,8 @@ class Translator:
         self._used: set[str] = set()
         # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.
         self._worth: dict[int, tuple[Any, int]] = {}
-        self.names = 0
+        self._names = 0
+        self._free = FreeNames(*set(relations))
         self.orders = replace(orders or CarriedOrders(), is_aggregate=self._is_aggregate)
 
     def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
@@ -288,5 +293,9 @@ class Translator:
 
     def fresh_name(self, stem: str) -> str:
         """A name that nothing else in the statement has."""
-        self.names += 1
-        return f"{stem}_{self.names}"
+        self._names += 1
+        return self._free.take(f"{stem}_{self._names}")
+
+    def alias(self, name: str) -> str:
+        """The name of an alias of the text: that alias, unless something else in the statement has it."""
+        return self._free.take(name)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import DateTime, String, TypeDecorator, func, insert, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_column
 
 from dualsql import (
     BadParameterError,
@@ -17,6 +21,7 @@ from dualsql import (
     UnknownColumnError,
 )
 from dualsql.errors import ConfigurationError
+from tests.engines import opened
 from tests.http.application import ALL, INSTITUTIONS, ROWS, Application, problem_of, running
 from tests.query.readings import ALL as READINGS_ALL, TENANTS, person, rows_of
 
@@ -197,3 +202,92 @@ async def test_functions_that_narrow_know_only_statements_of_tools(institutions_
             await application.server.create_response(
                 name="No", parent=path.rpartition("/")[2], refinement=BIG
             )
+
+
+class Color(enum.Enum):
+    red = "r"
+    blue = "b"
+
+
+class Shouted(TypeDecorator[str]):
+    """Texts that are bound in capitals."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
+        return None if value is None else value.upper()
+
+
+class Instant(TypeDecorator[datetime]):
+    """Instants in UTC, where the database has no zones too."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
+        return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+
+
+class Base(DeclarativeBase):
+    """Of a class with types of its own."""
+
+
+class Job(Base):
+    """Its column `initial` has no name in SQL."""
+
+    __tablename__ = "jobs"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    color: Mapped[Color]
+    word = mapped_column(Shouted(20))
+    at = mapped_column(Instant)
+
+
+Job.initial = column_property(func.substr(Job.word, 1, 1))
+
+AGAIN: dict[str, dict[str, Any]] = {
+    "all": {"sql": "SELECT * FROM data WHERE word IS NOT NULL ORDER BY at"},
+    "alias": {"sql": "SELECT a.* FROM data a WHERE a.id IN (SELECT a.id FROM data a WHERE a.at IS NOT NULL)"},
+    "with": {
+        "sql": "WITH found AS (SELECT * FROM data) SELECT found.* FROM found JOIN (SELECT 1 AS one) x ON x.one < 2"
+    },
+    "united": {"sql": "SELECT id, color, word, at FROM data UNION SELECT id, color, word, at FROM data"},
+    "cut": {"columns": ["at", "word", "id", "color"], "order_by": ["at"], "limit": 3},
+    "equal": {"filters": [{"column": "word", "op": "ne", "value": "B"}], "order_by": ["word"]},
+    "groups": {
+        "group_by": ["word", "color"],
+        "aggregates": ["min(id) AS id", "max(at) AS at", "min(word) AS first"],
+        "order_by": ["first"],
+    },
+}
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("first", AGAIN)
+async def test_results_with_types_of_their_own_are_refined_again_and_again(
+    source_url: str, first: str
+) -> None:
+    """The types are not registered. Two relations of one name, and texts under a collation, were NOT_FREEZABLE."""
+    async with opened(source_url) as engine:
+        async with engine.begin() as connection:
+            await connection.run_sync(Base.metadata.create_all)
+            rows = [
+                {"id": n, "color": color, "word": word, "at": datetime(2024, 1, n, 12, tzinfo=UTC)}
+                for n, (color, word) in enumerate(zip([*Color, *Color], "aabc", strict=True), 1)
+            ]
+            await connection.execute(insert(Job), rows)
+        async with running(engine, tables=Base) as application:
+            parent = await application.create(select(Job))
+            for path in [(first, second, "all") for second in AGAIN]:
+                found = parent
+                for step in path:
+                    asked = AGAIN[step]
+                    kind = "sql" if "sql" in asked else "query"
+                    answered = await application.http.post(f"{found}/{kind}", json=asked)
+                    made = await application.http.post(f"{found}/refine", json={**asked, "name": step})
+                    assert made.status_code == 201, (path, step, made.text)
+                    found = urlsplit(made.json()["resource"]["url"]).path
+                    page = await application.http.get(f"{found}?limit=100")
+                    assert page.status_code == answered.status_code == 200, (path, page.text, answered.text)
+                    assert page.json()["data"] == answered.json()["data"], (path, step)

@@ -11,7 +11,6 @@ from sqlalchemy import (
     Function,
     Text,
     cast,
-    collate,
     func,
     literal,
     type_coerce,
@@ -35,6 +34,7 @@ from dualsql.databases.generic import (
     Expression,
     as_double,
     beginning_of_bucket,
+    collated,
     comes_back_as_given,
     decimal_sum,
     grouped,
@@ -243,7 +243,7 @@ def _compares(type_: SQLType) -> bool:
 
 
 def _by_code_point(element: Expression) -> Expression:
-    return collate(element, "C")
+    return collated(element, "C")
 
 
 _QUERY = QueryDialect(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Dialect, cast, collate, func, type_coerce, types
+from sqlalchemy import ColumnElement, Dialect, cast, func, types
 from sqlalchemy.dialects import sqlite
 
 from dualsql import sqlalchemy_internals as internals
@@ -20,16 +20,15 @@ from dualsql.capabilities import (
 )
 from dualsql.columns.instants import AFTER, BEFORE, FUNCTION, instant, is_instant
 from dualsql.columns.own_types import SQLType, plain_type, stored_type
-from dualsql.databases.generic import Expression, raw_form
+from dualsql.databases.generic import Expression, collated, raw_form
 from dualsql_client.wire import Bucket
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     plain = plain_type(expression.type)
     if isinstance(plain, types.String):
-        # A NOCASE column compares 'a' equal to 'A'. The type of an application's own column can be stored for that
-        # column only.
-        return [collate(type_coerce(expression, types.String()), "BINARY")]
+        # A NOCASE column compares 'a' equal to 'A'.
+        return [collated(expression, "BINARY")]
     # 1 equals 1.0, and a column without a type can hold both.
     return [expression, func.typeof(expression)] if isinstance(plain, types.NullType) else [expression]
 
@@ -52,7 +51,7 @@ _FORMATS: Mapping[Bucket, str] = {
 
 
 def _binary(element: Expression) -> Expression:
-    return collate(element, "BINARY")
+    return collated(element, "BINARY")
 
 
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
