@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import ARRAY, Numeric, column, insert, literal, select
+from sqlalchemy import ARRAY, Integer, Numeric, String, column, insert, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DualResponseServer, PageRequest, ValueNotRepresentableError
+from dualsql import DualResponseServer, PageRequest, ValueNotRepresentableError, plan
 from dualsql.columns.result import result_columns
 from dualsql.formats import json
 from tests.schools import SCHOOLS, Base, Control, School, fill, visits
@@ -168,3 +168,26 @@ def _parts(written: str) -> tuple[int, int, int, int, str]:
 def test_the_string_an_enum_has_in_the_database() -> None:
     columns = result_columns(select(School.control).selected_columns.items())
     assert json.records(columns, [(Control.private,)], sqlite.dialect()) == [{"control": "private"}]
+
+
+def test_columns_that_are_checked_together_are_marked_alone() -> None:
+    """Columns of one kind are checked at once. What does not fit is marked where it is, and nowhere else."""
+    names = ["a", "b", "c", "d"]
+    numbers = [column(name, Integer) for name in names[:2]]
+    texts = [column(name, String) for name in names[2:]]
+    columns = plan.shape(select(*numbers, *texts)).columns
+    plain = [(1, 2, "x", "y"), (None, 3, None, "z")]
+    told = json.records(columns, plain, sqlite.dialect())
+    assert told == [dict(zip(names, row, strict=True)) for row in plain]
+    told = json.records(columns, [*plain, (4, "no number", b"no text", "w")], sqlite.dialect())
+    assert told[:2] == [dict(zip(names, row, strict=True)) for row in plain]
+    unfit = {"a": 4, "b": "no number", "c": "bm8gdGV4dA==", "d": "w", "$unfit": ["b", "c"]}
+    assert told[2] == unfit
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 300])
+def test_objects_of_rows_of_any_width(width: int) -> None:
+    names = [f"column {place}" for place in range(width)]
+    rows = [tuple(range(place, place + width)) for place in range(3)]
+    assert json.named(names, rows) == [dict(zip(names, row, strict=True)) for row in rows]
+    assert json.named(names, []) == []

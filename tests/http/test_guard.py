@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from starlette.datastructures import Headers
+from starlette.types import Message
 
 from dualsql.http.problems import problem_response
 from dualsql.http.router import HostCheck, origin_of, own_hosts
@@ -134,3 +135,35 @@ def test_every_origin_is_admitted_only_when_the_operator_wrote_so() -> None:
 )
 def test_an_origin_is_written_as_browsers_write_it(url: str, origin: str) -> None:
     assert origin_of(url) == origin
+
+
+async def test_what_was_admitted_once_admits_nothing_else() -> None:
+    """The guard remembers what it has admitted: a Host with its Origins, never one without the other."""
+    checked = guard(PUBLIC)
+    ours, own_origin = (b"host", b"api.example.com"), (b"origin", b"https://api.example.com")
+    foreign_host, foreign_origin = (b"host", b"evil.example"), (b"origin", b"https://evil.example")
+    admitted = [[ours], [ours, own_origin]]
+    refused = [
+        [foreign_host], [ours, foreign_origin], [foreign_host, own_origin], [ours, ours], [own_origin],
+        [ours, own_origin, foreign_origin], [],
+    ]  # fmt: skip
+    for _ in range(2):
+        assert [await status(checked, headers) for headers in admitted] == [500, 500]  # NOTHING_BEHIND
+        assert [await status(checked, headers) for headers in refused] == [403] * len(refused)
+    for port in range(1_000):
+        assert await status(checked, [(b"host", f"api.example.com:{port}".encode())]) == 500
+    assert len(checked._allowed) <= 100
+
+
+async def status(checked: HostCheck, headers: list[tuple[bytes, bytes]]) -> int:
+    answered: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        answered.append(message)
+
+    await checked({"type": "http", "method": "GET", "path": "/", "headers": headers}, receive, send)
+    found: int = answered[0]["status"]
+    return found
