@@ -23,7 +23,7 @@ def scripted_model(messages, _info):
 
 
 async def main(origin="http://127.0.0.1:8000"):
-    agent = Agent(FunctionModel(scripted_model), toolsets=[MCPToolset(f"{origin}/mcp")])
+    agent = Agent(FunctionModel(scripted_model), toolsets=[MCPToolset(f"{origin}/mcp", init_timeout=30)])
     async with agent, DualResponseClient(f"{origin}/resources") as application:
         result = await agent.run("Which colleges are in New Jersey?")
         print(f"The model says: {result.output}")

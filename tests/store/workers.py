@@ -49,7 +49,9 @@ class Worker:
             await self._news.wait()
 
     async def kill(self) -> None:
-        """SIGKILL; then read what is left in the pipe."""
+        """SIGKILL; then read what is left in the pipe. One that ended by itself fails the test with its last words."""
+        if self._listening.done():
+            raise AssertionError(f"It ended by itself: {await self.finish()}")
         self.ended = time.monotonic()
         self._process.kill()
         await self._listening
