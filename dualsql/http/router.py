@@ -108,6 +108,7 @@ class FeatureRoutes:
 
     Attributes:
         routes: below a resource.
+        documents: routes beside the collection, of paths that could be a resource's.
         operations: their description, for OpenAPI and the well-known document.
         representations: by media type, the function that answers GET of a resource when Accept prefers that type.
         listing_representations: the same for the collection.
@@ -115,6 +116,7 @@ class FeatureRoutes:
 
     routes: Sequence[BaseRoute]
     operations: Sequence[Operation]
+    documents: Sequence[BaseRoute] = ()
     representations: Mapping[str, Endpoint] = field(default_factory=dict)
     listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
 
@@ -138,6 +140,7 @@ def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] =
     return ResultRouter(
         routes=[
             *document_routes(server, operations_of(server.settings, features)),
+            *(route for feature in features for route in feature.documents),
             *map(_negotiated, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
             *map(_negotiated, method_routes(PATH, result, METHODS)),
             *map(_negotiated, method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS)),

@@ -1,4 +1,4 @@
-"""The routes of the pages: a result, a listing, a signed link, and the files that they load."""
+"""The routes of the pages: a result, a listing, a signed link, the reference, and the files that they load."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from starlette.routing import Route
 from dualsql.charts.chart import METADATA_KEY, read_chart
 from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
-from dualsql.http.openapi import BODY, READS, Operation, shared_parameters
+from dualsql.http.openapi import ANY, BODY, DOCUMENT_METHODS, READS, Operation, shared_parameters
 from dualsql.http.parameters import (
     PAGE_QUERY,
     parse_listing,
     parse_query,
+    refuse_query,
     resource_id_of,
     split_query,
 )
@@ -41,7 +42,7 @@ from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates
 from dualsql.web.forms import FIELD, read_form, render_form
-from dualsql.web.words import cells, is_number, profile_rows, time_left, total_in_words
+from dualsql.web.words import cells, is_number, profile_rows, reference, time_left, total_in_words
 from dualsql_client.wire import Column, SortKey
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 VIEW = "/{resource_id}/view"
 PROFILE = "/{resource_id}/view/profile"
+REFERENCE = "/openapi.html"
 VIEW_METHODS = ("GET", "HEAD", "POST")
 PROFILE_VIEW_METHODS = ("GET", "HEAD")
 HTML = "text/html"
@@ -80,6 +82,7 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
             *method_routes(PROFILE, {"GET": as_page(pages.profile)}, PROFILE_VIEW_METHODS),
         ],
         operations=_operations(server.settings),
+        documents=method_routes(REFERENCE, {"GET": as_page(pages.reference)}, DOCUMENT_METHODS),
         representations={HTML: result},
         listing_representations={HTML: listing},
     )
@@ -95,6 +98,16 @@ def _operations(settings: Settings) -> list[Operation]:
         "required": ["link", FIELD],
     }
     return [
+        Operation(
+            method="GET",
+            path=REFERENCE,
+            name="viewOpenAPI",
+            summary="The OpenAPI document as a page for a browser.",
+            methods=DOCUMENT_METHODS,
+            answers={HTML: {"type": "string"}},
+            headers=tuple(PAGE_HEADERS),
+            errors=ANY,
+        ),
         Operation(
             method="GET",
             path="/{id}/view",
@@ -136,6 +149,7 @@ class WebPages:
 
     def __init__(self, server: DualResponseServer) -> None:
         self.server = server
+        self._reference: Mapping[str, Any] | None = None
 
     async def result(self, request: Request) -> Response:
         """GET of a result: its first rows, or those that the query string asks for.
@@ -225,6 +239,15 @@ class WebPages:
         ]
         following = None if found.next_cursor is None else f"?{urlencode({'cursor': found.next_cursor})}"
         return render("listing.html", request, {"entries": entries, "following": following})
+
+    async def reference(self, request: Request) -> Response:
+        """GET of the OpenAPI document as a page. It holds no data, so it needs no credential."""
+        refuse_query(request.scope["query_string"])
+        if request.method == "HEAD":
+            return Response(media_type=HTML)
+        if self._reference is None:
+            self._reference = await asyncio.to_thread(lambda: reference(self.server.openapi()))
+        return await asyncio.to_thread(render, "reference.html", request, self._reference)
 
     def _rows_shown(self, page: ResultPage, wanted: PageRequest) -> dict[str, Any]:
         """The table, and what is beside it."""

@@ -1,10 +1,10 @@
-"""Values, totals and times as a page writes them."""
+"""Values, totals, times and schemas as a page writes them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -116,3 +116,125 @@ def time_left(expires_at: datetime | None, now: datetime) -> str:
     if minutes < 120:
         return f"expires in {minutes} min"
     return f"expires in {minutes // 60} hours"
+
+
+_METHODS = ("get", "put", "post", "delete", "options", "head")
+_LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "default")
+_LEADS_TO = "#/components/schemas/"
+
+
+class Words(NamedTuple):
+    """A part of how a schema is said.
+
+    Attributes:
+        schema: the name of the schema that the text leads to; empty for a text.
+    """
+
+    text: str
+    schema: str = ""
+
+
+class Member(NamedTuple):
+    """A parameter, a name of a body, or a name of an object.
+
+    Attributes:
+        place: "query", "header" or "path"; empty for a name of an object.
+    """
+
+    name: str
+    place: str
+    is_required: bool
+    type: Sequence[Words]
+    description: str
+
+
+def reference(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template shows of an OpenAPI document."""
+    return {
+        "info": document["info"],
+        "base_url": document["servers"][0]["url"],
+        "operations": list(_operations(document)),
+        "schemas": [
+            {
+                "name": name,
+                "description": schema.get("description", ""),
+                "members": list(_members(schema)),
+                "type": [] if "properties" in schema else list(_said(schema)),
+                "example": _example_of(schema),
+            }
+            for name, schema in sorted(document["components"]["schemas"].items())
+        ],
+    }
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for path, item in document["paths"].items():
+        for method in _METHODS:
+            operation = item.get(method)
+            if operation is None:
+                continue
+            yield {
+                "id": f"{method}{path}",
+                "method": method.upper(),
+                "path": path,
+                "summary": operation["summary"],
+                "parameters": [
+                    Member(
+                        each["name"],
+                        each["in"],
+                        bool(each.get("required")),
+                        list(_said(each["schema"])),
+                        each.get("description", ""),
+                    )
+                    for each in (*item.get("parameters", ()), *operation.get("parameters", ()))
+                ],
+                "bodies": [
+                    {"media_type": media_type, "members": list(_members(content["schema"]))}
+                    for media_type, content in operation.get("requestBody", {}).get("content", {}).items()
+                ],
+                "answers": [
+                    {
+                        "status": status,
+                        "description": answer.get("description", ""),
+                        "contents": [
+                            {"media_type": media_type, "type": list(_said(content.get("schema", {})))}
+                            for media_type, content in answer.get("content", {}).items()
+                        ],
+                    }
+                    for status, answer in operation["responses"].items()
+                ],
+            }
+
+
+def _members(schema: Mapping[str, Any]) -> Iterator[Member]:
+    required = schema.get("required", ())
+    for name, value in schema.get("properties", {}).items():
+        yield Member(name, "", name in required, list(_said(value)), value.get("description", ""))
+
+
+def _said(schema: Mapping[str, Any]) -> Iterator[Words]:
+    """The type and the limits of a value in words."""
+    if (found := schema.get("$ref", "")).startswith(_LEADS_TO):
+        name = found.removeprefix(_LEADS_TO)
+        yield Words(name, name)
+        return
+    choices = schema.get("anyOf") or schema.get("oneOf") or ()
+    for place, choice in enumerate(choices):
+        yield Words(" or " if place else "")
+        yield from _said(choice)
+    if "enum" in schema or "const" in schema:
+        yield Words(", ".join(json.dumps(each) for each in schema.get("enum", (schema.get("const"),))))
+    elif not choices:
+        kind = schema.get("type", "any value")
+        yield Words(kind if isinstance(kind, str) else " or ".join(kind))
+        if "items" in schema:
+            yield Words(" of ")
+            yield from _said(schema["items"])
+    limits = [f"{name} {schema[name]}" for name in _LIMITS if name in schema]
+    if limits:
+        yield Words(f" ({', '.join(limits)})")
+
+
+def _example_of(schema: Mapping[str, Any]) -> str:
+    examples = schema.get("examples")
+    return json.dumps(examples[0], indent=2, ensure_ascii=False) if examples else ""

@@ -45,7 +45,7 @@ OPTIONS: list[dict[str, Any]] = [
         "authenticate": static_tokens({"t" * 20: Principal(id="a")}),
     },
 ]
-OF_PAGES = {"/{id}/view", "/{id}/view/profile"}
+OF_PAGES = {"/openapi.html", "/{id}/view", "/{id}/view/profile"}
 OF_ASSETS = "/assets/"
 
 

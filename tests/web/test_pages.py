@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -423,3 +424,23 @@ async def test_other_sites_change_nothing(pages: Application) -> None:
     refused = await open_link(pages.http, path, link, fetched)
     assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
     assert (await pages.http.get(path, headers=AS_ANA)).status_code == 200
+
+
+async def test_the_reference_shows_the_whole_document_without_scripts(pages: Application) -> None:
+    answer = await pages.http.get("/resources/openapi.html")
+    assert answer.status_code == 200 and is_page(answer)
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "<script" not in answer.text and "http:" not in answer.text.replace(pages.server.base_url, "")
+    document = pages.server.openapi()
+    text = unescape(re.sub(r"<[^>]*>", "", answer.text))
+    for path, item in document["paths"].items():
+        for method in item.keys() - {"parameters"}:
+            assert f"{method.upper()} {path}" in text
+            for parameter in item[method].get("parameters", ()):
+                assert parameter["name"] in text and parameter["description"] in text
+    targets = set(re.findall(r' id="([^"]*)"', answer.text))
+    for link in re.findall(r'href="#([^"]*)"', answer.text):
+        assert unquote(unescape(link)) in targets, link
+    assert {f"schema-{name}" for name in document["components"]["schemas"]} <= targets
+    assert (await pages.http.get("/resources/openapi.html?x=1")).status_code == 400
+    assert (await pages.http.head("/resources/openapi.html")).status_code == 200
