@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sqlalchemy import (
     ColumnElement,
@@ -200,6 +200,10 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     values.require_same(translator, value, high)
     if operations.spells_instants(translator.capabilities, value, low, high):
         return instants.between(value, low, high)
+    if _has_instants(translator, value):
+        translator.repeat(value, scope.work)
+        from_low = operations.comparison(operators.ge, value, low, translator.capabilities)
+        return and_(from_low, operations.comparison(operators.le, value, high, translator.capabilities))
     return value.between(low, high)
 
 
@@ -209,12 +213,10 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     given = [found["query"]] if found.get("query") is not None else list(found.get("expressions") or ())
     rows = _rows(given[0]) if len(given) == 1 else None
     if rows is not None:
-        listed = [[translator.expression(cell, scope) for cell in row] for row in rows]
-        if isinstance(value, Tuple) and operations.spells_instants(translator.capabilities, *value.clauses):
-            for _ in listed:
-                translator.repeat(value, scope.work)
-            return or_(*(_equals_row(translator, value, row) for row in listed))
-        return value.in_([tuple_(*row) for row in listed])
+        listed = [tuple_(*(translator.expression(cell, scope) for cell in row)) for row in rows]
+        if _has_instants(translator, value):
+            return _equals_one_row(translator, value, listed, scope)
+        return value.in_([operations.alike(translator, row, value) for row in listed])
     if found.get("query") is not None:
         inner = _subselect(translator, given[0], scope)
         values.require_same(translator, value, next(iter(inner.selected_columns)))
@@ -225,8 +227,21 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     if operations.spells_instants(translator.capabilities, value, *options):
         scope.work.spend(EXPRESSION * len(options))
         return instants.one_of(value, options)
+    if _has_instants(translator, value) and all(isinstance(option, Tuple) for option in options):
+        return _equals_one_row(translator, value, options, scope)
     constants = values.listed(options)
     return value.in_(options if constants is None else constants)
+
+
+def _has_instants(translator: Translator, value: Element) -> TypeGuard[Tuple]:
+    """Whether it is a row with an instant that the database stores as text."""
+    return isinstance(value, Tuple) and operations.spells_instants(translator.capabilities, *value.clauses)
+
+
+def _equals_one_row(translator: Translator, value: Tuple, rows: list[Any], scope: Scope) -> Element:
+    for _ in rows:
+        translator.repeat(value, scope.work)
+    return or_(*(_equals_row(translator, value, list(row.clauses)) for row in rows))
 
 
 def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Element]:

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from sqlalchemy import BindParameter, ColumnElement, literal, types
-from sqlalchemy.sql.elements import False_, Null, True_
+from sqlalchemy import BindParameter, ColumnElement, literal, tuple_, types
+from sqlalchemy.sql.elements import False_, Null, True_, Tuple
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
@@ -172,7 +172,10 @@ _HINT = "Select the column as it is, or compare it with a value as it is shown."
 
 
 def given(translator: Translator, element: Element, other: Element) -> Element:
-    """The element. A constant is converted to the stored form of the other operand."""
+    """The element. A constant is converted to the stored form of the other operand, also within a row."""
+    if isinstance(element, Tuple) and isinstance(other, Tuple) and len(element.clauses) == len(other.clauses):
+        pairs = zip(element.clauses, other.clauses, strict=True)
+        return tuple_(*(given(translator, one, another) for one, another in pairs))
     meaning = translator.meanings.of(other.type)
     if meaning.binds is None and not meaning.is_made:
         return typed_literal(element, other.type, translator.capabilities)
