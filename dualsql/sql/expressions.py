@@ -200,7 +200,7 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     values.require_same(translator, value, high)
     if operations.spells_instants(translator.capabilities, value, low, high):
         return instants.between(value, low, high)
-    if _has_instants(translator, value):
+    if _has_instants(value, translator):
         translator.repeat(value, scope.work)
         from_low = operations.comparison(operators.ge, value, low, translator.capabilities)
         return and_(from_low, operations.comparison(operators.le, value, high, translator.capabilities))
@@ -214,7 +214,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     rows = _rows(given[0]) if len(given) == 1 else None
     if rows is not None:
         listed = [tuple_(*(translator.expression(cell, scope) for cell in row)) for row in rows]
-        if _has_instants(translator, value):
+        if _has_instants(value, translator):
             return _equals_one_row(translator, value, listed, scope)
         return value.in_([operations.alike(translator, row, value) for row in listed])
     if found.get("query") is not None:
@@ -227,13 +227,13 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     if operations.spells_instants(translator.capabilities, value, *options):
         scope.work.spend(EXPRESSION * len(options))
         return instants.one_of(value, options)
-    if _has_instants(translator, value) and all(isinstance(option, Tuple) for option in options):
+    if _has_instants(value, translator) and all(isinstance(option, Tuple) for option in options):
         return _equals_one_row(translator, value, options, scope)
     constants = values.listed(options)
     return value.in_(options if constants is None else constants)
 
 
-def _has_instants(translator: Translator, value: Element) -> TypeGuard[Tuple]:
+def _has_instants(value: Element, translator: Translator) -> TypeGuard[Tuple]:
     """Whether it is a row with an instant that the database stores as text."""
     return isinstance(value, Tuple) and operations.spells_instants(translator.capabilities, *value.clauses)
 
