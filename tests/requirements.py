@@ -589,7 +589,7 @@ BEYOND: dict[str, str] = {
     "mcp/test_pictures.py": "a tool answers with a picture, on either SDK",
     "mcp/test_plain_tools.py": "a function that returns plain data is a tool, too",
     "mcp/test_principal.py": "a tool's function is told who calls",
-    "columns/instants/test_compared_rows.py": "a constant within a compared row takes the type of the column beside it, on each database",
+    "columns/instants/test_compared_rows.py": "a constant within a compared row takes the type of its column",
     "columns/instants/test_infinities.py": "the ends of time are bound and shown as they are, with every driver",
     "columns/instants/test_spellings.py": "instants on SQLite are compared by what they mean, and indexes serve it",
     "mcp/test_problems.py": "errors of tools",

@@ -110,6 +110,7 @@ class StructuredQuery:
     @property
     def digest(self) -> str:
         """A hash that is equal for equal queries, in every process."""
+        # Not hash(), which differs from process to process (PYTHONHASHSEED).
         return sha256(repr(self).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
