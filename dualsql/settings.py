@@ -70,7 +70,7 @@ class Rate:
     def __post_init__(self) -> None:
         """Raise ConfigurationError for a rate that allows nothing."""
         if (
-            # # Not isinstance: True is an int.
+            # Not isinstance: True is an int.
             type(self.per_minute) is not int
             or type(self.burst) is not int
             or self.per_minute <= 0

@@ -124,7 +124,7 @@ class Catalogue:
 
     def facts(self, source: str, placed: PlacedTable) -> TableFacts:
         """The facts about a table that are the same for every caller."""
-        # # By source too, because a type is written as the source's dialect does.
+        # By source too, because a type is written as the source's dialect does.
         key = source, placed.key
         if key not in self._facts:
             self._facts[key] = facts_of(placed.table, self._dialects[source])

@@ -69,7 +69,7 @@ _TYPES: WeakKeyDictionary[Any, ColumnTypes] = WeakKeyDictionary()
 def _types_of(compiled: Any) -> ColumnTypes:
     found = _TYPES.get(compiled)
     if found is None:
-        # # Once for a statement that SQLAlchemy's cache gives again and again, with `uncoded`.
+        # Once for a statement that SQLAlchemy's cache gives again and again, with `uncoded`.
         found = ColumnTypes(column.type for column in internals.result_columns_of(compiled))
         _TYPES[compiled] = found
     return found

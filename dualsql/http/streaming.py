@@ -161,7 +161,7 @@ _IN_PLACE = 8 * 1024
 """Up to so many bytes, compressing takes less time than handing them to a thread."""
 
 _GZIP_LEVEL = 1
-# # 16 more: with the header and trailer of gzip (zlib.h, deflateInit2). Otherwise it would be "deflate".
+# 16 more: with the header and trailer of gzip (zlib.h, deflateInit2). Otherwise it would be "deflate".
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -234,7 +234,7 @@ def chosen_coding(written: Format, headers: Headers) -> str | None:
 
 
 _LONGEST = 80
-# # % too: some browsers decode %xx in filename= (RFC 6266, appendix D).
+# % too: some browsers decode %xx in filename= (RFC 6266, appendix D).
 _UNSAFE = re.compile(r'[\\/:*?"<>|%;\s]+')
 # Devices on Windows, whatever their extension.
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
@@ -245,7 +245,7 @@ def content_disposition(name: str, extension: str) -> str:
     """The header that saves the answer as `name` with `extension`: always ASCII, without line breaks."""
     stem = file_stem(name)
     plain = file_stem(unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode())
-    # # Both, because old clients do not know filename* (RFC 6266, section 4.3).
+    # Both, because old clients do not know filename* (RFC 6266, section 4.3).
     exact = quote(f"{stem}.{extension}", safe="")
     return f"attachment; filename=\"{plain}.{extension}\"; filename*=UTF-8''{exact}"
 

@@ -52,7 +52,7 @@ def document_routes(server: DualResponseServer, operations: Sequence[Operation])
         if not written:
             written[WELL_KNOWN] = json.dumps(describe_service(server, operations))
             written[OPENAPI] = json.dumps(describe_openapi(server, operations))
-        # # Starlette's Mount adds its prefix to root_path and leaves it in path, as ASGI says.
+        # Starlette's Mount adds its prefix to root_path and leaves it in path, as ASGI says.
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         return Response(written[path], media_type=JSON)
 

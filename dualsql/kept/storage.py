@@ -132,11 +132,11 @@ class LocalResultStorage:
             raise StorageError("A result could not be kept.") from error
 
     def _put(self, path: Path, file: Path) -> None:
-        # # Its writer made it by the umask, and a folder that was there before may be open to readers.
+        # Its writer made it by the umask, and a folder that was there before may be open to readers.
         file.chmod(0o600)
         _synchronize(file)
         file.rename(path)
-        # # A new name is on the disk only when its folder is: fsync(2).
+        # A new name is on the disk only when its folder is: fsync(2).
         _synchronize(self._path)
 
     async def get(self, name: str) -> Path | None:

@@ -131,7 +131,7 @@ def listen(host: str, port: int) -> socket.socket:
         )[0]
         with ExitStack() as on_failure:
             listener = on_failure.enter_context(socket.socket(family, kind, protocol))
-            # # Otherwise a restart fails while connections of the last process are in TIME_WAIT.
+            # Otherwise a restart fails while connections of the last process are in TIME_WAIT.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen()

@@ -53,7 +53,7 @@ def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
     """A number. One with a fraction is an exact decimal, unless the database computes in floating point."""
     whole = conversions.whole_or_none(text, _LARGEST_INTEGER)
     if whole is not None:
-        # # BIGINT only if need be: PostgreSQL has date + integer, round(numeric, integer), but neither with bigint.
+        # BIGINT only if need be: PostgreSQL has date + integer, round(numeric, integer), but neither with bigint.
         return literal(whole, types.Integer() if whole <= _LARGEST_SMALL else types.BigInteger())
     if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
         invalid(f"{text[:40]!r} is no number.", hint="Write digits, with a point or an exponent if need be.")
@@ -109,7 +109,7 @@ def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
     constants = [element for element in elements if isinstance(element, BindParameter)]
     if len(constants) < len(elements) or any(constant.value is None for constant in constants):
         return None
-    # # By repr, because a type of SQLAlchemy equals only itself.
+    # By repr, because a type of SQLAlchemy equals only itself.
     kinds = {repr(constant.type): constant.type for constant in constants}
     whole = all(isinstance(kind, types.Integer) for kind in kinds.values())
     if len(kinds) != 1 and not whole:
