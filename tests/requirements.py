@@ -477,6 +477,7 @@ BEYOND: dict[str, str] = {
     "kept/test_types.py": "kept results: every type of every engine, byte for byte as its database gives it",
     "kept/test_arrow.py": "Arrow of DuckDB: rows in order, the driver's values, streamed, stopped, failing alike",
     "kept/test_memory.py": "kept results: one bound of memory for all open files, measured; who finds no room waits",
+    "kept/test_refined.py": "kept results: refinements and charts are of the rows of the run, under the rules of now",
     "kept/test_quotas.py": "kept results: bytes of one principal and of all, also with many creations at once",
     "kept/test_storage.py": "kept results: what every storage of files promises, which ships as tests",
     "kept/test_killed.py": "kept results: a process that is killed at any step leaves no row without its file",

@@ -95,7 +95,8 @@ class ChartService:
             parent=parent,
             refinement=question,
         )
-        response = await self._creator.create(options.checked(self._settings))
+        answer = await self._query.kept_answer(parent, question, principal)
+        response = await self._creator.create(options.checked(self._settings), answer)
         picture = None
         if image is not None:
             resource = await self._access.open(response.resource_id, principal, "read")

@@ -77,11 +77,13 @@ class KeptRun:
     Attributes:
         stream: its rows as the bytes of the writer.
         fingerprint: see `KeptRows`.
+        as_of: when the rows were read that it reads; None for now.
     """
 
     stream: Callable[[Writer], AsyncGenerator[Chunk, None]]
     writer: KeptWriter
     fingerprint: str
+    as_of: datetime | None = None
 
 
 class _Counted(NamedTuple):
@@ -206,7 +208,7 @@ class ResultKeeper:
         Raises what the stream raises.
         """
         # Rows are as of the start: a statement does not see what is committed while it runs.
-        begun = self._clock.now()
+        begun = run.as_of or self._clock.now()
         folder = self._storage.new_folder()  # in a thread, it would be left behind by a caller who goes
         name = new_file_name(resource.id)
         try:

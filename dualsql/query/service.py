@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NoReturn
 
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
+    DualResponseError,
     LimitExceededError,
     NotFreezableError,
     NoTotalOrderError,
@@ -32,7 +35,7 @@ from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
-from dualsql.results.view import Derived, ReadTarget, View, Views
+from dualsql.results.view import Derived, KeptAnswer, ReadTarget, View, Views
 from dualsql.settings import Settings
 
 _MOST_KEPT = 50
@@ -97,6 +100,18 @@ class QueryService:
         if self._views.has_functions:
             _refuse_functions()
         return self._answer(query, view)
+
+    async def kept_answer(
+        self, resource: Resource, query: ResultQuery, principal: Principal | None
+    ) -> KeptAnswer | None:
+        """The answer from the kept rows of the result; None if the principal reads it from the database."""
+        parent = await self._views.of(resource, principal)
+        if not parent.run or resource.kept is None:
+            return None
+        view = None
+        with suppress(DualResponseError):  # the database may know a function that DuckDB does not know
+            view = self._view(resource, parent, query)
+        return KeptAnswer(view, datetime.fromisoformat(resource.kept["as_of"]))
 
     def parent_of(self, resource: Resource, principal: Principal | None) -> AnySelect:
         """The statement of a resource, for queries over it."""
@@ -210,7 +225,8 @@ class RefineService:
             UnknownColumnError, InvalidSQLError, ...: see `QueryService.page`.
         """
         try:
-            return await self._creator.create(await self._resolve(options))
+            resolved, answer = await self._resolve(options)
+            return await self._creator.create(resolved, answer)
         except (NotFreezableError, NoTotalOrderError) as error:
             if options.refinement is None:
                 raise
@@ -220,8 +236,11 @@ class RefineService:
                 hint="Ask it without making a result (query), or refine it by other columns.",
             ) from error
 
-    async def _resolve(self, options: CreateOptions) -> CreateOptions:
-        """The options with the statement of the refinement, the parent's database, and the origin of the result."""
+    async def _resolve(self, options: CreateOptions) -> tuple[CreateOptions, KeptAnswer | None]:
+        """The options with the statement of the refinement, the parent's database, and the origin of the result.
+
+        With them comes the answer from the parent's kept rows, if there are any.
+        """
         if options.select is not None or options.parent is None or options.refinement is None:
             raise BadParameterError(
                 "A response is made of a Select, or of a parent and a refinement.",
@@ -241,7 +260,8 @@ class RefineService:
         }
         # Counted only now: a refinement that is refused stores nothing.
         self._count(parent)
-        return replace(
+        answer = await self._query.kept_answer(parent, refinement, options.principal)
+        resolved = replace(
             options,
             select=statement,
             source=parent.source,
@@ -250,6 +270,7 @@ class RefineService:
             is_text=isinstance(refinement, SQLQuery),
             reads_conversions=converts_values(self._query.parent_of(parent, options.principal)),
         )
+        return resolved, answer
 
     def _require_room(self, parent: Resource, depth: int) -> None:
         if depth > self._settings.maximum_refinement_depth:

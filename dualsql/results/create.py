@@ -61,7 +61,7 @@ from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork, Refreshes, RunProgress
 from dualsql.results.options import CreateOptions, checked_size
-from dualsql.results.view import View, Views
+from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
 from dualsql_client.wire import Column, Profile, ProfileKind, ProfileNotes, Row
 
@@ -263,30 +263,35 @@ class Creator:
         self._profiler = profiler
         self._compile_checks = CompileChecks(*forms)
 
-    async def create(self, options: CreateOptions) -> DualResponse:
+    async def create(self, options: CreateOptions, answer: KeptAnswer | None = None) -> DualResponse:
         """Freeze, thaw, narrow, compile, sample, count, sign and store the Select of checked options.
 
         With a `wait`, `Jobs` runs the query and stores the resource; see `DualResponseServer.create_response`.
+
+        Args:
+            answer: the rows of the Select as they are in those of a result that is kept: they are kept in turn.
         """
         with (
             step("create") if TELEMETRY.is_on else UNMEASURED,
             _refusals(),
             blaming(options.asked, reads_conversions=lambda: options.reads_conversions),
         ):
-            return await self._create(options)
+            return await self._create(options, answer)
 
-    async def _create(self, options: CreateOptions) -> DualResponse:
+    async def _create(self, options: CreateOptions, answer: KeptAnswer | None) -> DualResponse:
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
         document = _frozen(source, options)
         if options.wait is not None:
             # The document says what the Select is: callers with equal options share one query.
             key = (source.name, document, repr(replace(options, select=None, wait=None)))
-            return await self._jobs.answer(key, lambda: self._work(source, document, options), options.wait)
+            return await self._jobs.answer(
+                key, lambda: self._work(source, document, options, answer), options.wait
+            )
         view = self._views.open(source, document, options.principal)
         self._compile_checks.require(view)
         made = self._resource(view, document, options)
-        run = await self._ran(view, made, options, RunProgress())
+        run = await self._ran(view, made, options, RunProgress(), answer)
         async with self._deleted_on_failure(made, run.kept):
             profiled = await self._profiled(run.view, options, run.shown.sample)
             now, total = self._access.clock.now(), run.shown.sample.total
@@ -304,18 +309,45 @@ class Creator:
         return answered.response
 
     async def _ran(
-        self, view: View, resource: Resource, options: CreateOptions, progress: RunProgress
+        self,
+        view: View,
+        resource: Resource,
+        options: CreateOptions,
+        progress: RunProgress,
+        answer: KeptAnswer | None,
     ) -> _Run:
         """Run the statement of a new resource, and keep its rows if that is asked for, or if it is slow."""
         keep = self._keep if options.keep is None else options.keep
         if keep is False:
             return _Run(await self._sampled(view, options), view)
         self._kept.require_storage()
+        if answer is not None:
+            return await self._answered_from(answer, view, resource, options, progress)
         if keep == "slow":
             run = await self._ran_quickly(view, options)
             if run is not None:
                 return run
         kept, read = await self._kept_rows(view, resource, progress, must_succeed=keep is True)
+        return await self._shown_run(read, resource, options, kept)
+
+    async def _answered_from(
+        self,
+        answer: KeptAnswer,
+        view: View,
+        resource: Resource,
+        options: CreateOptions,
+        progress: RunProgress,
+    ) -> _Run:
+        """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
+        kept, read = KeptRows(reason="The kept rows cannot be asked in this way."), view
+        names = None if answer.view is None else [column.name for column in answer.view.columns]
+        if names == [column.name for column in view.columns]:
+            kept, read = await self._kept_rows(view, resource, progress, must_succeed=False, answer=answer)
+        return await self._shown_run(read, resource, options, kept)
+
+    async def _shown_run(
+        self, read: View, resource: Resource, options: CreateOptions, kept: KeptRows
+    ) -> _Run:
         async with self._deleted_on_failure(resource, kept):
             shown = await self._sampled(read, options)
         if "rows" in kept:
@@ -342,7 +374,13 @@ class Creator:
         return _Run(shown, view, None if obstacle is None else KeptRows(reason=obstacle))
 
     async def _kept_rows(
-        self, view: View, resource: Resource, progress: RunProgress, *, must_succeed: bool
+        self,
+        view: View,
+        resource: Resource,
+        progress: RunProgress,
+        *,
+        must_succeed: bool,
+        answer: KeptAnswer | None = None,
     ) -> tuple[KeptRows, View]:
         """Run the statement of a new resource once and keep its rows.
 
@@ -350,18 +388,21 @@ class Creator:
 
         Args:
             must_succeed: raise the error of a run that fails. Otherwise it is tried as one that is not kept.
+            answer: where the rows are read; None for the database.
         """
         obstacle = self._views.obstacle_to_keeping(view)
         fingerprint = self._views.fingerprint(view)
         if obstacle is not None or fingerprint is None:
             return KeptRows(reason=obstacle or ""), view
-        rows = plan.page(view.ordered(), offset=0, limit=None)
+        ran = view if answer is None or answer.view is None else answer.view
+        rows = plan.page(ran.ordered(), offset=0, limit=None)
         limit = view.settings.query_timeout
         most = None if must_succeed else limit.total_seconds()
         run = KeptRun(
-            stream=lambda writer: _watched(view.stream(writer, view.columns, rows), progress, most),
+            stream=lambda writer: _watched(ran.stream(writer, ran.columns, rows), progress, most),
             writer=KeptWriter(view.columns, view.dialect),
             fingerprint=fingerprint,
+            as_of=None if answer is None else answer.as_of,
         )
         try:
             async with asyncio.timeout(limit.total_seconds()):
@@ -419,7 +460,9 @@ class Creator:
         await self._access.note("cancel", principal, resource=resource)
         return await self._jobs.cancel(resource)
 
-    def _work(self, source: Source, document: bytes, options: CreateOptions) -> QueryWork:
+    def _work(
+        self, source: Source, document: bytes, options: CreateOptions, answer: KeptAnswer | None
+    ) -> QueryWork:
         """The work of a query that may outlast its caller: it runs in the background pool, with `pending_timeout`."""
         view = self._views.open(source.in_background(), document, options.principal)
         self._compile_checks.require(view)
@@ -431,7 +474,7 @@ class Creator:
 
         async def answered(progress: RunProgress) -> FinishedQuery:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
-                run = await self._ran(background, pending, options, progress)
+                run = await self._ran(background, pending, options, progress, answer)
                 async with self._deleted_on_failure(pending, run.kept):
                     profiled = await self._profiled(run.view, options, run.shown.sample)
             total = run.shown.sample.total

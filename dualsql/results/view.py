@@ -424,6 +424,18 @@ class View:
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
 
+class KeptAnswer(NamedTuple):
+    """The answer to a question over kept rows.
+
+    Attributes:
+        view: None if DuckDB cannot be asked in this way.
+        as_of: when the kept rows were read from the database.
+    """
+
+    view: View | None
+    as_of: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTarget:
     """What is read: the rows of a resource, or of a query over them, as one principal sees them.
