@@ -473,6 +473,7 @@ BEYOND: dict[str, str] = {
     "client/test_kept.py": "raw results, for SDKs that keep only texts",
     "kept/test_results.py": "kept results: every read, rights, attacks, bounds, and files that go",
     "results/pending/test_kept.py": "slow queries whose rows are kept: run once more, never again, and nothing left",
+    "kept/test_told.py": "kept results: when their rows were read is said to the model, the person and programs",
     "kept/test_refresh.py": "kept results whose query is run again: the new rows as a whole, or the old ones",
     "kept/test_types.py": "kept results: every type of every engine, byte for byte as its database gives it",
     "kept/test_arrow.py": "Arrow of DuckDB: rows in order, the driver's values, streamed, stopped, failing alike",

@@ -316,11 +316,13 @@ class ResultMetadata(TypedDict):
     `results` shows `sample_count` rows: the first, or those that `sample` says ("tail", "random:SEED", "spread"); with
     `cells_cut_to`, longer cells are their beginning, of so many characters.
     `status` is there while the query still runs: nothing is shown or counted yet, and `hint` says what to do.
+    `as_of` is there if the rows are kept: when the run began that they are of.
     """
 
     total_count: int | None
     total_count_kind: TotalCountKind
     sample_count: int
+    as_of: NotRequired[str]
     status: NotRequired[Literal["pending"]]
     hint: NotRequired[str]
     cells_cut_to: NotRequired[int]

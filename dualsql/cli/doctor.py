@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +33,8 @@ from dualsql.databases.source import Source, open_source, reach
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.freeze import Registry
 from dualsql.http.openapi import OPENAPI
+from dualsql.kept import LocalResultStorage
+from dualsql.kept.files import require_packages
 from dualsql.resource import Clock
 from dualsql.server import TOLERATED_SKEW, DualResponseServer
 from dualsql.settings import Settings
@@ -72,6 +75,7 @@ async def examine(options: ServeOptions) -> list[Finding]:
     with without_log():
         found += [each async for each in _database(options)]
         found += [each async for each in _store(options)]
+        found += await asyncio.to_thread(_kept, options)
     return [*found, await asyncio.to_thread(_base_url, options)]
 
 
@@ -301,6 +305,42 @@ async def _clock(url: str) -> Finding:
 
 
 # urllib follows redirects, and dualsql_client does not: a base URL that redirects is a fault.
+def _kept(options: ServeOptions) -> list[Finding]:
+    """Whether rows can be kept in the folder; it is not made here."""
+    if options.keep is None:
+        return []
+    found: list[Finding] = []
+    folder = options.keep.absolute()
+    with _noting("kept results", found):
+        require_packages()
+        try:
+            there = next(path for path in (folder, *folder.parents) if path.exists())
+            if there == folder:
+                LocalResultStorage(folder).require_safe()
+            free = shutil.disk_usage(there).free
+        except OSError as error:
+            raise ConfigurationError(
+                "The folder of kept results cannot be used.", hint=f"Check {folder}."
+            ) from error
+        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            raise ConfigurationError(
+                "The process may not write to the folder of kept results.",
+                hint=f"Check the rights of {there}.",
+            )
+        found.append(_room(free, _settings_or_default(options).keep_bytes))
+    return found
+
+
+def _room(free: int, wanted: int) -> Finding:
+    told = f"The disk of the folder has {free / 1024**3:,.1f} GiB free"
+    if free < wanted:
+        hint = "Free some of it, or lower keep_bytes."
+        return Finding(
+            "kept results", "warning", f"{told}; one result may take {wanted / 1024**3:,.1f}.", hint
+        )
+    return Finding("kept results", "ok", f"{told}, and only this user may write there.")
+
+
 class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None

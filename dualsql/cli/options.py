@@ -148,6 +148,13 @@ class ServeOptions:
     store: Annotated[
         str | None, typer.Option(help="URL of a database that stores results; in memory without it.")
     ] = field(default=None, repr=False)
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that keeps the rows of slow queries, so that their pages do not run them again "
+            "(pip install 'dualsql[kept]')."
+        ),
+    ] = None
     secret_file: Annotated[
         Path | None,
         typer.Option(

@@ -45,6 +45,7 @@ from dualsql.http.health import START_INTERVAL, metrics_route, routes_until_star
 from dualsql.http.problems import answer_starting
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
+from dualsql.kept import LocalResultStorage
 from dualsql.log import LogFormatter, request_logger
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
@@ -256,6 +257,7 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
+            storage=None if options.keep is None else LocalResultStorage(options.keep),
             secrets=secrets(options),
             **settings_of(options),
         )

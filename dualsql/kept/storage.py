@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol
 
 from dualsql.errors import ConfigurationError, StorageError
@@ -98,17 +98,23 @@ class LocalResultStorage:
     async def open(self) -> None:
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self._path.stat()
-            if found.st_mode & 0o022 or found.st_uid != os.getuid():
-                raise ConfigurationError(
-                    "The folder of kept results is not safe: other users may write to it.",
-                    hint=f"chmod 700 {self._path}",
-                )
+            self.require_safe()
             self._id = self._read_id()
         except OSError as error:
             raise ConfigurationError(
                 "The folder of kept results cannot be used.", hint=f"Check {self._path}."
             ) from error
+
+    def require_safe(self) -> None:
+        """Raise ConfigurationError if it is no folder, or other users may write to it; OSError if it does not exist."""
+        found = self._path.stat()
+        if not S_ISDIR(found.st_mode):
+            raise ConfigurationError("The folder of kept results is a file.", hint=f"Check {self._path}.")
+        if found.st_mode & 0o022 or found.st_uid != os.getuid():
+            raise ConfigurationError(
+                "The folder of kept results is not safe: other users may write to it.",
+                hint=f"chmod 700 {self._path}, as its owner, who runs the server.",
+            )
 
     def _read_id(self) -> str:
         path = self._path / _ID_FILE

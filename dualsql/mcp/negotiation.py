@@ -85,9 +85,10 @@ async def _send_progress(report: Report) -> None:
             await report(seconds, progress_message(seconds))
 
 
-def progress_message(seconds: int) -> str:
-    """The message about a query that has run for so many seconds."""
-    return f"The query has run for {seconds} {'second' if seconds == 1 else 'seconds'}."
+def progress_message(seconds: int, rows: int | None = None) -> str:
+    """The message about a query that has run for so many seconds, and of which so many rows are kept so far."""
+    told = f"The query has run for {seconds} {'second' if seconds == 1 else 'seconds'}."
+    return told if not rows else f"{told} Rows so far: {rows:,}."
 
 
 def wanted_by(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> Wanted:

@@ -195,5 +195,7 @@ def _task(task_id: str, resource: Resource, status: str) -> dict[str, Any]:
         "pollIntervalMs": POLL_MILLISECONDS,
     }
     if status == "working":
-        found["statusMessage"] = progress_message(round((now - resource.created_at).total_seconds()))
+        running = (resource.kept or {}).get("running")
+        seconds = round((now - resource.created_at).total_seconds())
+        found["statusMessage"] = progress_message(seconds, running["rows"] if running else None)
     return found

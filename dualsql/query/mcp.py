@@ -16,7 +16,7 @@ from dualsql.query.aggregates import AGGREGATES, AggregateFunction
 from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.model import ResultQuery, SQLQuery, in_words
 from dualsql.query.select import TEXT_KEYS
-from dualsql.resource import RELATION, Principal, Resource, id_in
+from dualsql.resource import RELATION, Principal, Resource, id_in, instant
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql_client.errors import checked_keywords
@@ -30,9 +30,9 @@ Operation = Literal["query", "schema", "list"]
 class Managed(TypedDict, total=False):
     """The answer of one operation.
 
-    Operation "query" answers with `columns`, `rows` and `rowCount`. Operation "schema" answers with the name, type and
-    encoding of each column; its `rowCount` is the total of the result, or null if it was not counted. Operation "list"
-    answers with `resources`, each as "schema" describes it.
+    Operation "query" answers with `columns`, `rows` and `rowCount`, and with `asOf` if the rows are kept. Operation
+    "schema" answers with the name, type and encoding of each column; its `rowCount` is the total of the result, or null
+    if it was not counted. Operation "list" answers with `resources`, each as "schema" describes it.
     """
 
     operation: Operation
@@ -45,6 +45,7 @@ class Managed(TypedDict, total=False):
     rows: list[dict[str, Any]]
     rowCount: int | None
     hasMore: bool
+    asOf: str
     expiresAt: str | None
     resources: list[dict[str, Any]]
 
@@ -267,7 +268,7 @@ def _schema(dual: DualResponseServer, resource: Resource) -> Managed:
 
 def _query(resource: Resource, page: ResultPage) -> Managed:
     rows: Sequence[dict[str, Any]] = json.loads(json.dumps(list(page.rows)))
-    return Managed(
+    answer = Managed(
         operation="query",
         dataAccessId=resource.id,
         table=RELATION,
@@ -276,3 +277,4 @@ def _query(resource: Resource, page: ResultPage) -> Managed:
         rowCount=len(rows),
         hasMore=page.has_next,
     )
+    return answer if page.as_of is None else Managed(**{**answer, "asOf": instant(page.as_of)})

@@ -178,18 +178,23 @@ NOTHING = Sample((), UNCOUNTED)
 
 
 class ShownSample(NamedTuple):
-    """A sample, and what a response shows of it: rows as plain JSON values, and their columns."""
+    """A sample, and what a response shows of it: rows as plain JSON values, and their columns.
+
+    Attributes:
+        as_of: see `View`.
+    """
 
     sample: Sample
     rows: list[Row]
     columns: list[Column]
+    as_of: datetime | None
 
 
 def _shown(view: View, sample: Sample) -> ShownSample:
     inexact = json.inexact_columns(view.columns, sample.rows)
     rows = view.records(sample.rows, integer_strings=inexact)
     plain: list[Row] = json.loads(_written(view, rows))
-    return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact))
+    return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact), view.as_of)
 
 
 def _written(view: View, rows: list[Row]) -> bytes:
@@ -613,6 +618,7 @@ class Creator:
             results_budget=self._settings.results_budget,
             status="pending" if resource.status == "pending" else "ready",
             sampled=shown.sample.taken,
+            as_of=shown.as_of,
             profile=None if profiled is None else profiled.profile,
             profile_notes=None if profiled is None else profiled.notes,
             page_in_text=self._settings.pages and self._settings.pages_in_text,

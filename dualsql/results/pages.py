@@ -32,6 +32,7 @@ class ResultPage:
         cached: the rows come from the cache, see `Settings.result_cache`.
         order: "partial" if the rows may have another order at the next read.
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
+        as_of: when the run began that the rows are of, if they are kept.
     """
 
     columns: Sequence[Column]
@@ -46,6 +47,7 @@ class ResultPage:
     next_cursor: str | None
     previous_cursor: str | None
     expires_at: datetime | None
+    as_of: datetime | None = None
 
     def to_wire(self) -> Page:
         """The page as JSON, as the REST endpoints answer."""
@@ -179,6 +181,7 @@ class ResultPages:
             next_cursor=self._cursors.write(following, scope) if leaf.has_next else None,
             previous_cursor=self._cursors.write(preceding, scope) if leaf.has_previous else None,
             expires_at=target.resource.expires_at,
+            as_of=view.as_of,
         )
 
 

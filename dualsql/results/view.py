@@ -301,6 +301,11 @@ class View:
         return self.derived.shape
 
     @property
+    def as_of(self) -> datetime | None:
+        """When the run of kept rows began; None if the rows are those of the database."""
+        return None if self.kept is None else datetime.fromisoformat(self.kept["as_of"])
+
+    @property
     def columns(self) -> Sequence[ResultColumn]:
         """The result's columns, in order, as its rows are written. Statements use those of the shape."""
         return self.shape.columns if self.original is None else self.original.columns

@@ -257,6 +257,7 @@ class WebPages:
         return {
             "total": total_in_words(page.total_count, page.total_count_kind),
             "time_left": time_left(page.expires_at, self.server.now()),
+            "as_of": page.as_of,
             "columns": [_header(column, wanted.sort) for column in page.columns],
             "rows": cells(page.columns, page.rows),
             "first": page.offset + 1,

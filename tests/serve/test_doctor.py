@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -111,6 +115,31 @@ def test_the_tables_of_the_store_are_checked(shop: str, tmp_path_store: str) -> 
     arguments = ("--database", shop, "--all", "--store", tmp_path_store)
     code, found = doctor(*arguments, DUALSQL_SECRET=SECRET)
     assert (code, found["store"][0]) == (1, "fault") and "dualsql migrate" in found["store"][2]
+
+
+def test_the_folder_of_kept_results_is_checked(
+    shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked(folder: Path) -> tuple[str, str, str]:
+        return doctor("--database", shop, "--all", "--keep", str(folder))[1]["kept results"]
+
+    state, told, _ = checked(tmp_path / "a" / "kept")
+    assert (state, "GiB free" in told) == ("ok", True)
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert checked(tmp_path / "file")[:2] == ("fault", "The folder of kept results is a file.")
+    assert checked(tmp_path / "file" / "kept")[0] == "fault"
+    state, told, hint = checked(tmp_path / "open")
+    assert (state, "other users" in told, "chmod 700" in hint) == ("fault", True, True)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert checked(tmp_path)[0] == "fault"
+    monkeypatch.undo()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1024**3))
+    assert checked(tmp_path / "a")[:2] == (
+        "warning", "The disk of the folder has 1.0 GiB free; one result may take 4.0.",
+    )  # fmt: skip
 
 
 def test_a_database_that_is_not_there(tmp_path: Any) -> None:

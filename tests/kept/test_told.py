@@ -1,0 +1,172 @@
+"""What is said of kept rows: when they were read, to the model, the person and programs; and how many so far."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
+from sqlalchemy import select
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql import DualResponse, MemoryStore, ResourceChanges
+from dualsql.cli.options import ServeOptions
+from dualsql.cli.serve import _built
+from dualsql.kept.files import KeptFileWriter
+from dualsql.mcp.negotiation import progress_message
+from dualsql.mcp.tasks import _task
+from dualsql.query.mcp import add_data_manager
+from dualsql.results import jobs
+from dualsql_client import DualResponseClient
+from dualsql_client.progress import Progress
+from tests.kept.test_results import ROWS, Kept, fill, kept_server, sales
+from tests.waiting import PATIENCE, until
+
+
+def minute(said: Any) -> str:
+    read = datetime.fromisoformat(said["as_of"])
+    assert timedelta() <= datetime.now(UTC) - read < timedelta(minutes=5)
+    return f"Rows as of {read:%Y-%m-%d %H:%M} UTC."
+
+
+async def shown(kept: Kept, made: DualResponse, asked: str) -> DualResponse:
+    if asked == "first":
+        return made
+    resource = await kept.dual.get_resource(made.resource_id)
+    assert resource is not None
+    return await kept.dual.responses.show_again(resource, principal=None)
+
+
+@pytest.mark.parametrize("asked", ["first", "again"])
+async def test_the_model_is_told(asked: str, tmp_path: Path) -> None:
+    async with kept_server(tmp_path) as kept:
+        for select_ in (select(sales), select(sales).where(sales.c.id < 0), select(sales).limit(2)):
+            made = await kept.make(select=select_)
+            response = await shown(kept, made, asked)
+            said = minute(await kept.said(made))
+            assert response.to_text().count(said) == 1
+            assert response.to_text(text_format="none").count(said) == 1
+            content = response.to_structured_content()
+            assert content["metadata"]["as_of"] == (await kept.said(made))["as_of"]
+            assert content["metadata"]["total_count_kind"] == "exact"
+        live = await kept.make(keep=False)
+        response = await shown(kept, live, asked)
+        assert "as of" not in response.to_text()
+        assert "as_of" not in response.to_structured_content()["metadata"]
+
+
+async def test_rows_that_are_no_longer_kept_are_not_said_to_be(tmp_path: Path) -> None:
+    async with kept_server(tmp_path) as kept:
+        made = await kept.make()
+        for file in kept.files():
+            file.unlink()
+        assert "as of" not in (await shown(kept, made, "again")).to_text()
+
+
+async def test_tools_that_show_rows_of_a_result_say_it(tmp_path: Path) -> None:
+    async with kept_server(tmp_path) as kept:
+        made, live = await kept.make(), await kept.make(keep=False)
+        server = MCPServer("test")
+        add_data_manager(kept.dual, server)
+        async with Client(server) as client:
+            for result, is_kept in ((made, True), (live, False)):
+                asked = {
+                    "operation": "query",
+                    "data_access_id": result.resource_id,
+                    "sql": "SELECT * FROM data",
+                }
+                answer = (await client.call_tool("data_manager", asked)).structured_content
+                assert answer is not None
+                assert answer["data"].get("asOf") == ((await kept.said(made))["as_of"] if is_kept else None)
+
+
+async def test_the_page_of_a_result_says_it(tmp_path: Path) -> None:
+    async with kept_server(tmp_path, pages=True) as kept:
+        made, live = await kept.make(), await kept.make(keep=False)
+        application = Starlette(routes=[Mount("/resources", kept.dual.router())])
+        transport, said = httpx.ASGITransport(app=application), (await kept.said(made))["as_of"]
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            for result in (made, live):
+                page = await http.get(f"/resources/{result.resource_id}", headers={"accept": "text/html"})
+                assert ("Rows as of" in page.text) is (result is made)
+                assert (said[:16] in page.text) is (result is made)
+
+
+async def test_a_task_says_how_many_rows_were_read(tmp_path: Path) -> None:
+    async with kept_server(tmp_path) as kept:
+        made = await kept.make(keep=False)
+        resource = await kept.dual.get_resource(made.resource_id)
+        assert resource is not None
+        before, after = resource.kept, kept.dual._kept.running(None, 12_345)
+        assert await kept.dual._kept.change(resource.id, before, after)
+        resource = await kept.dual.get_resource(made.resource_id)
+        assert resource is not None
+        assert _task("t", resource, "working")["statusMessage"].endswith(" Rows so far: 12,345.")
+    assert progress_message(1) == progress_message(1, 0) == "The query has run for 1 second."
+
+
+class Counting(MemoryStore):
+    """A store that counts what is written of runs."""
+
+    noted = 0
+
+    async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
+        self.noted += changes.kept is not None
+        return await super().update(resource_id, changes)
+
+
+async def test_a_pending_result_says_how_many_rows_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, add = threading.Event(), KeptFileWriter.add
+
+    def waits(*given: Any) -> None:
+        assert go_on.wait(PATIENCE)
+        add(*given)
+
+    monkeypatch.setattr(KeptFileWriter, "add", waits)
+    monkeypatch.setattr(jobs, "_NOTE_INTERVAL", timedelta(milliseconds=10))
+    store, told = Counting(), list[Progress]()
+    async with kept_server(tmp_path, store=store) as kept:
+        made = await kept.make(wait=timedelta())
+        application = Starlette(routes=[Mount("/resources", kept.dual.router())])
+        transport = httpx.ASGITransport(app=application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            path = f"/resources/{made.resource_id}"
+            metadata = await until(
+                lambda: http.get(path), lambda found: found.json().get("kept", {}).get("rows_so_far")
+            )
+            assert metadata.json()["kept"] == {"kept": False, "rows_so_far": ROWS}
+            assert metadata.json()["status"] == "pending"
+            parsed = await DualResponseClient("http://127.0.0.1/resources", http=http).open(made.resource_id)
+            waiting = asyncio.ensure_future(parsed.wait_until_ready(progress=told.append))
+            await until(lambda: asyncio.sleep(0, told))
+            assert store.noted == 1  # nothing is written while nothing changes
+            go_on.set()
+            ready = await waiting
+            assert (told[0].rows, ready.kept is not None and ready.kept["rows"]) == (ROWS, ROWS)
+            assert ready.kept is not None
+            assert "rows_so_far" not in ready.kept
+
+
+async def test_a_served_database_keeps_what_is_slow(tmp_path: Path) -> None:
+    fill(tmp_path / "data.db")
+    options = ServeOptions(
+        database=f"sqlite:///{tmp_path / 'data.db'}", everything=True, keep=tmp_path / "kept"
+    )
+    built = await _built(options, "http://127.0.0.1/resources")
+    async with built.server as dual:
+        made = await dual.create_response(
+            select(built.server._named.registry.tables["sales"]), name="sales", wait=timedelta()
+        )
+        await dual.drain(timedelta(seconds=60))
+        described: Any = await dual.describe(made.resource_id, None)
+        assert (described["kept"]["kept"], described["total_count_kind"]) == (True, "exact")
+        assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700
