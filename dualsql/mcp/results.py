@@ -160,16 +160,17 @@ def _metadata() -> dict[str, Any]:
             "total_count": {"type": ["integer", "null"]},
             "total_count_kind": {"enum": list(get_args(TotalCountKind))},
             "sample_count": {"type": "integer"},
+            "as_of": _TEXT,
             "cells_cut_to": {"type": "integer"},
             "sample": {**_TEXT, "description": "Which rows are shown, if not the first."},
-            "profile": {"type": "object", "description": "Notes on columns, of all rows."},
+            "profile": {"type": "object", "description": "Notes on columns."},
             "status": {"const": "pending", "description": "The query still runs."},
             "hint": _TEXT,
             "columns": {"type": "array", "items": column},
             "expires_at": {"type": ["string", "null"], "format": "date-time"},
         },
-        optional=("cells_cut_to", "sample", "profile", "status", "hint"),
-        description="Of the whole result, of which `sample_count` rows are shown.",
+        optional=("as_of", "cells_cut_to", "sample", "profile", "status", "hint"),
+        description="Of the whole result; `sample_count` rows are shown.",
     )
 
 
