@@ -96,6 +96,7 @@ FUNCTIONS = frozenset(
     host hostmask inet_merge inet_same_family masklen netmask network inet_aton inet_ntoa inet6_aton inet6_ntoa
     bernoulli system hstore akeys avals gen_random_uuid uuid newid string_split regexp_split_to_table
     string_to_table get_bit get_byte bit_count num_nonnulls num_nulls nanvl row collate values cast
+    pg_typeof
     """.split()
     # dualsql's own, which it writes in terms of the database's (`Capabilities.own_functions`)
     + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after", "dualsql_ordered"]

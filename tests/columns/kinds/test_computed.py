@@ -322,6 +322,11 @@ class TestPostgreSQL:
                 groups = await result.query(group_by=[name], aggregates=["count"], order_by=[name])
                 in_order = list(dict.fromkeys(map(as_key, shown)))
                 assert [as_key(row[name]) for row in groups.data] == in_order, name
+                if name != "several":  # lists are not compared
+                    one: Any = {"column": name, "op": "eq", "value": shown[0]}
+                    smaller = await result.refine(name="one", filters=one, order_by=[name])
+                    same = [row for row in listed.data if row[name] == shown[0]]
+                    assert (await smaller.fetch()).data == same, name
                 bars = await server.dual.charts.create(
                     await server.dual.create_response(statement, name="bars"),
                     {"mark": "bar", "x": name, "y": {"aggregate": "count"}, "sort": "x"},
