@@ -381,6 +381,7 @@ _OF_THEIR_ARGUMENTS = frozenset(
 _OF_THEIR_LEFT_SIDE = frozenset({"||", "->", "#>", "#-"})
 """Operators whose values have the type of their left side, on every engine that has them."""
 _OF_THE_OTHERS = frozenset({"if", "iif"})
+_POWERS = frozenset({"pow", "power"})
 
 
 def _number(type_: SQLType) -> int | None:
@@ -413,6 +414,9 @@ def _number_of(expression: Any, found: dict[Any, int | None]) -> int | None:
     if isinstance(expression, WithinGroup) and getattr(expression.element, "name", "") == "percentile_cont":
         kind = _number(expression.type)
         return _DOUBLE if kind == 0 else kind  # it is between two of the values
+    if isinstance(expression, FunctionElement) and getattr(expression, "name", "").lower() in _POWERS:
+        kind = _number(expression.type)
+        return _DOUBLE if kind == 0 else kind  # every engine computes that of whole numbers in doubles
     parts = _parts(expression)
     if parts is None:
         return None if isinstance(expression.type, types.TypeDecorator) else _number(expression.type)

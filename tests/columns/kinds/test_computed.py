@@ -48,6 +48,8 @@ COMPUTED: dict[str, Any] = {
     "in_sums": func.coalesce(events.c.n, 0.5) + 1,
     "product": events.c.n * literal(1.5),
     "window": func.sum(case((events.c.n > 1, 1), else_=0.5)).over(order_by=events.c.id),
+    "power": func.power(events.c.n, 2, type_=Integer),
+    "squared": events.c.n**2,
     "whole": func.sum(events.c.n).over(order_by=events.c.id),
 }
 
