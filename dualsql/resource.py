@@ -114,6 +114,7 @@ def within(what: str, value: int, least: int, most: int) -> int:
     Raises:
         BadParameterError: it is another value.
     """
+    # Not isinstance: True is an int.
     if type(value) is not int or not least <= value <= most:
         raise BadParameterError(
             f"{what} is out of range.",

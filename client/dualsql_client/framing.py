@@ -141,6 +141,7 @@ class RecordFramer:
         position = 0
         for piece in data.split(b'"'):
             if position:
+                # A doubled quote, which stands for one in a value, turns it twice (RFC 4180, section 2, rule 7).
                 self._is_quoted = not self._is_quoted
             if not self._is_quoted and (ended := piece.count(b"\r\n")):
                 self._records += ended
@@ -222,6 +223,7 @@ def check_end(summary: Any, problem: Any, rows: int) -> None:
         raise fetch_error(200, {**problem, "details": told})
     if not isinstance(summary, dict) or summary.get("complete") is not True:
         raise ended_early()
+    # By class, too: true equals 1, and 5.0 equals 5.
     if type(said := summary.get("rows")) is not int or said != rows:
         raise FetchError(
             f"The stream ended with another number of rows than the {rows:,} received.",

@@ -56,6 +56,7 @@ def dumps(value: object, encode: Converter = encoded) -> bytes:
         ValueNotRepresentableError: it contains a type without an encoding.
     """
     try:
+        # orjson would write each field of a dataclass, where `encode` decides whether it has a JSON form.
         return orjson.dumps(value, default=encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
     except (TypeError, RecursionError):
         return _dumps_slowly(value, encode)
@@ -110,6 +111,7 @@ def _finite(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
+# Not orjson, which makes a float of a whole number beyond 64 bits.
 _PLAIN_READER = json.JSONDecoder(parse_float=_finite)
 
 

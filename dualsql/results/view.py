@@ -662,5 +662,5 @@ def _require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
     unknown = sorted(set(tags) - set(known))
     if unknown:
         raise ConfigurationError(
-            f"snapshots names the unknown source {unknown[0]!r}.", hint=f"Use one of: {', '.join(known)}."
+            f"snapshot_tags names the unknown source {unknown[0]!r}.", hint=f"Use one of: {', '.join(known)}."
         )

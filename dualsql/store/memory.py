@@ -145,6 +145,7 @@ class MemoryStore:
         resource_id: str | None = None,
         expired_before: datetime | None = None,
     ) -> int:
+        # Without a condition, every link would match.
         if link_id is None and resource_id is None and expired_before is None:
             return 0
         doomed = [
