@@ -196,9 +196,10 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
         if not source.capabilities.has_loose_types:
             described, strangers = without_strangers(described)
         tables = made_tables(described, views={place for place, is_view in chosen.items() if is_view})
-        readable = await _readable(run, tables)
         if source.capabilities.has_loose_types:
-            await run(partial(_loosen, list(readable.values())))
+            readable = await run(partial(_loosened, tables))
+        else:
+            readable = await _readable(run, tables)
     if not readable:
         raise ConfigurationError(
             "The database user cannot read any of the tables.",
@@ -366,17 +367,32 @@ def _read(tables: Mapping[Place, Table], connection: Connection) -> set[Place]:
     return passed
 
 
-def _loosen(tables: Sequence[Table], connection: Connection) -> None:
-    """Remove the type of columns whose first rows do not fit it: otherwise their rows could not be read."""
-    for table in tables:
-        for column in table.c:
-            if isinstance(column.type, Numeric) and column.type.scale is None:
-                column.type = Double()  # as it is stored; a decimal would be cut at its tenth digit
-        if _fits(connection, *table.c):
+def _loosened(tables: Mapping[Place, Table], connection: Connection) -> dict[Place, Table]:
+    """The tables that can be read, without the types of columns whose first rows do not fit them.
+
+    Otherwise the rows of these columns could not be read. The first rows also tell whether the table can be.
+    """
+    readable: dict[Place, Table] = {}
+    for place, table in tables.items():
+        try:
+            _loosen(table, connection)
+        except DBAPIError as error:
+            if error.connection_invalidated or _read({place: table}, connection):
+                raise
             continue
-        for column in table.c:
-            if not _fits(connection, column):
-                column.type = NULLTYPE
+        readable[place] = table
+    return readable
+
+
+def _loosen(table: Table, connection: Connection) -> None:
+    for column in table.c:
+        if isinstance(column.type, Numeric) and column.type.scale is None:
+            column.type = Double()  # as it is stored; a decimal would be cut at its tenth digit
+    if _fits(connection, *table.c):
+        return
+    for column in table.c:
+        if not _fits(connection, column):
+            column.type = NULLTYPE
 
 
 def _fits(connection: Connection, *columns: Column[Any]) -> bool:
