@@ -354,3 +354,22 @@ test("requests that read are sent again when they break or the server is busy; t
   await withServer(() => {}, (origin) => Promise.resolve(origin)).then((gone) =>
     assert.rejects(new DualClient({ baseUrl: gone }).parse(toolResult(undefined)).page(), { code: "FETCH_ERROR", mayPass: false }));
 });
+
+test("a refresh ends when the metadata say so", async () => {
+  await assert.rejects(dual.open(parsed.uri).refresh(), { name: "FetchError", status: 400, code: "BAD_PARAMETER" }); // no storage
+  const metadata = { status: "ready", name: "x", uri: "u", total_count: 9, total_count_kind: "exact", columns: [], created_at: null, expires_at: null,
+    access_count: 0, last_accessed_at: null, metadata: {} };
+  const said = [{ rows_so_far: 0 }, { rows_so_far: 5 }, { rows: 9 }];
+  const asked = [];
+  const answer = (request, response) => {
+    asked.push(`${request.method} ${request.url.endsWith("/refresh")}`);
+    json(response, 200, { ...metadata, kept: { kept: true, ...(said.length > 1 ? said.shift() : said[0]) } });
+  };
+  await withServer(answer, async (origin) => {
+    const found = new DualClient({ baseUrl: origin }).parse(toolResult(undefined));
+    assert.equal((await found.refresh()).kept.rows, 9);
+    assert.deepEqual([asked, found.totalCount], [["POST true", "GET false", "GET false"], 9]);
+    said[0] = { error: { code: "QUERY_TIMEOUT", message: "It took too long.", hint: "", details: {} } };
+    await assert.rejects(found.refresh(), { code: "RESOURCE_FAILED", message: /too long/ });
+  });
+});
