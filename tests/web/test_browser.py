@@ -6,10 +6,12 @@ import asyncio
 import re
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from openpyxl import load_workbook
 from playwright.async_api import Browser, Locator, Page, expect
 from sqlalchemy import case, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -419,6 +421,26 @@ class TestFailures:
 
 
 @pytest.mark.long
+async def test_a_workbook_is_downloaded(
+    site: Site, flights: AsyncEngine, browser: Browser, tmp_path: Path
+) -> None:
+    few = select(FLIGHTS).where(FLIGHTS.c.id <= 1_000).order_by(FLIGHTS.c.id)
+    url = await site.create(few)
+    async with tab(browser) as page:
+        await page.goto(url)
+        await page.get_by_text("Download", exact=True).click()
+        async with page.expect_download() as downloading:
+            await page.get_by_role("link", name="Excel").click()
+        download = await downloading.value
+        assert download.suggested_filename == "Flights.xlsx"
+        await download.save_as(tmp_path / "rows.xlsx")
+    names, *rows = load_workbook(tmp_path / "rows.xlsx", read_only=True).worksheets[0].values
+    async with flights.connect() as connection:
+        expected = [(*row[:5], float(row.cost), *row[6:]) for row in await connection.execute(few)]
+    assert (names, rows) == (tuple(FLIGHTS.c.keys()), expected)
+
+
+@pytest.mark.long
 async def test_a_result_is_renewed_pinned_and_deleted(site: Site, browser: Browser) -> None:
     url = await site.create(BY_ID, expiration=timedelta(minutes=5))
     async with tab(browser) as page:
@@ -667,6 +689,8 @@ async def test_no_serious_findings_of_axe(site: Site, browser: Browser, scheme: 
         await findings_are_none(page)
         link = await site.server.links.create(url.rpartition("/")[2], None)
         await page.goto(link)
+        await findings_are_none(page)
+        await page.goto(f"{site.server.base_url}/openapi.html")
         await findings_are_none(page)
     async with tab(browser, bypass_csp=True, color_scheme=scheme) as page:
         await page.route("**/result.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
