@@ -141,8 +141,8 @@ async def _settled(writing: Coroutine[None, None, None]) -> None:
 
 
 FLUSH_INTERVAL = timedelta(seconds=0.5)
-"""Seconds from the start of one flush to the next. Together with the time of a flush, a killed process loses less than
-a second of accesses."""
+"""From the start of one flush to the next. A killed process loses the accesses since the start of the last flush that
+ended: less than a second, unless a flush takes longer than half of one."""
 
 _BATCH = 500
 

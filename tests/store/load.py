@@ -11,7 +11,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
@@ -21,6 +21,7 @@ from dualsql import PageRequest
 from dualsql.errors import DualResponseError
 from dualsql.server import DualResponseServer
 from dualsql.store import SQLResourceStore
+from dualsql.store.protocol import Access
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
 
 SECRETS = ["the one secret that all processes of a load share"]
@@ -54,13 +55,22 @@ class Order:
         return json.dumps(asdict(self))
 
 
-def server_of(store: str, data: str, **options: object) -> DualResponseServer:
+class TellingStore(SQLResourceStore):
+    """Tells which counts are written, and when it began to write them."""
+
+    async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
+        begun = time.monotonic()
+        await super().add_accesses(accesses)
+        say("counted", begun, sorted(accesses))
+
+
+def server_of(store: str | SQLResourceStore, data: str, **options: object) -> DualResponseServer:
     """A server as each process has one. It sweeps when it is told to, so that what is swept can be counted."""
     return DualResponseServer(
         data,
         base_url=BASE_URL,
         tables=METADATA,
-        store=SQLResourceStore(store),
+        store=SQLResourceStore(store) if isinstance(store, str) else store,
         secrets=SECRETS,
         gone_retention=timedelta(0),
         cleanup_interval=timedelta(hours=1),
@@ -117,7 +127,7 @@ def say(event: str, *facts: object) -> None:
 
 
 async def main(order: Order) -> None:
-    server = server_of(order.store, order.data, sliding_expiration=order.is_sliding)
+    server = server_of(TellingStore(order.store), order.data, sliding_expiration=order.is_sliding)
     async with server:
         await Load(server, order).run()
     say("ended")

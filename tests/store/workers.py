@@ -68,9 +68,16 @@ class Worker:
         """The first fact of each such event."""
         return [line[2] for line in self.events if line[0] == event]
 
-    def reads(self, *, until: float = float("inf")) -> Counter[str]:
-        """How often it read each resource before the moment."""
-        return Counter(line[2] for line in self.events if line[0] == "read" and line[1] < until)
+    def reads(self) -> Counter[str]:
+        """How often it read each resource."""
+        return Counter(self.facts("read"))
+
+    def counted(self) -> Counter[str]:
+        """What it read of each resource before the beginning of the last write of its count that ended."""
+        begun = {name: line[2] for line in self.events if line[0] == "counted" for name in line[3]}
+        return Counter(
+            line[2] for line in self.events if line[0] == "read" and line[1] < begun.get(line[2], 0.0)
+        )
 
     def expiries(self) -> Iterable[tuple[str, datetime]]:
         """What its pages said of when their resource expires."""
