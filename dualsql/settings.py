@@ -312,8 +312,8 @@ class Settings:
     )
     keep_memory: int = setting(
         2 * 1024**3,
-        "Bytes of memory for DuckDB in a process, which reads and writes kept results: divided among at most 16 files "
-        "that are open at once.",
+        "Bytes of memory with which a process reads and writes the files of kept results: divided among at most 16 "
+        "files that are open at once.",
         positive=True,
     )
     keep_past_rule_changes: bool = setting(

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from dualsql import LocalResultStorage
 from dualsql.http.openapi import OPENAPI
 from dualsql.identity import static_tokens
 from dualsql.resource import WELL_KNOWN, Principal
@@ -127,13 +129,14 @@ class Fuzzed(RuleBasedStateMachine):
             self.ids.append(made)
             chart = self.application.server.charts.create(made, CHART, principal=principal)
             self.ids.append(self.loop.run_until_complete(chart).resource_id)
-            self.owners.update(dict.fromkeys(self.ids[-2:], token))
+            self.ids.append(self.loop.run_until_complete(self._create(principal, keep=True)))
+            self.owners.update(dict.fromkeys(self.ids[-3:], token))
         link = self.application.server.links.create
-        signed = self.loop.run_until_complete(link(self.ids[2], TOKENS["a" * 20]))
+        signed = self.loop.run_until_complete(link(self.ids[3], TOKENS["a" * 20]))
         self.learned["link"] = [signed.partition("link=")[2]]
 
-    async def _create(self, principal: Principal | None) -> str:
-        made = await self.application.server.create_response(ALL, name="All", principal=principal)
+    async def _create(self, principal: Principal | None, *, keep: bool = False) -> str:
+        made = await self.application.server.create_response(ALL, name="All", principal=principal, keep=keep)
         return made.resource_id
 
     @rule(data=st.data())
@@ -231,7 +234,8 @@ async def ask_each(machine: type[Fuzzed]) -> None:
     token, owner = next(iter(TOKENS.items()))
     headers = {"Authorization": f"Bearer {token}"}
     for operation in machine.operations:
-        made = (await server.create_response(ALL, name="All", principal=owner)).resource_id
+        keep = operation.path == "/{id}/refresh"
+        made = (await server.create_response(ALL, name="All", principal=owner, keep=keep)).resource_id
         if operation.path == "/{id}/chart":
             made = (await server.charts.create(made, CHART, principal=owner)).resource_id
         path, method = f"/resources{operation.path.format(id=made)}", operation.method.upper()
@@ -240,7 +244,7 @@ async def ask_each(machine: type[Fuzzed]) -> None:
             response = await open_link(http, path.removesuffix("/view"), link.partition("link=")[2])
             http.cookies.clear()
         else:
-            body = FITTING[operation.path] if method == "POST" else None
+            body = FITTING.get(operation.path) if method == "POST" else None
             response = await http.request(method, path, json=body, headers=headers)
         assert response.status_code < 400, (method, operation.path, response.text)
         case = operation.Case(path_parameters={"id": made} if "{id}" in operation.path else None)
@@ -286,8 +290,11 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
     loop = asyncio.new_event_loop()
     engine = create_async_engine(url)
     loop.run_until_complete(fill(engine))
+    folder = tempfile.TemporaryDirectory()
     running_application = running(
         engine,
+        storage=LocalResultStorage(folder.name),
+        keep=False,
         pages=True,
         signed_links=True,
         secrets=["s" * 40],
@@ -317,6 +324,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
         loop.run_until_complete(running_application.__aexit__(None, None, None))
         loop.run_until_complete(engine.dispose())
         loop.close()
+        folder.cleanup()
 
 
 @pytest.mark.long
