@@ -229,9 +229,7 @@ def _tells_apart(type_: SQLType) -> bool:
     if isinstance(plain, types.ARRAY):
         return _tells_apart(plain.item_type)
     if not isinstance(plain, types.UserDefinedType):
-        return not isinstance(plain, postgresql.JSONPATH | postgresql.JSON) or isinstance(
-            plain, postgresql.JSONB
-        )
+        return not isinstance(plain, postgresql.JSONPATH | types.JSON) or isinstance(plain, postgresql.JSONB)
     name = getattr(plain, "get_col_spec", lambda **_: "")()
     return str(name).lower() not in _WITHOUT_EQUALITY
 

@@ -162,5 +162,10 @@ async def test_sorted_by_every_column(connection: AsyncConnection, name: str) ->
             if column.name == "mirrored":  # an own type that does not sort as it is shown
                 with pytest.raises(BadParameterError, match="values in another form"):
                     ordered(connection, name, sort)
-            else:
-                await require_joined(connection, ordered(connection, name, sort), [1, 5])
+                continue
+            rows = ordered(connection, name, sort)
+            # Of a column whose type SQLAlchemy does not know, PostgreSQL alone knows the order: pages go by offset.
+            if rows.order.obstacle:
+                assert connection.dialect.name == "postgresql" and "dualsql_ordered" in str(rows.order.keys)
+                continue
+            await require_joined(connection, rows, [1, 5])
