@@ -17,6 +17,8 @@ from sqlalchemy import (
     types,
 )
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import (
@@ -46,6 +48,7 @@ from dualsql.databases.generic import (
     whole_sum,
 )
 from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
+from dualsql.freeze.types import FUNCTIONS
 
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
@@ -120,11 +123,17 @@ def _sortable(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     """The expression in the database's own order, or its text where its type has none, such as json and point."""
     if _is_sortable(expression.type):
         return expression
-    if not _tells_apart(expression.type):
+    if not _tells_apart(expression.type) or _may_return_sets(expression):
         return cast(expression, Text)
     # SQLAlchemy does not know the type, as for func.round(n).
     made: ColumnElement[Any] = getattr(func, _ORDERED)(expression)
     return made
+
+
+def _may_return_sets(expression: ColumnElement[Any]) -> bool:
+    # CASE, with which `_in_order` begins, is refused around a function that returns several rows.
+    names = {part.name.lower() for part in iterate(expression) if isinstance(part, FunctionElement)}
+    return not names <= FUNCTIONS - _SET_FUNCTIONS
 
 
 def _in_order(x: str) -> str:
@@ -292,6 +301,17 @@ _TABLE_FUNCTIONS = {
     "regexp_split_to_table": ("regexp_split_to_table",),
     "string_to_table": ("string_to_table",),
 }
+_SET_FUNCTIONS = frozenset(_TABLE_FUNCTIONS) | {
+    "generate_subscripts",
+    "json_each",
+    "json_each_text",
+    "json_object_keys",
+    "json_to_recordset",
+    "jsonb_each_text",
+    "jsonb_path_query",
+    "jsonb_to_recordset",
+}
+"""Functions that may be called and return several rows; a function that `FUNCTIONS` does not name may do so, too."""
 
 
 def _interval(amounts: Sequence[int]) -> Expression:
