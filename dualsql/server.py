@@ -808,8 +808,7 @@ class DualResponseServer:
         self._run.close()
         self._streams.end()
         TELEMETRY.forget(self._gauges)
-        # Each one is closed, even if closing another one fails. Last in, first out: what still writes to the store,
-        # jobs and access counts, ends before it.
+        # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
             for source in self._sources.values():
                 closing.push_async_callback(source.close)

@@ -304,7 +304,6 @@ async def _clock(url: str) -> Finding:
     )
 
 
-# urllib follows redirects, and dualsql_client does not: a base URL that redirects is a fault.
 def _kept(options: ServeOptions) -> list[Finding]:
     """Whether rows can be kept in the folder; it is not made here."""
     if options.keep is None:
@@ -341,6 +340,7 @@ def _room(free: int, wanted: int) -> Finding:
     return Finding("kept results", "ok", f"{told}, and only this user may write there.")
 
 
+# urllib follows redirects, and dualsql_client does not: a base URL that redirects is a fault.
 class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
