@@ -36,6 +36,11 @@ class ColumnStatistics:
             return []
         return [name for name in self.profiled.statistic_names if name not in self.statistics]
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether a statistic is missing or an estimate."""
+        return bool(self.missing) or "estimated" in self.statistics
+
     def to_wire(self, covers: Covered, dialect: Dialect) -> ColumnProfile:
         """The statistics in the shape of the wire; values are written as in rows."""
         write = _writer(self.profiled, dialect)
@@ -66,8 +71,8 @@ class ProfileResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no statistic of any column is missing."""
-        return not self.left_out and not any(column.missing for column in self.columns)
+        """Whether no statistic of any column is missing or estimated."""
+        return not self.left_out and not any(column.is_partial for column in self.columns)
 
     @property
     def covers(self) -> Covered:

@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from dualsql.columns.result import ResultColumn, chosen_columns
-from dualsql.errors import DatabaseBusyError, QueryExecutionError, QueryTimeoutError
-from dualsql.profiles import findings, statistics
-from dualsql.profiles.columns import ProfiledRows, all_rows, first_rows
+from dualsql.errors import DatabaseBusyError, LimitExceededError, QueryExecutionError, QueryTimeoutError
+from dualsql.profiles import estimates, findings, statistics
+from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, all_rows, first_rows
 from dualsql.profiles.findings import ProfileResult
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
@@ -19,6 +19,9 @@ from dualsql.results.create import ProfiledSample
 from dualsql.results.options import checked_profile
 from dualsql.results.view import View, Views
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
+
+Statistics = dict[str, dict[str, Any]]
+"""Column name -> name of the statistic -> value."""
 
 
 class ProfileService:
@@ -102,30 +105,69 @@ class _Profiling:
         self._view = view
         self._data = data
         self._kind = kind
-        self._ends_at = _now() + view.settings.profile_budget.total_seconds()
+        self._budget = view.settings.profile_budget.total_seconds()
+        self._ends_at = _now() + self._budget
 
     async def run(self) -> ProfileResult:
         """The statistics that were computed in time."""
+        begun = _now()
         try:
             (row,) = await self._fetch(statistics.summary(self._data))
         except QueryTimeoutError:
             return self._found(None, {})
         rows, by_column = statistics.read_summary(self._data, row)
+        # Choosing rows at random is one scan, as the summary was, and less work: a quarter of its time on SQLite.
+        # Other work on the machine may make it slower than the first.
+        reserve = max(2 * (_now() - begun), self._budget / 10)
+        late = await self._count_values(by_column, reserve=min(reserve, (self._ends_at - _now()) / 2))
+        if late:
+            await self._estimate_values(late, rows, by_column)
+        return self._found(rows, by_column)
+
+    async def _count_values(self, by_column: Statistics, *, reserve: float) -> list[ProfiledColumn]:
+        """Count the values of each column. Returns those for which the time ran out, but for the `reserve`."""
+        late = []
         for column in self._data.profiled:
             statement = statistics.values(self._data, column, by_column[column.name])
             if statement is None:
                 continue
             try:
-                found = await self._fetch(statement)
+                found = await self._fetch(statement, reserve)
             except (QueryTimeoutError, DatabaseBusyError):
-                continue  # a shorter statement may still fit into the time
+                late.append(column)  # a shorter statement may still fit into the time
             except QueryExecutionError:
                 continue  # this database cannot compare the values of a column without a declared type
-            by_column[column.name] |= statistics.read_values(column, by_column[column.name], found)
-        return self._found(rows, by_column)
+            else:
+                by_column[column.name] |= statistics.read_values(column, by_column[column.name], found)
+        return late
 
-    async def _fetch(self, statement: Any) -> Sequence[Sequence[Any]]:
-        left = timedelta(seconds=self._ends_at - _now())
+    async def _estimate_values(
+        self, late: Sequence[ProfiledColumn], rows: int, by_column: Statistics
+    ) -> None:
+        """Estimate what was not counted, if the time is enough for that."""
+        most = self._view.settings.maximum_page_bytes
+        step = estimates.one_in(rows, late, by_column, most_bytes=most)
+        chosen = await self._chosen_rows(late, by_column, step)
+        if chosen is not None:
+            found = await asyncio.to_thread(estimates.estimate, late, by_column, rows, chosen)
+            for name, estimated in found.items():
+                by_column[name] |= estimated
+
+    async def _chosen_rows(
+        self, columns: Sequence[ProfiledColumn], by_column: Statistics, step: int
+    ) -> Sequence[Sequence[Any]] | None:
+        """One of `step` rows; None without time or without a way to choose them."""
+        while (statement := estimates.chosen_rows(self._data, columns, by_column, step)) is not None:
+            try:
+                return await self._fetch(statement)
+            except LimitExceededError:  # wide rows: more bytes than an answer may have
+                step *= 10
+            except (QueryExecutionError, QueryTimeoutError, DatabaseBusyError):
+                return None
+        return None
+
+    async def _fetch(self, statement: Any, reserve: float = 0.0) -> Sequence[Sequence[Any]]:
+        left = timedelta(seconds=self._ends_at - reserve - _now())
         if left <= timedelta():
             raise QueryTimeoutError("The time limit of the profile was reached.")
         return await self._view.answer(statement, timeout=min(left, self._view.settings.query_timeout))

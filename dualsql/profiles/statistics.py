@@ -88,7 +88,7 @@ class ColumnSummary(NamedTuple):
     """The number of rows, and statistics by the name of the column."""
 
     rows: int
-    statistics: Mapping[str, dict[str, Any]]
+    statistics: dict[str, dict[str, Any]]
 
 
 def summary(data: ProfiledRows) -> AnySelect:
@@ -181,9 +181,14 @@ def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list
     """The bins of a column's range, including empty ones, from rows of `values` or `bins_of`."""
     found = _edges(summary)
     counts = {int(row[0]): int(row[2]) for row in rows if row[0] != 0}
+    return [] if found is None else binned_range(found, counts)
+
+
+def binned_range(found: Sequence[Any], counts: Mapping[int, int]) -> list[dict[str, Any]]:
+    """The bins between edges from `edges`, and how many values each has by its number from 1."""
     return [
         {"low": low, "high": high, "count": counts.get(number, 0)}
-        for number, (low, high) in enumerate([] if found is None else pairwise(found), start=1)
+        for number, (low, high) in enumerate(pairwise(found), start=1)
     ]
 
 

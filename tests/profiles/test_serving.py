@@ -160,7 +160,7 @@ async def test_what_there_was_no_time_for_is_named(
     path = await application.create(select(things))
     # The clock stands still for the summary and two columns, and is at the end of the budget then.
     looks = count()
-    monkeypatch.setattr(service, "_now", lambda: 0.0 if next(looks) < 4 else 1e9)
+    monkeypatch.setattr(service, "_now", lambda: 0.0 if next(looks) < 7 else 1e9)
     profile = (await application.http.get(f"{path}/profile?kind=full&columns=small,tenant,word")).json()
     assert not profile["complete"]
     missing = {column["name"]: column["missing"] for column in profile["columns"]}
