@@ -21,11 +21,11 @@ from sqlalchemy.engine import Dialect
 from dualsql.capabilities import capabilities_of
 from dualsql.columns.dialect_types import ranges
 from dualsql.columns.exact import read_document
-from dualsql.columns.own_types import Meaning, Meanings, SQLType
+from dualsql.columns.own_types import ArrowCast, Meaning, Meanings, SQLType
 from dualsql.columns.result import ResultColumn, has_zone
-from dualsql.databases.duckdb import ArrowCast
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
+from dualsql.formats.text import INT64_BOUND
 from dualsql.formats.writer import Chunk, Rows, StreamEnd
 
 
@@ -34,7 +34,6 @@ class UnkeepableError(Exception):
 
 
 _MICROSECOND = dt.timedelta(microseconds=1)
-_LARGEST = 2**63
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -57,7 +56,7 @@ def _digits(value: Decimal) -> str:
 
 
 def _whole(value: int) -> int:
-    if not -_LARGEST <= value < _LARGEST:
+    if not -INT64_BOUND <= value < INT64_BOUND:
         raise UnkeepableError
     return value
 

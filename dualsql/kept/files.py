@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +44,6 @@ _WRITING = {
 }
 _READING = {
     "enable_external_access": "false",
-    "lock_configuration": "true",
     # Streams read the rows in the order in which they were written, without sorting them.
     "preserve_insertion_order": "true",
     "autoinstall_known_extensions": "false",
@@ -65,18 +67,23 @@ class KeptFileWriter:
     """Writes rows to a new file. Its methods take long and are called one after the other, in any thread.
 
     Args:
-        memory: bytes that DuckDB may use.
+        shares: say how many bytes of memory and disk DuckDB may use.
 
     Attributes:
         rows: how many were added.
     """
 
-    def __init__(self, path: Path, memory: int) -> None:
+    def __init__(self, path: Path, shares: MemoryShares) -> None:
         import duckdb
+
+        from dualsql.databases.duckdb import bound_spill
 
         self.rows = 0
         self._path = path
-        self._connection = duckdb.connect(str(path), config=_configured(_WRITING, memory))
+        self._connection = duckdb.connect(str(path), config=_configured(_WRITING, shares.size))
+        # In a program without a file (`python -c`), DuckDB draws a bar on its standard output.
+        self._connection.execute("SET enable_progress_bar = false")
+        bound_spill(self._connection, shares.spill)
         self._schema: Any = None
 
     def begin(self, schema: Any, cells: Sequence[str]) -> None:
@@ -149,15 +156,19 @@ class MemoryShares:
     A file that is read holds its share from its first connection until it is closed. If none is left, the file that
     was read the longest ago is closed, of those that nobody reads now; if all are read, the next one waits.
 
+    Args:
+        total: bytes of memory for all.
+        disk: bytes for what does not fit there.
+
     Attributes:
-        size: bytes of a share.
+        size: bytes of a share. spill: bytes on disk of a share.
         writing: a semaphore of the shares for writing.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, disk: int) -> None:
         number = min(_MOST_SHARES, total // _LEAST_SHARE)
         writers = max(1, number // 4)
-        self.size = total // number
+        self.size, self.spill = total // number, disk // number
         self.writing = asyncio.Semaphore(writers)
         self._most = number - writers
         self._holders: OrderedDict[SharingEngine, None] = OrderedDict()
@@ -259,11 +270,31 @@ def state_of(path: Path) -> FileState | None:
         found = path.lstat()
     except OSError:
         return None
+    return _state(found)
+
+
+def _state(found: os.stat_result) -> FileState:
     return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def digest_of(path: Path) -> str:
-    """The SHA-256 of a file. It takes long.
+class HeldFile:
+    """An open file that its storage leaves where it is until it is closed."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+
+    def digest(self) -> tuple[FileState, str]:
+        """The state of the file, and its SHA-256. It takes long."""
+        state = _state(os.fstat(self._file.fileno()))
+        return state, file_digest(self._file, "sha256").hexdigest()
+
+    def close(self) -> None:
+        """Let the storage remove the file."""
+        self._file.close()
+
+
+def hold(path: Path) -> HeldFile | None:
+    """Open a file, and lock it for readers; None if it is not there any more.
 
     Raises:
         TamperedError: it is a link.
@@ -271,13 +302,27 @@ def digest_of(path: Path) -> str:
     """
     if path.is_symlink():
         raise TamperedError("A kept result is a link to another file.")
-    # The link may have been put there since.
-    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    digest = sha256()
-    with os.fdopen(opened, "rb") as file:
-        while part := file.read(1024 * 1024):
-            digest.update(part)
-    return digest.hexdigest()
+    try:
+        # The link may have been put there since.
+        file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW))
+    except FileNotFoundError:
+        return None
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Nobody else reads the file: what DuckDB has written beside it is of processes that died.
+        shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
+    fcntl.flock(file, fcntl.LOCK_SH)
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
+            return HeldFile(file)
+    file.close()
+    return None
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file. It takes long."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +332,28 @@ class KeptFile:
     Attributes:
         state: when its digest was checked.
         source: the file as a database.
+        held: keeps it where it is.
     """
 
     state: FileState
     source: Source
+    held: HeldFile
+
+    @property
+    def is_read(self) -> bool:
+        """Whether anybody has a connection to it."""
+        engine: Any = self.source.engine
+        return bool(engine.readers)
+
+    async def close(self) -> None:
+        """Close it, once what reads it has ended."""
+        await self.source.close()
+        self.held.close()
+
+    def abandon(self) -> None:
+        """Drop its connections, whose event loop has ended."""
+        self.source.abandon()
+        self.held.close()
 
 
 class KeptStatement(NamedTuple):
@@ -336,8 +399,11 @@ async def open_file(
     backend = backend_named("duckdb")
     if backend is None:
         raise ConfigurationError("Keeping results needs packages that are not installed.", hint=_HOW)
+    from dualsql.databases.duckdb import close_instance
+
     made = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
+        opened=lambda connection: close_instance(connection, shares.spill),
         connect_args={"read_only": True, "config": _configured(_READING, shares.size)},
         pool_size=_CONNECTIONS,
         max_overflow=limits.connections,

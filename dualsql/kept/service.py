@@ -10,7 +10,7 @@ import asyncio
 import logging
 import shutil
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,21 +20,21 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import orjson
 
 from dualsql.databases.source import QueryLimits
-from dualsql.errors import ConfigurationError, StorageError, TamperedError
+from dualsql.errors import ConfigurationError, DatabaseBusyError, StorageError, TamperedError
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.freeze import Seal
 from dualsql.kept.cells import KeptWriter, is_cell
 from dualsql.kept.files import (
-    FileState,
     KeptFile,
     KeptFileWriter,
     MemoryShares,
     digest_of,
+    hold,
     open_file,
     require_packages,
     state_of,
 )
-from dualsql.kept.storage import FILE_NAME, ResultStorage, StoredFile, new_file_name
+from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, new_file_name
 from dualsql.resource import INTERRUPTED, Clock, KeptProgress, KeptRows, Principal, Resource, Total
 from dualsql.settings import KeepOption, Settings
 from dualsql.store.protocol import (
@@ -54,10 +54,13 @@ logger = logging.getLogger(__name__)
 _LABEL = "dualsql.kept/1"
 _MOST_OPEN = 16
 """Files whose digests are known. How many are open at once is a matter of `MemoryShares`."""
+_GONE = "The file of the rows is gone."
 _SPARE = timedelta(hours=1)
 """How much longer than a query may take a file is left alone that no resource names yet."""
 _OF_RUNS = frozenset({"running", "failure"})
 """The parts of a record that say nothing of kept rows, and are not signed."""
+_SPILL_OF_UNBOUNDED = 64 * 1024**3
+"""Bytes of disk for sorts and the like, where `keep_total` is None."""
 _MOST_ASKED = 1_000
 """Resources whose state the store is asked for at a time."""
 
@@ -102,12 +105,12 @@ class _Written:
     """A file that this process writes or has written. The row of its resource may not be in the store yet.
 
     Attributes:
-        owner: id and tenant of the principal; None for nobody's.
+        owner: id and tenant of the principal; callers without one count as one.
         theirs, all: the other files of the owner, and of the storage.
         is_there: it is in the storage, or was.
     """
 
-    owner: tuple[str, str | None] | None
+    owner: tuple[str | None, str | None]
     theirs: _Counted
     all: _Counted
     size: int = 0
@@ -134,20 +137,24 @@ class ResultKeeper:
         self._clock = clock
         self._open: OrderedDict[str, KeptFile] = OrderedDict()
         self._named: set[str] = set()
+        self._ownerless: dict[str, bool] = {}
         self._files: dict[str, _Written] = {}
+        self.stored_bytes: int | None = None
+        """Bytes of all files in the storage when they were last listed, which every run and every sweep does."""
         self.renew()
 
     def renew(self) -> None:
         """Forget what belongs to the event loop of the last run."""
         self._limits = QueryLimits(self._settings)
-        self._shares = MemoryShares(self._settings.keep_memory)
+        disk = self._settings.keep_total or _SPILL_OF_UNBOUNDED
+        self._shares = MemoryShares(self._settings.keep_memory, disk)
         self._opening: dict[str, asyncio.Task[KeptFile]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def abandon(self) -> None:
         """Drop connections whose event loop has ended."""
         for file in self._open.values():
-            file.source.abandon()
+            file.abandon()
         self._open.clear()
 
     async def start(self) -> None:
@@ -196,7 +203,7 @@ class ResultKeeper:
         """Close a file, if it is open, once what reads it has ended."""
         found = self._open.pop(name, None)
         if found is not None:
-            closing = asyncio.ensure_future(found.source.close())
+            closing = asyncio.ensure_future(found.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
@@ -253,17 +260,23 @@ class ResultKeeper:
         Raises:
             UnusableError: there is no room for any.
         """
-        listed = {file.name: file.size for file in await self._storage.listed()}
+        listed = {file.name: file.size for file in await self._listed()}
         for gone in [each for each, file in self._files.items() if file.is_there and each not in listed]:
             del self._files[gone]
-        owner, theirs = None, {}
-        if resource.owner is not None:
-            owner = resource.owner, resource.tenant
-            if self._settings.keep_quota is not None:
-                principal = Principal(id=resource.owner, tenant=resource.tenant)
-                theirs = await self._files_of(principal, listed, but=resource.id)
+        theirs: dict[str, int] = {}
+        if self._settings.keep_quota is not None and resource.owner is None:
+            theirs = await self._files_of_nobody(listed, but=resource.id)
+        elif self._settings.keep_quota is not None and resource.owner is not None:
+            principal = Principal(id=resource.owner, tenant=resource.tenant)
+            theirs = await self._files_of(principal, listed, but=resource.id)
+        owner = resource.owner, resource.tenant
         self._files[name] = _Written(owner, _Counted.of(theirs), _Counted.of(listed))
         self._require_room(name, 1)
+
+    async def _listed(self) -> Sequence[StoredFile]:
+        listed = await self._storage.listed()
+        self.stored_bytes = sum(file.size for file in listed)
+        return listed
 
     async def _files_of(self, principal: Principal, listed: Mapping[str, int], *, but: str) -> dict[str, int]:
         """The sizes of the files that the principal's resources name, of those that are there.
@@ -281,6 +294,25 @@ class ResultKeeper:
                 return found
             after = ListingPosition(page[-1].created_at, page[-1].id)
 
+    async def _files_of_nobody(self, listed: Mapping[str, int], *, but: str) -> dict[str, int]:
+        """The sizes of the files of resources that belong to nobody, of those that are there.
+
+        Args:
+            but: the id of a resource whose file is replaced.
+        """
+        # The store lists by principal, and a resource never changes its owner: each is asked for once.
+        self._ownerless = {each: known for each, known in self._ownerless.items() if each in listed}
+        for each in listed:
+            if each not in self._ownerless and FILE_NAME.fullmatch(each):
+                resource = await self._store.get(_id_in(each))
+                if resource is not None:
+                    self._ownerless[each] = resource.owner is None
+        return {
+            each: size
+            for each, size in listed.items()
+            if self._ownerless.get(each, False) and _id_in(each) != but
+        }
+
     def _require_room(self, name: str, size: int) -> None:
         """Note the size of a file that is written. Nothing is awaited: files that end at once see each other.
 
@@ -295,8 +327,9 @@ class ResultKeeper:
             for each, file in self._files.items()
             if file.owner == mine.owner and _id_in(each) != _id_in(name)
         }
-        if mine.owner is not None and quota is not None and size + _sum(mine.theirs, others) > quota:
-            raise UnusableError(f"All kept rows of one principal would be more than {quota:,} bytes.")
+        if quota is not None and size + _sum(mine.theirs, others) > quota:
+            whose = "callers without a principal" if mine.owner[0] is None else "one principal"
+            raise UnusableError(f"All kept rows of {whose} would be more than {quota:,} bytes.")
         if total is not None and _sum(mine.all, self._files) > total:
             raise UnusableError(f"All kept rows of the server would be more than {total:,} bytes.")
 
@@ -307,7 +340,7 @@ class ResultKeeper:
 
     async def _written_in_turn(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
         writer = run.writer
-        file = await asyncio.to_thread(KeptFileWriter, path, self._shares.size)
+        file = await asyncio.to_thread(KeptFileWriter, path, self._shares)
         try:
             is_begun = False
             async with aclosing(run.stream(writer)) as chunks:
@@ -347,10 +380,10 @@ class ResultKeeper:
         """
         self._require_usable(resource, kept, fingerprint)
         name = kept["file"]
-        path = await self._storage.get(name)
+        path = await self._located(name)
         state = None if path is None else state_of(path)
         if path is None or state is None:
-            raise FileGoneError("The file of the rows is gone.")
+            raise FileGoneError(_GONE)
         # A digest reads the whole file, so it is computed only for a file whose state is new.
         found = self._open.get(name)
         if found is not None and found.state == state:
@@ -358,11 +391,24 @@ class ResultKeeper:
             return found
         opening = self._opening.get(name)
         if opening is None:
-            opening = asyncio.ensure_future(self._opened(resource, kept, path, state))
+            opening = asyncio.ensure_future(self._opened(resource, kept, path))
             self._opening[name] = opening
             opening.add_done_callback(lambda done: self._end_opening(name, done))
         # Other readers may wait for the same task: one that leaves does not end it.
         return await asyncio.shield(opening)
+
+    async def _located(self, name: str) -> Path | None:
+        """Where the file is; None if it is gone. Files that nobody reads are closed where they leave no room for it."""
+        while True:
+            try:
+                return await self._storage.get(name)
+            except StorageFullError as error:
+                idle = next((each for each, file in self._open.items() if not file.is_read), None)
+                if idle is None:
+                    raise DatabaseBusyError("Too many kept results are read at once.") from error
+                self._shut(idle)
+                # Until then, the file is in use.
+                await asyncio.wait(self._closing)
 
     def _end_opening(self, name: str, opening: asyncio.Task[KeptFile]) -> None:
         del self._opening[name]
@@ -395,20 +441,29 @@ class ResultKeeper:
             return False
         return is_ours and all(map(is_cell, kept["cells"]))
 
-    async def _opened(self, resource: Resource, kept: KeptRows, path: Path, state: FileState) -> KeptFile:
+    async def _opened(self, resource: Resource, kept: KeptRows, path: Path) -> KeptFile:
         name = kept["file"]
         self._shut(name)
+        held = await asyncio.to_thread(hold, path)
+        if held is None:
+            # A copy of an object may have made room for another one; it is fetched again.
+            path = await self._located(name) or path
+            held = await asyncio.to_thread(hold, path)
+        if held is None:
+            raise FileGoneError(_GONE)
         try:
-            digest = await asyncio.to_thread(digest_of, path)
-        except FileNotFoundError as error:
-            raise FileGoneError("The file of the rows is gone.") from error
+            state, digest = await asyncio.to_thread(held.digest)
+            if digest != kept["digest"]:
+                logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
+                raise TamperedError("The file of the kept rows was changed.")
+            source = await open_file(resource.source, path, state, self._limits, self._shares)
         except OSError as error:
+            held.close()
             raise StorageError("The file of kept rows cannot be read.") from error
-        if digest != kept["digest"]:
-            logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
-            raise TamperedError("The file of the kept rows was changed.")
-        source = await open_file(resource.source, path, state, self._limits, self._shares)
-        self._open[name] = opened = KeptFile(state, source)
+        except BaseException:
+            held.close()
+            raise
+        self._open[name] = opened = KeptFile(state, source, held)
         while len(self._open) > _MOST_OPEN:
             self._shut(next(iter(self._open)))
         return opened
@@ -470,7 +525,7 @@ class ResultKeeper:
         """Delete the files that no resource needs any more. Returns how many."""
         if self._given is None:
             return 0
-        listed = await self._storage.listed()
+        listed = await self._listed()
         self._named &= {file.name for file in listed}
         # A row that was refreshed no longer names the first of its files.
         number = Counter(file.name.partition("@")[0] for file in listed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import re
 import secrets
@@ -39,8 +40,14 @@ class StoredFile(NamedTuple):
     size: int
 
 
+class StorageFullError(StorageError):
+    """A file cannot be read, because others that are in use leave no room for it on this machine."""
+
+
 class ResultStorage(Protocol):
     """Keeps the files of results. Failures are raised as StorageError.
+
+    A file on which somebody has a lock (flock) is in use: it stays where it is, unless it is deleted.
 
     A storage belongs to one store of resources: files whose resource that store does not have are deleted.
     """
@@ -63,7 +70,10 @@ class ResultStorage(Protocol):
         ...
 
     async def get(self, name: str) -> Path | None:
-        """Where this machine can read the file; None if it does not exist. Nothing writes to it any more."""
+        """Where this machine can read the file; None if it does not exist. Nothing writes to it any more.
+
+        Raises StorageFullError if that needs room which files in use have.
+        """
         ...
 
     async def delete(self, *names: str) -> None:
@@ -83,12 +93,15 @@ class LocalResultStorage:
     Args:
         path: of the folder; it is made if it does not exist. Several processes of one machine may share it.
 
+    Attributes:
+        folder: the path.
+
     Raises:
         ConfigurationError: when the server starts: it is no folder, or others may write to it.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path).absolute()
+        self._path = self.folder = Path(path).absolute()
         self._id = ""
 
     @property
@@ -104,6 +117,11 @@ class LocalResultStorage:
             raise ConfigurationError(
                 "The folder of kept results cannot be used.", hint=f"Check {self._path}."
             ) from error
+
+    async def check(self) -> None:
+        """Raise ConfigurationError if the folder is there and cannot be used. It is not made."""
+        if self._path.exists():
+            self.require_safe()
 
     def require_safe(self) -> None:
         """Raise ConfigurationError if it is no folder, or other users may write to it; OSError if it does not exist."""
@@ -133,17 +151,9 @@ class LocalResultStorage:
 
     async def put(self, name: str, file: Path) -> None:
         try:
-            await asyncio.to_thread(self._put, self._named(name), file)
+            await asyncio.to_thread(place, file, self._named(name))
         except OSError as error:
             raise StorageError("A result could not be kept.") from error
-
-    def _put(self, path: Path, file: Path) -> None:
-        # Its writer made it by the umask, and a folder that was there before may be open to readers.
-        file.chmod(0o600)
-        _synchronize(file)
-        file.rename(path)
-        # A new name is on the disk only when its folder is: fsync(2).
-        _synchronize(self._path)
 
     async def get(self, name: str) -> Path | None:
         path = self._named(name)
@@ -181,15 +191,39 @@ class LocalResultStorage:
 
     def _is_left(self, name: str) -> bool:
         spilled = _SPILLED.fullmatch(name)
-        # While the file is there, its readers may use the folder.
         if spilled is not None:
-            return not (self._path / spilled[1]).exists()
-        return _PART.fullmatch(name) is not None
+            return not _is_locked(self._path / spilled[1])
+        return _PART.fullmatch(name) is not None and not _is_locked(self._path / name)
 
     def _named(self, name: str) -> Path:
         if not FILE_NAME.fullmatch(name):
             raise StorageError("A kept result has a name that no file can have.")
         return self._path / name
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process that lives has a lock on a file or folder."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(opened)
+    return False
+
+
+def place(file: Path, path: Path) -> None:
+    """Give a complete file of the same disk its name, so that it is there as a whole also after a crash."""
+    # Its writer made it by the umask, and a folder that was there before may be open to readers.
+    file.chmod(0o600)
+    _synchronize(file)
+    file.rename(path)
+    # A new name is on the disk only when its folder is: fsync(2).
+    _synchronize(path.parent)
 
 
 def _synchronize(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 tools      tool_fixture and tool_client call a tool over MCP and read its rows over REST (docs/guides/testing.md)
 stores     ResourceStoreTests and ResultStorageTests (docs/guides/own-store.md)
-databases  DatabaseTests (docs/engines.md)
+databases  DatabaseTests (docs/databases/adding.md)
 """
 
 from dualsql.errors import ConfigurationError

@@ -39,7 +39,7 @@ from dualsql.formats.writer import WriterOptions
 from dualsql.log import REQUEST, RequestRecord
 from tests.waiting import until
 
-ROWS = 250_000
+ROWS = 130_000
 """Several groups of rows of DuckDB, which it reads in several threads."""
 
 metadata = MetaData()

@@ -12,8 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from dualsql import (
     ConfigurationError,
@@ -22,7 +24,10 @@ from dualsql import (
     DualResponseServer,
     StreamRequest,
 )
-from dualsql.settings import LEAST_KEEP_MEMORY
+from dualsql.databases.backends import FailureKind
+from dualsql.databases.source import QueryLimits
+from dualsql.kept.files import MemoryShares, open_file, state_of
+from dualsql.settings import LEAST_KEEP_MEMORY, Settings
 from dualsql_client.wire import SortKey
 from tests.kept.test_arrow import numbers
 from tests.kept.test_results import ROWS, kept_server, sales
@@ -48,6 +53,71 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
         assert shares.held == 0
 
 
+def many_rows(path: Path) -> None:
+    """A file whose sort takes 160 MB (three times its size)."""
+    words = ", ".join(f"'text ' || hash(i + {n}) % 5000 AS c{n}" for n in range(12))
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE kept_rows AS SELECT i AS n, {words} FROM range(1500000) AS t(i)")
+
+
+def bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+SORT = "SELECT * FROM kept_rows ORDER BY c3, c5, n"
+
+
+async def spilled(file: Path, disk: int) -> FailureKind | None:
+    """Why a sort failed."""
+    state = state_of(file)
+    assert state is not None
+    shares = MemoryShares(LEAST_KEEP_MEMORY, disk)
+    source = await open_file("main", file, state, QueryLimits(Settings()), shares)
+    engine: Any = source.engine
+    try:
+        async with engine.connect() as connection:
+            set_by_us = text("SELECT current_setting('lock_configuration')")
+            assert (await connection.execute(set_by_us)).scalar_one() is True
+            rows = await connection.execute(text(SORT))
+            while rows.fetchmany(50_000):
+                assert bytes_in(file.with_name("rows.tmp")) <= disk
+    except SQLAlchemyError as error:
+        return source.guard.failure_kind(error.__cause__)
+    finally:
+        await source.close()
+    return None
+
+
+@pytest.mark.long
+async def test_what_does_not_fit_the_memory_is_bounded_on_the_disk(tmp_path: Path) -> None:
+    file = tmp_path / "rows"
+    await asyncio.to_thread(many_rows, file)
+    assert await spilled(file, 4096 * MEBIBYTE) is None
+    assert await spilled(file, 20 * MEBIBYTE) is FailureKind.FULL
+    assert bytes_in(tmp_path) == file.stat().st_size
+
+
+async def test_the_spill_of_readers_stays_and_that_of_a_process_that_died_goes(tmp_path: Path) -> None:
+    async with kept_server(tmp_path) as kept:
+        made, never = [await kept.make() for _ in range(2)]
+        spills = [path.with_name(f"{path.name}.tmp") for path in kept.files()]
+        await kept.dual._kept.close()
+        for folder in spills:
+            folder.mkdir()
+            (folder / "blocks").write_bytes(b"rows")
+            os.utime(folder, (0, 0))
+        # Nobody has the file open: the folder is not a reader's.
+        await kept.page(made, limit=1)
+        (left,) = [folder for folder in spills if folder.exists()]
+        assert left.name.startswith(never.resource_id)
+        (mine,) = [folder for folder in spills if folder != left]
+        mine.mkdir()
+        os.utime(mine, (0, 0))
+        await kept.dual.sweep()
+        assert mine.exists() and not left.exists()
+
+
+@pytest.mark.long
 async def test_who_finds_no_share_is_told_to_try_again_and_one_that_is_left_is_taken(tmp_path: Path) -> None:
     options = {"keep_memory": LEAST_KEEP_MEMORY, "queue_timeout": timedelta(milliseconds=300)}
     with closing(sqlite3.connect(tmp_path / "data.db")) as connection, connection:
@@ -88,7 +158,10 @@ from datetime import timedelta
 from pathlib import Path
 from sqlalchemy import select
 from dualsql import DualResponseServer, LocalResultStorage, StreamRequest
-from dualsql.settings import LEAST_KEEP_MEMORY
+from dualsql.databases.backends import FailureKind
+from dualsql.databases.source import QueryLimits
+from dualsql.kept.files import MemoryShares, open_file, state_of
+from dualsql.settings import LEAST_KEEP_MEMORY, Settings
 from tests.kept.test_arrow import numbers
 from tests.kept.test_memory import peak, sorted_rows
 

@@ -11,6 +11,7 @@ import pytest
 from dualsql import DualResponse, Principal, SQLResourceStore
 from dualsql.store import upgrade
 from tests.kept.test_results import ANN, BOB, ROWS, Kept, kept_server
+from tests.telemetry.exporting import exporting
 
 CYD = Principal(id="ann", tenant="another")
 OWNERS = (ANN, BOB, CYD, None)
@@ -33,6 +34,7 @@ async def reasons(kept: Kept, made: list[DualResponse], owner: Principal | None)
     return found
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("stored", ["memory", "sqlite"])
 async def test_one_principal_fills_its_own_quota_only(stored: str, tmp_path: Path) -> None:
     size = await size_of_one(tmp_path)
@@ -48,6 +50,10 @@ async def test_one_principal_fills_its_own_quota_only(stored: str, tmp_path: Pat
         assert len(kept.files()) == 2
         for owner in (BOB, CYD, None):
             assert await reasons(kept, [await kept.make(owner)], owner) == [""]
+        # Callers without a principal share one quota.
+        assert await reasons(kept, [await kept.make() for _ in range(2)], None) == [
+            "", f"All kept rows of callers without a principal would be more than {2 * size + 10:,} bytes.",
+        ]  # fmt: skip
         # What is deleted makes room; also for another server, which counts the rows of the store.
         assert await kept.dual.delete_resource(made[0].resource_id, ANN)
         assert await reasons(kept, [await kept.make(ANN) for _ in range(2)], ANN) == ["", full]
@@ -55,8 +61,22 @@ async def test_one_principal_fills_its_own_quota_only(stored: str, tmp_path: Pat
         async with kept_server(tmp_path, keep_quota=2 * size + 10, **options) as kept:
             assert await reasons(kept, [await kept.make(ANN)], ANN) == [full]
             assert await reasons(kept, [await kept.make(BOB)], BOB) == [""]
+            assert "without a principal" in (await reasons(kept, [await kept.make()], None))[0]
 
 
+async def test_a_metric_says_how_many_bytes_are_kept(tmp_path: Path) -> None:
+    with exporting() as exports:
+        async with kept_server(tmp_path) as kept:
+            made = await kept.make(ANN)
+            size = int((await kept.said(made, ANN))["bytes"])
+            await kept.dual.sweep()
+            assert exports.value("dualsql.kept.bytes") == size
+            assert await kept.dual.delete_resource(made.resource_id, ANN)
+            await kept.dual.sweep()
+            assert exports.value("dualsql.kept.bytes") == 0
+
+
+@pytest.mark.long
 async def test_many_at_once_do_not_exceed_quota_and_total(tmp_path: Path) -> None:
     size = await size_of_one(tmp_path)
     quota, total = 2 * size + 10, 5 * size + 10
@@ -68,7 +88,7 @@ async def test_many_at_once_do_not_exceed_quota_and_total(tmp_path: Path) -> Non
         assert sum(path.stat().st_size for path in files) <= total
         said = {owner: await reasons(kept, made[n :: len(OWNERS)], owner) for n, owner in enumerate(OWNERS)}
         assert sum(one.count("") for one in said.values()) == len(files) >= 1
-        assert all(said[owner].count("") <= 2 for owner in (ANN, BOB, CYD))
+        assert all(said[owner].count("") <= 2 for owner in OWNERS)
         # Nothing is left behind of those that found no room.
         assert all("@" in path.name for path in files)
         assert len(kept.dual._kept._files) == len(files)

@@ -59,6 +59,7 @@ async def test_refinements_and_charts_are_of_the_rows_of_the_run(kept: Kept) -> 
     assert [json.loads(line) for line in await kept.lines(again)] == [{"count": len(wanted[0])}]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("rule", "changed"), [("tenant", {"tenant": "b"}), ("rows", {"least": 30}), ("mask", {"masked": True})]
 )

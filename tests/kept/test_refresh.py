@@ -122,6 +122,7 @@ async def test_a_reader_who_opened_the_result_before_gets_the_new_rows_as_a_whol
     ).rows
 
 
+@pytest.mark.long
 async def test_pages_beside_refreshes_are_each_of_one_run(kept: Kept) -> None:
     made = await kept.make(ANN)
 
@@ -323,6 +324,7 @@ async def test_no_more_run_than_the_settings_allow(tmp_path: Path) -> None:
         await kept.dual.drain(timedelta(seconds=60))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "running",
     [{"rows": 1}, {"rows": "1", "until": "2999-01-01T00:00:00+00:00"}, {"rows": 1, "until": "soon"},
@@ -371,6 +373,10 @@ async def test_over_rest(web: tuple[Kept, httpx.AsyncClient]) -> None:
     path = f"{made.resource_id}/refresh"
     assert (await http.get(path)).status_code == 405
     assert (await http.post(path, params={"wait": 5})).status_code == 400
+    for body in (b"{}", b'{"wait": 5}', b"x" * 2_000_000):
+        refused = await http.post(path, content=body)
+        assert (refused.status_code, refused.json()["code"]) == (400, "BAD_PARAMETER")
+        assert "without" in refused.json()["hint"]
     assert (await http.post(path, headers={"origin": "https://evil.example"})).status_code == 403
     assert (await http.post(path, headers={"x-user": "bob"})).status_code == 404
     assert (await http.post(path, headers={"x-user": ""})).status_code == 404

@@ -456,13 +456,14 @@ async def test_few_files_are_open_and_each_once(kept: Kept, monkeypatch: pytest.
         assert len(kept.dual._kept._open) == 2
     await kept.dual._kept.close()
     assert not kept.dual._kept._closing
-    digests: list[Path] = []
+    digests: list[files.HeldFile] = []
+    digest = files.HeldFile.digest
 
-    def noted(path: Path) -> str:
-        digests.append(path)
-        return files.digest_of(path)
+    def noted(held: files.HeldFile) -> tuple[files.FileState, str]:
+        digests.append(held)
+        return digest(held)
 
-    monkeypatch.setattr(service, "digest_of", noted)
+    monkeypatch.setattr(files.HeldFile, "digest", noted)
     await asyncio.gather(*(kept.page(made[0], limit=1) for _ in range(10)))
     await kept.page(made[0], limit=1)
     assert len(digests) == 1
@@ -618,3 +619,36 @@ async def test_the_process_ends_quietly(time: int, tmp_path: Path) -> None:
     )
     _, errors = await process.communicate()
     assert (process.returncode, errors) == (0, b"")
+
+
+BARS = """
+import sys
+from pathlib import Path
+from dualsql.databases.files import FileLoader
+from dualsql.kept.files import KeptFileWriter, MemoryShares
+from dualsql_client.database_files import _DuckDBTable
+
+def shown(connection):
+    return connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()[0]
+
+class Seen(FileLoader):
+    def _load(self, path):
+        print(shown(self._connection))
+        self._names.add("rows")
+
+folder = Path(sys.argv[1])
+Seen([folder], folder / "files.duckdb").run()
+writer = KeptFileWriter(folder / "kept.duckdb", MemoryShares(1 << 28, 1 << 28))
+table = _DuckDBTable(folder / "table.duckdb", "rows")
+print(shown(writer._connection), shown(table._connection))
+"""
+
+
+@pytest.mark.long
+async def test_duckdb_draws_no_bars_on_the_output_of_a_program(tmp_path: Path) -> None:
+    """It does after two seconds, in programs without a file."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", BARS, str(tmp_path), cwd=Path(__file__).parents[2], stdout=PIPE
+    )
+    output, _ = await process.communicate()
+    assert output.split() == [b"False"] * 3

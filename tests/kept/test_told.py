@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from fastmcp import Client as FastClient, FastMCP
 from mcp import Client
 from mcp.server import MCPServer
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -112,6 +113,39 @@ async def test_a_task_says_how_many_rows_were_read(tmp_path: Path) -> None:
     assert progress_message(1) == progress_message(1, 0) == "The query has run for 1 second."
 
 
+@pytest.mark.parametrize("sdk", [MCPServer, FastMCP])
+@pytest.mark.parametrize("wait", [None, timedelta(minutes=1)])
+async def test_progress_of_a_call_says_how_many_rows_were_read(
+    sdk: Any, wait: timedelta | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, add = threading.Event(), KeptFileWriter.add
+    monkeypatch.setattr(KeptFileWriter, "add", lambda *given: go_on.wait(PATIENCE) and add(*given))
+    monkeypatch.setattr("dualsql.mcp.negotiation.PROGRESS_SECONDS", 0.01)
+    numbers: list[float] = []
+
+    async def hear(number: float, total: float | None, message: str | None) -> None:
+        assert (total, not numbers or number > numbers[-1]) == (None, True)
+        numbers.append(number)
+        if message is not None and f"Rows so far: {int(number):,}." in message and len(numbers) > 2:
+            go_on.set()
+
+    async with kept_server(tmp_path) as kept:
+        server = sdk("test")
+
+        @kept.dual.tool(server, keep=True, wait=wait)
+        def all_sales() -> Select[Any]:
+            return select(sales)
+
+        is_official = sdk is MCPServer
+        listen = {"progress_callback" if is_official else "progress_handler": hear}
+        made: Any = Client(server) if is_official else FastClient(server)
+        async with made as client:
+            answer = await client.call_tool("all_sales", {}, **listen)
+    assert answer.structured_content["metadata"]["total_count"] == ROWS
+    assert go_on.is_set()
+    assert 1 <= max(numbers) <= ROWS + 1
+
+
 class Counting(MemoryStore):
     """A store that counts what is written of runs."""
 
@@ -122,6 +156,7 @@ class Counting(MemoryStore):
         return await super().update(resource_id, changes)
 
 
+@pytest.mark.long
 async def test_a_pending_result_says_how_many_rows_were_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +196,7 @@ async def test_a_pending_result_says_how_many_rows_were_read(
 async def test_a_served_database_keeps_what_is_slow(tmp_path: Path) -> None:
     fill(tmp_path / "data.db")
     options = ServeOptions(
-        database=f"sqlite:///{tmp_path / 'data.db'}", everything=True, keep=tmp_path / "kept"
+        database=f"sqlite:///{tmp_path / 'data.db'}", everything=True, keep=str(tmp_path / "kept")
     )
     built = await _built(options, "http://127.0.0.1/resources")
     async with built.server as dual:

@@ -88,7 +88,7 @@ async def compared(server: Served, statement: Any) -> str | None:
     return str(said["reason"])
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
 @pytest.mark.parametrize("engine", table.KINDS)
 async def test_every_type_comes_back_as_it_was(
