@@ -211,6 +211,7 @@ _OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
 CAPABILITIES = Capabilities(
     name="SQLite",
     nulls_last=True,
+    random_share=lambda step: func.random(type_=types.BigInteger()) % step == 0,
     splits_statements=False,
     groups_strictly=False,
     has_loose_types=True,

@@ -23,6 +23,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import (
     DriverStatement,
     FailureKind,
@@ -34,7 +35,15 @@ from dualsql.databases.backends import (
     repeat_until_done,
     require_described,
 )
+from dualsql.databases.sqlite.arrow import (
+    READING,
+    ReaderProcesses,
+    by_reader_process,
+    folder_of_apsw,
+    request_for,
+)
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
+from dualsql.formats.arrow import BatchWriter
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.writer import Rows
 
@@ -175,6 +184,9 @@ class SQLiteGuard(Guard):
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
+        reading = memory_of(connection).get(READING)
+        if reading is not None:
+            reading.stop()
         await repeat_until_done(working, driver_of(connection).interrupt)
 
     @contextmanager
@@ -377,6 +389,9 @@ class FileReader:
     aiosqlite makes five. Here the event loop compiles, and the thread executes, fetches and converts. There is one
     thread, because several would compete for Python's lock at each row. While a slow statement occupies it, pages use
     the pool.
+
+    Attributes:
+        processes: read streams.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -386,6 +401,7 @@ class FileReader:
         self._thread: Thread | None = None
         self._waiting = 0
         self._running_since: float | None = None
+        self.processes = ReaderProcesses()
 
     def _is_free(self) -> bool:
         """Whether the thread would start a statement at once, or almost."""
@@ -429,11 +445,13 @@ class FileReader:
 
     def abandon(self) -> None:
         """Stop the thread without waiting for it."""
+        self.processes.close()
         self._immediate.close()
         self._tasks.put(None)
 
     async def close(self) -> None:
         """Stop the thread and wait for it."""
+        self.processes.close()
         self._immediate.close()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -524,8 +542,28 @@ def file_reader(engine: Engine) -> FileReader | None:
 
 
 async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
-    """The stream backend for a statement on aiosqlite."""
-    return by_sqlite_thread(sent)
+    """The stream backend for a statement on aiosqlite.
+
+    A reader process makes batches of the rows of a file that dualsql opened itself: an engine of the application may
+    have tables and files of its own. With `text_columns`, texts that are not valid UTF-8 are shown, which the process
+    cannot read.
+    """
+    plain, reader, folder = by_sqlite_thread(sent), job.source.quick, folder_of_apsw()
+    if folder is None or not isinstance(reader, FileReader) or not isinstance(job.writer, BatchWriter):
+        return plain
+    url, most = job.source.engine.url, getattr(internals.limit_clause(job.statement), "value", None)
+    is_short = most is not None and most <= _FEW
+    if url.query or job.writer.arrow.texts or is_short:
+        return plain
+    seconds = (await _clock_of(connection)).ends_at - time.monotonic()
+    request = request_for(str(url.database), sent, seconds, LARGEST_VALUE)
+    if request is None:
+        return plain
+    return by_reader_process(reader.processes, folder, request, sent, plain)
+
+
+_FEW = 10_000
+"""Rows that are read before a process has started."""
 
 
 def by_sqlite_thread(sent: DriverStatement) -> StreamBackend:

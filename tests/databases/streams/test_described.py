@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import literal_column, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import QueryExecutionError, Registry, plan
+from dualsql import DualResponseServer, NotFreezableError, QueryExecutionError, Registry, plan
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import fetch_page, fetch_rows
 from dualsql.databases.backends import require_described
@@ -87,3 +88,17 @@ def test_what_databases_and_sqlalchemy_make_of_a_name_is_no_difference(found: An
 def test_another_name_is_one(found: Any, described: Any) -> None:
     with pytest.raises(QueryExecutionError):
         require_described(found, described)
+
+
+async def test_a_literal_column_that_is_no_single_column_is_named(source: Source) -> None:
+    server = DualResponseServer(
+        source.engine, base_url="http://127.0.0.1/resources", tables=Base, allow_text=True
+    )
+    async with server:
+        for written in ("schools.*", '"schools".*'):
+            with pytest.raises(NotFreezableError, match=r"columns that are not known") as refused:
+                await server.create_response(select(School.id, literal_column(written)), name="x")
+            assert "select(table)" in refused.value.hint
+        with pytest.raises(QueryExecutionError) as caught:
+            await server.create_response(select(School.id, literal_column("name, state")), name="x")
+        assert "literal_column()" in caught.value.developer_hint

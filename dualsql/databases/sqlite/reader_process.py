@@ -1,0 +1,263 @@
+"""The program of a reader process: runs statements on a SQLite file with apsw, and writes columns of their rows.
+
+It is started without the package (`python -I -S reader_process.py FOLDER`, with the folder that has apsw), so that it
+is small. Requests are lines of JSON; answers are messages: two lengths, a header in JSON, and the buffers of columns.
+It ends with its parent, and after a time without requests.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import os
+import select
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+_IDLE_SECONDS = 60.0
+_INSTRUCTIONS = 100_000
+
+_FIRST_ROWS, _MOST_ROWS, _GROWTH, _BATCH_BYTES = 100, 4_000, 4, 512 * 1024
+
+_LENGTHS = struct.Struct("=II")
+
+READ_FREELY = frozenset(
+    """Add AddImm Affinity And BeginSubrtn BitAnd BitNot BitOr Blob CollSeq Column Compare Copy DecrJumpZero
+    DeferredSeek Delete Divide ElseEq EndCoroutine Eq Explain Filter FilterAdd FinishSeek Found Ge Gosub
+    Goto Gt Halt HaltIfNull IdxGE IdxGT IdxInsert IdxLE IdxLT IdxRowid If IfEmpty IfNoHope IfNot IfNotOpen
+    IfNotZero IfNullRow IfPos Init InitCoroutine Insert Int64 Integer IsNull IsTrue Jump Last Le Lt
+    MakeRecord Move Multiply MustBeInt Ne NewRowid Next NoConflict Noop Not NotExists NotFound NotNull Null
+    NullRow OffsetLimit Once OpenAutoindex OpenDup OpenEphemeral OpenPseudo OpenRead Or Permutation Prev
+    RealAffinity Remainder ReopenIdx ResetSorter ResultRow Return Rewind RowData Rowid RowSetAdd RowSetRead
+    RowSetTest SCopy SeekGE SeekGT SeekHit SeekLE SeekLT SeekRowid SeekScan Sequence SequenceTest Sort
+    SorterCompare SorterData SorterInsert SorterNext SorterOpen SorterSort String String8 Subtract
+    Transaction Variable Yield ZeroOrNull""".split()
+)
+"""Instructions whose result is the same in every version of SQLite.
+
+apsw has another version than Python's own sqlite3. Functions and aggregates (sum and round were changed in 3.43), CAST
+and || (digits of numbers as text) and virtual tables may differ, and a statement that has them is declined. The same
+list keeps a statement from writing, attaching files and loading code.
+"""
+
+
+class Declined(Exception):  # noqa: N818 - no error: the caller reads the statement itself
+    """The statement is not one that is read here."""
+
+
+def packed(column: Sequence[Any]) -> tuple[list[Any], list[bytes]]:
+    """How a column is written, with the number of its NULLs, and its buffers, the first of which says which are none.
+
+    struct and join() refuse values of other classes, so that no value is converted.
+    """
+    first = next((value for value in column if value is not None), None)
+    if first is None:
+        return ["nulls", len(column)], []
+    kind, pack, filler = _PACKERS[type(first)]
+    try:
+        return [kind, 0], pack(column)
+    except (TypeError, struct.error):
+        pass
+    filled, valid, nulls = _filled(column, filler)
+    try:
+        return [kind, nulls], [valid, *pack(filled)]
+    except (TypeError, struct.error):
+        return ["values", 0], [json.dumps([_spelled(value) for value in column]).encode()]
+
+
+def _filled(column: Sequence[Any], filler: Any) -> tuple[list[Any], bytes, int]:
+    """The column with `filler` for NULL; a byte a value, 0 for NULL; the number of NULLs."""
+    values, valid, place, nulls = list(column), bytearray(b"\1") * len(column), -1, 0
+    try:
+        while True:
+            place = values.index(None, place + 1)
+            values[place], valid[place] = filler, 0
+            nulls += 1
+    except ValueError:
+        return values, bytes(valid), nulls
+
+
+def _of_integers(column: Sequence[Any]) -> list[bytes]:
+    return [struct.pack(f"={len(column)}q", *column)]
+
+
+def _of_floats(column: Sequence[Any]) -> list[bytes]:
+    # struct would take a whole number for a float.
+    if set(map(type, column)) != {float}:
+        raise TypeError
+    return [struct.pack(f"={len(column)}d", *column)]
+
+
+def _of_texts(column: Sequence[Any]) -> list[bytes]:
+    text = "".join(column)
+    data = text.encode()
+    if len(data) == len(text):
+        return [_lengths(column), data]
+    return _of_bytes([value.encode() for value in column])
+
+
+def _of_bytes(column: Sequence[Any]) -> list[bytes]:
+    return [_lengths(column), b"".join(column)]
+
+
+def _lengths(column: Sequence[Any]) -> bytes:
+    # With 0 before them: their sums are the offsets. A byte each takes half the time.
+    try:
+        return b"\0" + bytes(map(len, column))
+    except ValueError:
+        return struct.pack(f"={len(column) + 1}i", 0, *map(len, column))
+
+
+_PACKERS: Mapping[type[Any], tuple[str, Callable[[Sequence[Any]], list[bytes]], Any]] = {
+    int: ("integers", _of_integers, 0),
+    str: ("texts", _of_texts, ""),
+    float: ("floats", _of_floats, 0.0),
+    bytes: ("bytes", _of_bytes, b""),
+}
+
+
+def _spelled(value: Any) -> Any:
+    return [base64.b64encode(value).decode()] if isinstance(value, bytes) else value
+
+
+def read_parameters(given: Sequence[Any]) -> list[Any]:
+    """The bound values; bytes are lists of their base64."""
+    return [base64.b64decode(value[0]) if isinstance(value, list) else value for value in given]
+
+
+class Reader:
+    """Answers requests.
+
+    Attributes:
+        parent: the process that sends them.
+    """
+
+    def __init__(self, apsw: Any, out: int) -> None:
+        self._apsw = apsw
+        self._out = out
+        self.parent = os.getppid()
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """Write the rows of the request's statement, and how it ended."""
+        apsw, sent = self._apsw, 0
+        try:
+            with closing(self._opened(request)) as connection:
+                for rows in self._rows(connection, request):
+                    sent += len(rows)
+            self._write({"end": True})
+        except UnicodeDecodeError:
+            self._write({"unreadable": True})
+        except (apsw.Error, Declined, OverflowError, TypeError) as error:
+            code = getattr(error, "extendedresult", 0)
+            if sent or code & 0xFF == apsw.SQLITE_INTERRUPT:
+                self._write({"code": code, "message": str(error)})
+            else:
+                self._write({"declined": True})
+
+    def _rows(self, connection: Any, request: dict[str, Any]) -> Iterator[Sequence[Any]]:
+        """The rows, in batches that are written."""
+        parameters = read_parameters(request["parameters"])
+        steps = connection.execute(request["sql"], parameters, explain=1)
+        if not {step[1] for step in steps} <= READ_FREELY:
+            raise Declined
+        running = connection.cursor()
+        running.exec_trace = self._write_names
+        running.execute(request["sql"], parameters)
+        count = _FIRST_ROWS
+        while rows := list(islice(running, count)):
+            size = self._write_rows(rows)
+            count = max(1, min(_BATCH_BYTES * len(rows) // size, count * _GROWTH, _MOST_ROWS))
+            yield rows
+
+    def _opened(self, request: dict[str, Any]) -> Any:
+        # Without the mutex, which a connection of one thread does not need: rows take two thirds of the time.
+        flags = self._apsw.SQLITE_OPEN_READONLY | self._apsw.SQLITE_OPEN_NOMUTEX
+        connection = self._apsw.Connection(request["path"], flags=flags)
+        ends_at = time.monotonic() + request["seconds"]
+
+        def is_over() -> bool:
+            return time.monotonic() > ends_at or os.getppid() != self.parent
+
+        connection.set_progress_handler(is_over, _INSTRUCTIONS)
+        connection.set_busy_timeout(int(request["lock_seconds"] * 1000))
+        connection.limit(self._apsw.SQLITE_LIMIT_LENGTH, request["largest_value"])
+        return connection
+
+    def _write_names(self, running: Any, *_: Any) -> bool:
+        # Before the first row: a cursor without rows has no description afterwards.
+        self._write({"names": [column[0] for column in running.get_description()]})
+        return True
+
+    def _write_rows(self, rows: Sequence[Sequence[Any]]) -> int:
+        """Write rows as columns; the number of bytes."""
+        columns, buffers = [], []
+        for column in zip(*rows):  # noqa: B905 - rows are equally long
+            (kind, nulls), made = packed(column)
+            columns.append([kind, nulls, [len(buffer) for buffer in made]])
+            for buffer in made:
+                # Arrow wants its buffers at addresses that are multiples of eight.
+                buffers += [buffer, _PADDING[len(buffer) % 8]]
+        return self._write({"rows": len(rows), "columns": columns}, buffers)
+
+    def _write(self, header: dict[str, Any], buffers: Sequence[bytes] = ()) -> int:
+        told, size = json.dumps(header).encode(), sum(map(len, buffers))
+        begin = [_LENGTHS.pack(len(told), size), told]
+        written = 0
+        if len(buffers) < _MOST_BUFFERS:
+            # Without a copy, which would take a sixth of the time of the rows.
+            written = os.writev(self._out, [*begin, *buffers])
+        total = _LENGTHS.size + len(told) + size
+        if written < total:
+            left = memoryview(b"".join([*begin, *buffers]))[written:]
+            while left:
+                left = left[os.write(self._out, left) :]
+        return total
+
+
+_MOST_BUFFERS = 1_000 if hasattr(os, "writev") else 0
+"""Buffers that are written by one call; Linux takes 1,024."""
+
+_PADDING = [b"", *(bytes(8 - over) for over in range(1, 8))]
+
+
+def _requests(lines: int) -> Iterator[dict[str, Any]]:
+    """Requests, until there is none for some time."""
+    unread = b""
+    while True:
+        line, newline, rest = unread.partition(b"\n")
+        if newline:
+            unread = rest
+            yield json.loads(line)
+            continue
+        # Windows cannot wait for a pipe: there, the process ends with its parent.
+        if sys.platform != "win32" and not select.select([lines], [], [], _IDLE_SECONDS)[0]:
+            return
+        read = os.read(lines, 65536)
+        if not read:
+            return
+        unread += read
+
+
+def main() -> None:
+    """Answer the requests of standard input on standard output."""
+    sys.path.append(sys.argv[1])
+    import apsw
+
+    # Rows have no cycles.
+    gc.disable()
+    reader = Reader(apsw, sys.stdout.fileno())
+    for request in _requests(sys.stdin.fileno()):
+        try:
+            reader.answer(request)
+        except BrokenPipeError:  # the parent has ended
+            return
+
+
+if __name__ == "__main__":
+    main()
