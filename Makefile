@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev docs docs-serve demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-javascript test-sqlalchemy check bench audit constraints clean
+.PHONY: help dev docs docs-serve demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -36,10 +36,11 @@ test-all: ## the quick tests and the long ones
 
 test-exhaustive: ## every case of what the long tests run some of, and drills; takes hours
 	@scripts/environment dev
-	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/serve/hosts --ignore tests/web/bridge $(ARGS)
+	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/dialects --ignore tests/serve/hosts --ignore tests/web/bridge --ignore tests/spark $(ARGS)
 
 DRILLS = tests/drills tests/store/test_load.py::test_a_killed_process_leaves_the_table_consistent \
-	tests/failures/test_sqlite.py::test_the_disk_is_full tests/failures/test_client.py tests/results/pending/test_restart.py
+	tests/kept/test_killed.py tests/failures/test_sqlite.py::test_the_disk_is_full tests/failures/test_client.py tests/results/pending/test_restart.py \
+	tests/machines/test_standby.py tests/machines/test_shards.py
 
 drills: ## failures on purpose, each with what was lost, what was told and how long it took (docs/reliability.md)
 	@scripts/environment dev
@@ -47,7 +48,7 @@ drills: ## failures on purpose, each with what was lost, what was told and how l
 
 fuzz: ## requests made of the OpenAPI document, 5,000 on each database; CASES for more
 	@scripts/environment dev
-	DUALSQL_FUZZ_CASES=$(or $(CASES),5000) .venv/bin/pytest -n 2 tests/http/test_openapi_fuzz.py -m long $(ARGS)
+	DUALSQL_FUZZ_CASES=$(or $(CASES),5000) .venv/bin/pytest -n 2 --timeout 7200 tests/http/test_openapi_fuzz.py -m long $(ARGS)
 
 test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/environment dev
@@ -65,10 +66,20 @@ test-typescript: ## a TypeScript client generated from the OpenAPI document, aga
 	@scripts/typescript_environment
 	.venv/bin/pytest tests/http/typescript $(ARGS)
 
+test-spark: ## Apache Spark: a master, two workers and the Thrift server, six JVMs of 2 GB in all; needs Java 17
+	@scripts/environment dev
+	@scripts/spark_environment
+	.venv/bin/pytest tests/spark $(ARGS)
+
 test-javascript: ## the JavaScript client: packed, installed, in node, under tsc and in a browser; needs Node, npm and Chromium
 	@scripts/environment dev
 	@scripts/typescript_environment
 	.venv/bin/pytest tests/javascript $(ARGS)
+
+test-dialects: ## every statement compiled by the dialects of databases that cannot run here (docs/databases.md)
+	@scripts/environment dev
+	@scripts/dialect_environment
+	.venv/bin/pytest tests/dialects $(ARGS)
 
 test-sqlalchemy: ## what depends on SQLAlchemy's private names, with the newest SQLAlchemy 2.1 of the index
 	@scripts/environment dev
@@ -104,5 +115,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks .apps .audit .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .dialects .spark .apps .audit .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .docs

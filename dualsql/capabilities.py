@@ -229,6 +229,7 @@ class Capabilities:
     Attributes:
         name: the name of the database for people, for messages only.
         nulls_last: ORDER BY x NULLS LAST is understood.
+        sorts_conditions: ORDER BY x IS NULL is understood.
         splits_statements: one string sent to it may hold several statements.
         groups_strictly: an output column must be in GROUP BY, or depend on the primary key of a table.
         has_row_security: policies can restrict rows by a setting of the transaction.
@@ -237,7 +238,10 @@ class Capabilities:
         has_loose_types: a column may contain values of other types than its own.
         sortable: makes an expression of any type sortable.
         distinguishing: keys for ORDER BY in which values that differ never compare equal.
-        nulls_last_by_default: whether NULLs come last without NULLS FIRST or LAST, ascending and descending.
+        nulls_last_by_default: whether NULLs come last without NULLS FIRST or LAST, ascending and descending; None if
+            that is not known, and every key says it.
+        has_indexes: a condition on a sort key finds its rows without reading others, and two such queries, for values
+            and for NULLs, are faster than one with OR.
         searches_row_values: (a, b) > (x, y) uses an index.
         has_infinite_dates: 'infinity' is a date, and '-infinity' is.
         spells_instants: a timestamp is a text with several spellings.
@@ -270,23 +274,26 @@ class Capabilities:
         bound_as_text: the type with which a parameter is sent before it is cast; None if it is sent unchanged.
         text_equality: makes SQL for an exact `column = value` from their SQL; None if `=` is exact.
         approximate_distinct: the aggregate for an approximate number of distinct values; empty if there is none.
+        random_share: a condition that holds for one of so many rows, chosen at random for each row; None without one.
     """
 
     name: str
     nulls_last: bool
     groups_strictly: bool
-    nulls_last_by_default: tuple[bool, bool]
+    nulls_last_by_default: tuple[bool, bool] | None
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     key_form: MakeKeyForm
     query: QueryDialect
     text: TextDialect
     is_bytes: Transform
+    sorts_conditions: bool = True
     splits_statements: bool = True
     has_row_security: bool = False
     has_roles: bool = False
     has_schemas: bool = False
     has_loose_types: bool = False
     sortable: Transform = unchanged
+    has_indexes: bool = True
     searches_row_values: bool = False
     keeps_zones: bool = False
     type_name: Transform | None = None
@@ -297,6 +304,7 @@ class Capabilities:
     text_length: str = "length"
     scramble: Callable[[Sequence[ColumnElement[Any]], int], ColumnElement[Any]] | None = None
     approximate_distinct: str = ""
+    random_share: Callable[[int], ColumnElement[bool]] | None = None
     has_infinite_dates: bool = False
     spells_instants: bool = False
     has_months: bool = False

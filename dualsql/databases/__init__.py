@@ -9,6 +9,7 @@ from dualsql.databases.proof import (
     prove,
     prove_read_only,
     prove_row_security,
+    unproved_notice,
 )
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
 from dualsql.databases.session import ran_too_long
@@ -41,4 +42,5 @@ __all__ = [
     "reach",
     "reflect",
     "stream_rows",
+    "unproved_notice",
 ]

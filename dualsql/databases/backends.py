@@ -118,7 +118,9 @@ def require_described(found: Sequence[str], described: Sequence[str]) -> None:
     _log.error("The database returned the columns %r where %r are described.", list(found), list(described))
     raise QueryExecutionError(
         f"The database returned {len(found)} columns that differ from the {len(described)} columns of the result.",
-        hint="No row was sent. This is a bug in dualsql: report the columns that the server's log names.",
+        hint="No row was sent. Tell the operator: the server's log names the columns.",
+        developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
+        "this is a bug in dualsql: report the columns that the log names.",
     )
 
 
@@ -144,6 +146,7 @@ def driver_statement(
     dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any, described: Sequence[str]
 ) -> DriverStatement | None:
     """The statement compiled on `dialect` with its values; None if its columns cannot be matched by position."""
+    # Sorted, as Connection._execute_clauseelement() does (engine/base.py): both find the same entry of the cache.
     found = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
     compiled = found.compiled
     if not internals.has_columns_by_position(compiled):
@@ -198,6 +201,8 @@ class FailureKind(Enum):
     """The connection ended while it was used."""
     UNREACHABLE = auto()
     """The database is down, starting or stopping."""
+    PART = auto()
+    """Another server, which the database asks for a part of the rows, did not answer."""
     FULL = auto()
     """The database ran out of disk or memory."""
     UNSUITED = auto()
@@ -227,6 +232,8 @@ class Refusal(Enum):
     """The database has no such role."""
     HOST = auto()
     """Nobody answers at that address."""
+    POOLER = auto()
+    """A pooler between gives each transaction another session, and the driver counts on one."""
 
 
 def too_large() -> LimitExceededError:
@@ -266,7 +273,11 @@ class Guard(ABC):
         self, connection: AsyncConnection, terms: SessionTerms
     ) -> AbstractAsyncContextManager[None]:
         """A read-only transaction on `terms`, open from the first line of the block. It also covers statements that a
-        stream backend runs on the driver's connection. Afterwards, all settings of the connection are restored."""
+        stream backend runs on the driver's connection. Afterwards, all settings of the connection are restored.
+
+        Where `Backend.reading_options` turns the pool's ping off, it sends a statement before the block: that shows
+        whether the connection is alive.
+        """
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """Stop the statement that `working` waits for, also in the database. Returns when `working` has ended."""
@@ -320,6 +331,10 @@ class Guard(ABC):
     ) -> Sequence[Any]:
         """The tables that no policy restricts for the session's user; called if the database has row-level security."""
         raise NotImplementedError
+
+    async def is_pooled(self, connection: AsyncConnection) -> bool:
+        """Whether a pooler is seen between the driver and the database."""
+        return False
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """Why the database refused a connection, from the driver's `error`; None for any other reason."""
@@ -447,6 +462,10 @@ def _as_given(url: URL) -> URL:
     return url
 
 
+def _no_arguments(_: URL) -> Mapping[str, Any]:
+    return {}
+
+
 def _anything(_: URL) -> None:
     """Accept any URL, for databases whose first connection reports a wrong one."""
 
@@ -466,13 +485,18 @@ class Backend:
     Attributes:
         capabilities: what its SQL can do.
         guard: makes its sessions read-only and limits their time.
+        has_read_only_sessions: its sessions refuse to write, which is tried at each start. Without them a source needs
+            `Settings.unproved_read_only`, and nothing is tried.
         driver: its async driver, for URLs that name none or a synchronous one. Without one (empty), its queries run in
             threads.
         package: what `pip install` takes to bring that driver.
         spellings: names that URLs have for it and SQLAlchemy does not know, and SQLAlchemy's names.
         file_suffixes: of files that are such a database, with the dot.
         engine_options: of engines that dualsql makes, as `create_engine` takes them.
+        reading_options: the same, for engines that only read.
         adapt_url: the URL as its driver takes it.
+        arguments_beyond: the `connect_args` of engines for the URL that it does not have itself.
+        opened: is called with each new connection of the driver, on engines that dualsql makes.
         connect_arguments: by driver: for connections that read, such as the name under which the database lists them.
         require_url: raises ConfigurationError for a URL that leads nowhere, or where connecting would make a database.
         has_pool: whether an engine for the URL has a pool whose size can be set.
@@ -483,12 +507,16 @@ class Backend:
 
     capabilities: Capabilities
     guard: Guard
+    has_read_only_sessions: bool = True
     driver: str = ""
     package: str = ""
     spellings: Mapping[str, str] = field(default_factory=dict)
     file_suffixes: tuple[str, ...] = ()
     engine_options: Mapping[str, Any] = field(default_factory=dict)
+    reading_options: Mapping[str, Any] = field(default_factory=dict)
     adapt_url: Callable[[URL], URL] = _as_given
+    arguments_beyond: Callable[[URL], Mapping[str, Any]] = _no_arguments
+    opened: Callable[[Any], None] | None = None
     connect_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     require_url: Callable[[URL], None] = _anything
     has_pool: Callable[[URL], bool] = _has_pool
@@ -506,11 +534,15 @@ _BUILT_IN: Mapping[str, str] = {
     "mysql": "dualsql.databases.mariadb",
     "mariadb": "dualsql.databases.mariadb",
     "duckdb": "dualsql.databases.duckdb",
+    "hive": "dualsql.databases.spark",
 }
 """Modules that have a BACKEND, by SQLAlchemy's name of the dialect, or a name that URLs have for it.
 
 Each module is loaded at its first use.
 """
+
+_OTHER = "dualsql.databases.other"
+"""The module of the databases that nobody wrote a file for."""
 
 UNOPENED_URL = "sqlite+aiosqlite://"
 """The database of a server that is made to check its options or to describe its routes, and never started."""
@@ -519,7 +551,9 @@ _loaded: dict[str, Backend | None] = {}
 
 
 def backend_named(name: str) -> Backend | None:
-    """The database with this name in SQLAlchemy or in URLs; None if dualsql does not know it.
+    """The database with this name in SQLAlchemy or in URLs; None if there is no such dialect.
+
+    A dialect that nobody wrote a file for is `dualsql.databases.other`'s.
 
     Raises:
         ConfigurationError: the entry point of that name cannot be loaded, or is not a Backend.
@@ -527,12 +561,12 @@ def backend_named(name: str) -> Backend | None:
     try:
         return _loaded[name]
     except KeyError:
-        found = _loaded[name] = _built_in(name) if name in _BUILT_IN else _added(name)
+        found = _loaded[name] = _built_in(name) if name in _BUILT_IN else _added(name) or _other(name)
         return found
 
 
 def backend_of(dialect: Dialect) -> Backend | None:
-    """The dialect's database, or None for one that dualsql does not know."""
+    """The dialect's database; None if SQLAlchemy finds no dialect by its name."""
     return backend_named(dialect.name)
 
 
@@ -562,6 +596,11 @@ def _known() -> Iterator[tuple[str, Backend]]:
 
 def _built_in(name: str) -> Backend:
     found: Backend = import_module(_BUILT_IN[name]).BACKEND
+    return found
+
+
+def _other(name: str) -> Backend | None:
+    found: Backend | None = import_module(_OTHER).backend_for(name)
     return found
 
 

@@ -6,11 +6,13 @@ import asyncio
 import atexit
 import gc
 import re
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from datetime import date, datetime, time, timedelta
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -29,7 +31,7 @@ from dualsql.capabilities import (
     functions_that_give,
 )
 from dualsql.columns.exact import ValueReader
-from dualsql.columns.own_types import plain_type
+from dualsql.columns.own_types import ArrowCast, plain_type
 from dualsql.columns.result import DriverValue, ResultColumn
 from dualsql.databases.backends import (
     Backend,
@@ -65,13 +67,22 @@ from dualsql.formats.writer import Chunk
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
     "read_only": True,
-    "config": {"enable_external_access": "false", "lock_configuration": "true", "memory_limit": "25%"},
+    "config": {"enable_external_access": "false", "memory_limit": "25%"},
 }
 """How a database is opened that dualsql opens itself; the URL may ask for another `memory_limit`.
 
 DuckDB runs in the server's process and takes up to 80 % of the memory by default, for example for a cross join. Two
-such processes would exceed the memory. Data beyond the limit is written to files beside the database.
+such processes would exceed the memory. Data beyond the limit is written to files beside the database, and
+`close_instance` bounds these and locks the configuration.
 """
+
+MOST_SPILL = 16 * 1024**3
+"""The most bytes that queries of one database write to files; fewer where a quarter of the free disk is less."""
+
+_CLOSED = {"enable_external_access": "false", "lock_configuration": "true"}
+_SPILL = "max_temp_directory_size"
+_UNBOUNDED = "90% of available disk space"
+"""What DuckDB shows of `max_temp_directory_size` where nobody set it."""
 
 _UNSUITED = frozenset({"BinderException", "InvalidTypeException", "TypeMismatchException"})
 """Names of errors of a statement whose values have no such operation; a column that is gone is "not found"."""
@@ -137,8 +148,44 @@ async def _require_closed(connection: AsyncConnection) -> None:
     if not memory[_IS_CLOSED]:
         raise ConfigurationError(
             "This DuckDB engine can read and write files.",
-            hint=f"Pass the URL, or create the engine with connect_args={{'config': {CONNECT_ARGUMENTS['config']}}}.",
+            hint=f"Pass the URL, or create the engine with connect_args={{'config': {_CLOSED}}}.",
         )
+
+
+def bound_spill(connection: Any, most: int | str) -> None:
+    """Bound what queries of an instance write to files, in bytes or as DuckDB writes a size.
+
+    DuckDB 2.0 shows the value of the configuration that it was opened with, and spills more all the same.
+    """
+    connection.execute(f"SET {_SPILL} = '{f'{most}B' if isinstance(most, int) else most}'")
+
+
+def close_instance(connection: Any, most: int | None = None) -> None:
+    """Bound the spill of an instance, and lock its configuration, unless another connection has done so.
+
+    Args:
+        most: bytes; None for what the URL says, or else for `MOST_SPILL`.
+    """
+    try:
+        if not _setting(connection, "lock_configuration"):
+            bound_spill(connection, _most_spill(connection) if most is None else most)
+            connection.execute("SET lock_configuration = true")
+    except Exception:
+        # Another connection was faster.
+        if not _setting(connection, "lock_configuration"):
+            raise
+
+
+def _setting(connection: Any, name: str) -> Any:
+    return connection.execute(f"SELECT current_setting('{name}')").fetchone()[0]
+
+
+def _most_spill(connection: Any) -> int | str:
+    asked = str(_setting(connection, _SPILL))
+    if asked != _UNBOUNDED:
+        return asked
+    folder = Path(_setting(connection, "temp_directory")).absolute().parent
+    return min(MOST_SPILL, shutil.disk_usage(folder).free // 4)
 
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
@@ -276,16 +323,6 @@ def _require_whole(code: object) -> None:
             f"The driver of DuckDB cuts a {found[0]} to microseconds.",
             hint=f"CAST the column to {found[0].removesuffix('_NS')}, or to text, which has all digits.",
         )
-
-
-class ArrowCast:
-    """A type whose values are those of Arrow's cast to the type that the column has in streams.
-
-    Attributes:
-        is_cast: whether they are, of a column with this one.
-    """
-
-    is_cast: bool = False
 
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -467,6 +504,7 @@ CAPABILITIES = Capabilities(
     bound_as_text=list_of_dates_as_text,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     approximate_distinct="approx_count_distinct",
+    random_share=lambda step: func.random() * step < 1,
     has_infinite_dates=True,
     divides_in_doubles=True,
     floors_in_doubles=True,
@@ -479,6 +517,7 @@ BACKEND = Backend(
     package="'dualsql[duckdb]'",
     file_suffixes=(".duckdb",),
     engine_options={"connect_args": CONNECT_ARGUMENTS},
+    opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},
 )
 

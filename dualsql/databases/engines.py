@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -28,7 +29,7 @@ def async_url(url: str | URL) -> URL:
     name = backend.spellings.get(name, name)
     parsed = parsed.set(drivername=f"{name}+{driver}" if driver else name)
     if driver and _is_async(parsed):
-        return parsed
+        return backend.adapt_url(parsed) if driver == backend.driver else parsed
     if not backend.driver:
         raise ConfigurationError(
             f"dualsql knows no async driver for the database {name[:40]!r}.",
@@ -54,7 +55,7 @@ def _has_async_driver(name: str) -> bool:
 def is_synchronous(url: URL) -> bool:
     """Whether queries on this database run in threads, because it has no async driver."""
     backend = _backend_of(url)
-    return backend is not None and not backend.driver
+    return backend is not None and not backend.driver and not _is_async(url, preferred=False)
 
 
 def has_pool(url: URL) -> bool:
@@ -63,12 +64,14 @@ def has_pool(url: URL) -> bool:
     return backend is None or backend.has_pool(url)
 
 
-def arguments_of(url: URL) -> dict[str, Any]:
-    """The `connect_args` of connections that read, where the URL does not set the same."""
+def reading_options(url: URL) -> dict[str, Any]:
+    """Options of an engine that only reads, for `new_engine`: with `connect_args` that the URL does not have."""
     backend = _backend_of(url)
-    given = {} if backend is None else backend.connect_arguments.get(url.get_driver_name(), {})
+    if backend is None:
+        return {}
+    given = backend.connect_arguments.get(url.get_driver_name(), {})
     own = {name: value for name, value in given.items() if name not in url.query}
-    return {"connect_args": own} if own else {}
+    return {**backend.reading_options, **({"connect_args": own} if own else {})}
 
 
 def require_there(url: URL) -> None:
@@ -125,6 +128,16 @@ def server_at(url: URL) -> tuple[str, str | None, str | None]:
     return url.get_backend_name(), url.host or one("host"), port
 
 
+PREFER_PRIMARY = "prefer-primary"
+"""A value of `target_session_attrs` that is dualsql's own: a server that takes writes, and without one any other."""
+
+
+def has_several_hosts(url: URL) -> bool:
+    """Whether the URL names several hosts, of which one is asked."""
+    hosts = url.query.get("host", ())
+    return len(hosts.split(",") if isinstance(hosts, str) else hosts) > 1
+
+
 def most_connections(pool: object) -> int:
     """How many connections a pool opens at most; 1 for one without a size."""
     size = getattr(pool, "size", None)
@@ -135,10 +148,10 @@ def _backend_of(url: URL) -> Backend | None:
     return backend_named(url.get_backend_name())
 
 
-def _is_async(url: URL) -> bool:
+def _is_async(url: URL, *, preferred: bool = True) -> bool:
     """Whether SQLAlchemy can use the driver asynchronously."""
     try:
-        return bool(url.get_dialect(_is_async=True).is_async)
+        return bool(url.get_dialect(_is_async=preferred).is_async)
     except (SQLAlchemyError, ImportError):
         return False
 
@@ -147,27 +160,43 @@ def _is_async(url: URL) -> bool:
 _OF_ANY_SERVER = {"pool_pre_ping": True}
 
 
+_SEVERAL_HOSTS = "Write several hosts as ?host=a,b&port=5432,5433 or as ?host=a:5432&host=b:5433."
+
+
 def new_engine(url: URL, **options: Any) -> AsyncEngine:
     """An async engine for `url`, which must name an async driver (see `async_url`).
 
     Raises:
-        ConfigurationError: the driver is not installed.
+        ConfigurationError: the driver is not installed, or does not take the URL.
     """
     backend = _backend_of(url)
     own = _OF_ANY_SERVER if backend is None else backend.engine_options
+    beyond = {} if backend is None else backend.arguments_beyond(url)
+    if beyond:
+        options["connect_args"] = {**beyond, **options.get("connect_args", {})}
     try:
         # The text of an error is logged; bound values, such as a tenant's, must not be.
-        return create_async_engine(url, hide_parameters=True, **{**own, **options})
+        engine = create_async_engine(url, hide_parameters=True, **{**own, **options})
+    except ArgumentError:
+        # Not chained, as in `parsed_url`. Of several hosts, each needs a port, in one of two forms.
+        raise ConfigurationError("The database URL is malformed.", hint=_SEVERAL_HOSTS) from None
     except ImportError as error:
         driver = url.get_driver_name()
         package = backend.package if backend is not None and driver == backend.driver else driver
         raise ConfigurationError(
             f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
         ) from error
+    _call_when_opened(engine.sync_engine, None if backend is None else backend.opened)
+    return engine
 
 
-def new_synchronous_engine(url: URL, **options: Any) -> Engine:
+def new_synchronous_engine(
+    url: URL, *, opened: Callable[[Any], None] | None = None, **options: Any
+) -> Engine:
     """A synchronous engine for `url`.
+
+    Args:
+        opened: is called with each new connection of the driver, instead of `Backend.opened`.
 
     Raises:
         ConfigurationError: the driver is not installed.
@@ -175,10 +204,18 @@ def new_synchronous_engine(url: URL, **options: Any) -> Engine:
     backend = _backend_of(url)
     own = {} if backend is None else backend.engine_options
     try:
-        return create_engine(url, hide_parameters=True, **{**own, **options})
+        adapted = url if backend is None else backend.adapt_url(url)
+        engine = create_engine(adapted, hide_parameters=True, **{**own, **options})
     except (ImportError, NoSuchModuleError) as error:
-        name = url.get_backend_name()
-        package = name if backend is None else backend.package
+        driver = url.drivername if isinstance(error, NoSuchModuleError) else url.get_driver_name()
+        package = driver if backend is None else backend.package or driver
         raise ConfigurationError(
-            f"The driver of {name} is not installed.", hint=f"Install it: pip install {package}"
+            f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
         ) from error
+    _call_when_opened(engine, opened or (None if backend is None else backend.opened))
+    return engine
+
+
+def _call_when_opened(engine: Engine, opened: Callable[[Any], None] | None) -> None:
+    if opened is not None:
+        event.listen(engine, "connect", lambda connection, _: opened(connection))

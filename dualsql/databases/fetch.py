@@ -24,12 +24,12 @@ from dualsql.databases.backends import (
     is_listened_to,
     require_described,
 )
-from dualsql.databases.session import database_errors, in_session, measured, note_lane, ran_too_long
+from dualsql.databases.session import GRACE, database_errors, in_session, measured, note_lane, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_slow_query
-from dualsql.log.telemetry import STOPPED, TELEMETRY, UNMEASURED
+from dualsql.log.telemetry import STOPPED
 from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
@@ -291,10 +291,6 @@ async def _abandon(*running: asyncio.Future[Any] | None) -> None:
     await asyncio.gather(*unfinished, return_exceptions=True)
 
 
-# The database's own limit comes first: see dualsql.databases.session.
-_GRACE = 0.25
-
-
 async def fetch_page(
     source: Source,
     statement: Executable,
@@ -352,8 +348,7 @@ async def _quickly(
             started = perf_counter()
             note_lane("page_reader")
             try:
-                measuring = measured(source, statement, rules) if TELEMETRY.is_on else UNMEASURED
-                with measuring as measurement:
+                with measured(source, statement, rules) as measurement:
                     rows = reader.fetch_at_once(sent, timeout)
                     if rows is None:
                         rows = await _in_time(reader.fetch(sent, timeout), timeout)
@@ -367,7 +362,7 @@ async def _quickly(
 
 async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None:
     try:
-        async with asyncio.timeout(timeout.total_seconds() + _GRACE):
+        async with asyncio.timeout(timeout.total_seconds() + GRACE):
             return await fetching
     except PageReaderBusyError:
         return None

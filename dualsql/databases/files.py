@@ -31,6 +31,7 @@ PARQUET = (".parquet",)
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 SUFFIXES = (*CSV, *PARQUET, *SPREADSHEETS)
 _MOST_FILES = 1_000
+# Workbooks hold numbers as doubles, in which larger whole numbers have lost digits.
 _LARGEST_WHOLE = 2**53
 
 
@@ -123,6 +124,8 @@ class FileLoader:
             "memory_limit": "25%",
         }
         self._connection = duckdb.connect(str(self.database), config=config)
+        # DuckDB takes a program without a file (`python -c`) for a notebook, and draws a bar on its standard output.
+        self._execute("SET enable_progress_bar = false")
         try:
             for path in self.paths:
                 try:
@@ -178,6 +181,7 @@ class FileLoader:
 
     def _load_csv(self, path: Path) -> None:
         # Fixed where DuckDB would otherwise guess: it might skip lines, or take them for comments.
+        # hive_partitioning: folders of the path that are named like "year=2024" would become columns.
         tabs = r", delim = '\t'" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ""
         source = (
             f"read_csv({_file(path)}, header = true, all_varchar = true, allow_quoted_nulls = false, skip = 0, "
@@ -232,6 +236,7 @@ class FileLoader:
         Raises:
             ValueError: it is no workbook, or takes more memory than it may.
         """
+        # -P: no module of the folder that the server was started in takes the place of an installed one.
         program = [sys.executable, "-P", "-c", f"from {__name__} import write_sheets; write_sheets()"]
         self._reader = subprocess.Popen(  # noqa: S603 - this program
             [*program, str(path), folder, str(self.memory)],

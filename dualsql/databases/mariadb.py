@@ -446,6 +446,7 @@ CAPABILITIES = Capabilities(
     text_length="char_length",
     shortens_reals=True,
     scramble=md5_of_values,
+    random_share=lambda step: func.rand() * step < 1,
 )
 
 BACKEND = Backend(

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.backends import FailureKind
 from dualsql.databases.session import database_errors, in_session
-from dualsql.databases.source import QueryLimits, Source
+from dualsql.databases.source import QueryLimits, Source, with_connection
 from dualsql.errors import ConfigurationError, DatabaseBusyError, DualResponseError, QueryTimeoutError
 from dualsql.log import Outage, log_failure
 from dualsql.settings import Settings
@@ -42,10 +42,15 @@ async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -
 async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
     """Try CREATE TABLE, which the database must refuse.
 
+    Nothing is tried where sessions are not read-only: an error could mean anything, and a success leaves a table behind
+    if the user may create tables and not drop them.
+
     Raises:
         ConfigurationError: the table was created.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
+    if not source.backend.has_read_only_sessions:
+        return
     with database_errors(source):
         refused = await in_session(source, None, partial(_is_refused, source), timeout=timeout)
     if not refused:
@@ -53,6 +58,16 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
             f"A read-only session could create a table in the database {source.name!r}.",
             hint="Use a database user that may only read.",
         )
+
+
+def unproved_notice(source: Source) -> str | None:
+    """What an operator is told of a source whose sessions cannot be proved read-only; None of all others."""
+    if source.backend.has_read_only_sessions:
+        return None
+    return (
+        f"No read-only sessions of {source.capabilities.name} are known: nothing proves that the database "
+        f"{source.name!r} is only read (unproved_read_only). Its user must have no right to write."
+    )
 
 
 async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
@@ -70,8 +85,8 @@ async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
 async def missing_tables(source: Source, *, timeout: timedelta) -> list[str]:
     """The registered tables that the database does not have, by name; none where it will not tell."""
     try:
-        async with asyncio.timeout(timeout.total_seconds()), source.engine.connect() as connection:
-            return await connection.run_sync(partial(_missing, source))
+        async with asyncio.timeout(timeout.total_seconds()):
+            return await with_connection(source.engine, partial(_missing, source))
     except (SQLAlchemyError, NotImplementedError, TimeoutError) as error:
         logger.debug("the tables of %r could not be listed", source.name, exc_info=error)
         return []

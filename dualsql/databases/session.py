@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -14,7 +20,7 @@ from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeo
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.backends import FailureKind, SessionTerms, fingerprint, too_large
-from dualsql.databases.source import Source
+from dualsql.databases.source import USED, Source
 from dualsql.errors import (
     CallerMessage,
     DatabaseBusyError,
@@ -24,7 +30,7 @@ from dualsql.errors import (
     QueryTimeoutError,
 )
 from dualsql.log import REQUEST
-from dualsql.log.telemetry import ERROR, STATEMENT, STOPPED, TELEMETRY, Measurement
+from dualsql.log.telemetry import ERROR, STATEMENT, STOPPED, TELEMETRY, UNMEASURED, Measurement
 from dualsql.tenancy import ActiveRules
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
@@ -74,12 +80,19 @@ def database_errors(
         raise _translated(fault, error, failure) from error
 
 
-@contextmanager
-def measured(source: Source, statement: Executable, rules: ActiveRules) -> Iterator[Measurement | None]:
+def measured(
+    source: Source, statement: Executable, rules: ActiveRules
+) -> AbstractContextManager[Measurement | None]:
     """Measure the statement that the block runs; None if nothing is measured."""
-    if not TELEMETRY.is_on or not TELEMETRY.measures(STATEMENT):
-        yield None
-        return
+    return (
+        _measured(source, statement, rules)
+        if TELEMETRY.is_on and TELEMETRY.measures(STATEMENT)
+        else UNMEASURED
+    )
+
+
+@contextmanager
+def _measured(source: Source, statement: Executable, rules: ActiveRules) -> Iterator[Measurement]:
     told = {
         "db.system.name": source.engine.dialect.name,
         "db.operation.name": "SELECT",
@@ -135,15 +148,25 @@ _OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
 """Failures that only the data cause: their class is told, and no value."""
 
 
+_OF_THE_DATABASE: Mapping[FailureKind | None, tuple[str, str | None]] = {
+    FailureKind.BUSY: ("A lock or a conflict in the database stopped the query.", None),
+    FailureKind.FULL: ("The database ran out of disk space or memory while it ran the query.", None),
+    FailureKind.PART: (
+        "A part of the database could not be reached.",
+        "Try again in a moment. A query that needs only other parts still works.",
+    ),
+}
+"""Failures that may be over at the next attempt."""
+
+
 def _translated(
     fault: FailureKind | None, error: Exception, failure: type[QueryExecutionError]
 ) -> DualResponseError:
-    if fault is FailureKind.BUSY:
-        return DatabaseBusyError("A lock or a conflict in the database stopped the query.")
+    if fault in _OF_THE_DATABASE:
+        message, hint = _OF_THE_DATABASE[fault]
+        return DatabaseBusyError(message, hint=hint)
     if fault is FailureKind.UNREACHABLE:
         return DatabaseUnreachableError("The database could not be reached.")
-    if fault is FailureKind.FULL:
-        return DatabaseBusyError("The database ran out of disk space or memory while it ran the query.")
     if fault is FailureKind.SIZE:
         return too_large()
     # A value that its type does not accept, before anything was sent.
@@ -192,20 +215,56 @@ async def read_only(
 
     Raises:
         TooManyQueriesError: no slot for a session was free.
-        DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`;
-            DatabaseUnreachableError: none could be opened.
+        DatabaseBusyError: no connection of the pool became free in `Settings.queue_timeout`, or the database did not
+            answer in that time; DatabaseUnreachableError: no connection could be opened.
     """
     async with AsyncExitStack() as stack:
         # The slot first: who waits for one must not hold a connection meanwhile.
         await stack.enter_async_context(source.limits.slot(for_stream=limit is None))
-        connection = await _connected(source, stack)
-        # Before the first statement, so that whatever is sent can be stopped.
-        on_connect(connection)
-        await stack.enter_async_context(source.guard.read_only(connection, _terms(source, rules, limit)))
+        connection = await _begun(source, _terms(source, rules, limit), stack, on_connect)
         # After the guard, whose own statements name no table.
         if rules is not None:
             _compile_under(connection, rules)
         yield connection
+
+
+async def _begun(
+    source: Source,
+    terms: SessionTerms,
+    stack: AsyncExitStack,
+    on_connect: Callable[[AsyncConnection], None],
+) -> AsyncConnection:
+    """A connection in a read-only transaction that ends with `stack`.
+
+    If a connection of an earlier session turns out to be dead, because its database was restarted, another one is
+    taken. A ping at each checkout (`pool_pre_ping`) would cost three round trips more with asyncpg.
+    """
+    while True:
+        async with AsyncExitStack() as begun:
+            connection = await _connected(source, begun)
+            # Before the first statement, so that whatever is sent can be stopped.
+            on_connect(connection)
+            assert connection.sync_connection is not None
+            known = connection.sync_connection.info  # lives as long as the driver's connection
+            try:
+                async with asyncio.timeout(source.limits.connection_timeout.total_seconds()):
+                    await begun.enter_async_context(source.guard.read_only(connection, terms))
+            except TimeoutError as error:
+                raise DatabaseBusyError("The database did not answer in time.") from error
+            except (DBAPIError, ConnectionError) as error:
+                if USED not in known or not _is_lost(source, error):
+                    raise
+                await connection.invalidate()
+            else:
+                known[USED] = True
+                stack.push_async_exit(begun.pop_all())
+                return connection
+
+
+def _is_lost(source: Source, error: DBAPIError | ConnectionError) -> bool:
+    if isinstance(error, ConnectionError) or error.connection_invalidated:
+        return True
+    return source.guard.failure_kind(error.orig) is FailureKind.BROKEN
 
 
 def _terms(source: Source, rules: ActiveRules | None, limit: timedelta | None) -> SessionTerms:
@@ -244,7 +303,7 @@ T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
 
 # The database's own limit comes first: it says what it did, and its connection stays good.
-_GRACE = 0.25
+GRACE = 0.25
 
 _SET_UP = 5.0
 """Seconds that a stopped session may go on to set up its connection before it is cancelled."""
@@ -263,7 +322,7 @@ async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *
     session = Session(source, rules, work, limit=timeout)
     try:
         async with asyncio.timeout(None) as deadline:
-            session.allow(deadline, timeout.total_seconds() + _GRACE)
+            session.allow(deadline, timeout.total_seconds() + GRACE)
             return await asyncio.shield(session.task)
     except TimeoutError as error:
         if not deadline.expired():  # the driver's own
@@ -300,7 +359,7 @@ class Session(Generic[T]):
         self.task = asyncio.ensure_future(self._run())
 
     def allow(self, deadline: asyncio.Timeout, seconds: float) -> None:
-        """Set `deadline` so many seconds after the connection was made; waiting for a connection has its own limit."""
+        """Set `deadline` so many seconds after the transaction has begun; what comes before has limits of its own."""
         self._deadline = deadline, seconds
 
     async def _run(self) -> T:
@@ -309,14 +368,14 @@ class Session(Generic[T]):
         ) as connection:
             if self._is_stopped:
                 raise asyncio.CancelledError
+            if self._deadline is not None:
+                deadline, seconds = self._deadline
+                deadline.reschedule(asyncio.get_running_loop().time() + seconds)
             self._working = asyncio.ensure_future(self._work(connection))
             return await self._working
 
     def _connected(self, connection: AsyncConnection) -> None:
         self.connection = connection
-        if self._deadline is not None:
-            deadline, seconds = self._deadline
-            deadline.reschedule(asyncio.get_running_loop().time() + seconds)
 
     async def stop(self) -> None:
         """Stop the work in the database, then wait until the connection is returned."""

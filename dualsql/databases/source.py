@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
-from typing import Any, cast
+from functools import cache, partial
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import URL, Connection, Engine, util
 from sqlalchemy.exc import DBAPIError
@@ -21,7 +23,6 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.databases.backends import Backend, FailureKind, Guard, PageReader, Refusal, backend_of
 from dualsql.databases.engines import (
-    arguments_of,
     async_url,
     has_pool,
     is_synchronous,
@@ -29,6 +30,7 @@ from dualsql.databases.engines import (
     new_engine,
     new_synchronous_engine,
     parsed_url,
+    reading_options,
     require_there,
     unknown_database,
 )
@@ -44,6 +46,26 @@ from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.log import telemetry
 from dualsql.settings import Settings
+
+T = TypeVar("T")
+
+_TEXT_THREADS = 1
+"""Of a process. With two, which share the interpreter's lock, the event loop waited 57 ms and not 20 (99 % of 4 s)."""
+_MOST_WAITING_TEXTS = 64
+"""Steps of texts; the longest takes 75 ms."""
+
+
+@cache
+def _text_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_TEXT_THREADS, "dualsql-text")
+
+
+def _without_stop_iteration(compute: Callable[[], T]) -> T:
+    try:
+        return compute()
+    except StopIteration as error:
+        # Raised by a hook. A future refuses it, and its caller would wait for ever.
+        raise RuntimeError("StopIteration") from error
 
 
 class QueryLimits:
@@ -64,6 +86,7 @@ class QueryLimits:
         queue = _Queue(settings.maximum_queued_queries, settings.queue_timeout)
         self._queries = _Slots("query", settings.maximum_concurrent_queries, queue)
         self._streams = _Slots("stream", settings.maximum_streams, queue)
+        self._texts = _Slots("text", _TEXT_THREADS, _Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
@@ -84,6 +107,26 @@ class QueryLimits:
     def has_room(self) -> bool:
         """Whether a query would be served without waiting."""
         return self._queries.has_room()
+
+    async def computed(self, compute: Callable[[], T]) -> T:
+        """What `compute` returns, which is called in a worker thread: the event loop answers others meanwhile.
+
+        It is for a caller's SQL text, which may take 75 ms to read, to store or to compile. A thread cannot be
+        stopped: the slot of a caller that is cancelled is free when `compute` ends, and the limits of texts bound that.
+
+        Raises:
+            TooManyQueriesError: as `slot`.
+        """
+        await self._texts.take()
+        try:
+            running = asyncio.wrap_future(
+                _text_threads().submit(copy_context().run, _without_stop_iteration, compute)
+            )
+        except BaseException:  # the interpreter ends
+            self._texts.give_back()
+            raise
+        running.add_done_callback(lambda _: self._texts.give_back())
+        return await asyncio.shield(running)
 
     def gauges(self, attributes: telemetry.Attributes) -> Iterator[telemetry.Gauged]:
         """The slots in use, and how many statements wait for one."""
@@ -140,16 +183,22 @@ class _Slots:
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
+        await self.take()
+        try:
+            yield
+        finally:
+            self.give_back()
+
+    async def take(self) -> None:
         if self.free.locked():
             await self.queue.wait_for(self)
         else:
             await self.free.acquire()  # at once: nobody waits
         self.used += 1
-        try:
-            yield
-        finally:
-            self.used -= 1
-            self.free.release()
+
+    def give_back(self) -> None:
+        self.used -= 1
+        self.free.release()
 
     def has_room(self) -> bool:
         return not self.free.locked()
@@ -313,6 +362,8 @@ def open_source(
     if backend is None:
         raise unknown_database(engine.dialect.name)
     capabilities = backend.capabilities
+    if not backend.has_read_only_sessions:
+        _require_unproved(name, capabilities.name, registry, settings)
     role = settings.read_only_roles.get(name)
     if role is not None and not capabilities.has_roles:
         raise ConfigurationError(
@@ -345,6 +396,24 @@ def open_source(
     )
 
 
+def _require_unproved(name: str, kind: str, registry: Registry, settings: Settings) -> None:
+    """Raise ConfigurationError unless a database without read-only sessions is allowed and only SELECTs can be sent."""
+    allowed = settings.unproved_read_only
+    if not (allowed if isinstance(allowed, bool) else name in allowed):
+        raise ConfigurationError(
+            f"dualsql knows no read-only sessions of {kind}: nothing proves that the database {name!r} is only read.",
+            hint="Use a database user that may only read.",
+            developer_hint="Use a database user that may only read, and set unproved_read_only=True, or to the names "
+            "of such sources.",
+            details={"setting": "unproved_read_only"},
+        )
+    if registry.allow_text:
+        raise ConfigurationError(
+            f"allow_text is not supported: no read-only sessions of {kind} are known, and a text may write.",
+            hint="Write the statements with select().",
+        )
+
+
 def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
     if isinstance(database, AsyncEngine):
         return database
@@ -352,11 +421,12 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
         return _threaded(database)
     refuse_mistaken("databases", database)
     url = parsed_url(database)
+    pool: Mapping[str, Any] = _pool(settings)
     if is_synchronous(url):
-        return _threaded(new_synchronous_engine(url, **_pool(settings)))
+        return _threaded(new_synchronous_engine(url, **pool))
     url = async_url(url)
     require_there(url)
-    return new_engine(url, **arguments_of(url), **(_pool(settings) if has_pool(url) else {}))
+    return new_engine(url, **reading_options(url), **(pool if has_pool(url) else {}))
 
 
 def _pool(settings: Settings) -> dict[str, int]:
@@ -400,7 +470,20 @@ def open_sources(
     named = databases if isinstance(databases, Mapping) else {"default": databases}
     if not named:
         raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
+    settings = settings or Settings()
+    _require_known(settings, named)
     return {name: open_source(name, database, registry, settings) for name, database in named.items()}
+
+
+def _require_known(settings: Settings, named: Collection[str]) -> None:
+    """Raise ConfigurationError if it is not clear which database has no read-only sessions."""
+    unproved = settings.unproved_read_only
+    hint = f"Name the databases that have no read-only sessions, of: {', '.join(sorted(named))}."
+    if unproved is True and len(named) > 1:
+        raise ConfigurationError("unproved_read_only=True is for a server with one database.", hint=hint)
+    unknown = [] if isinstance(unproved, bool) else sorted(set(unproved).difference(named))
+    if unknown:
+        raise ConfigurationError(f"unproved_read_only: there is no source {unknown[0]!r}.", hint=hint)
 
 
 async def reach(source: Source, *, timeout: timedelta) -> None:
@@ -412,13 +495,34 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
     """
     try:
         async with asyncio.timeout(timeout.total_seconds()):
-            async with source.engine.connect() as connection:
-                await connection.run_sync(partial(_look, source))
+            await with_connection(source.engine, partial(_look, source))
     except DualResponseError:
         raise
     # A driver, a resolver or the network may raise anything, with a URL in it.
     except Exception as error:
         raise _refusal(source, error.orig if isinstance(error, DBAPIError) else error) from error
+
+
+USED = "dualsql_used"
+"""In `Connection.info` of a connection of the driver that has worked, and may be dead when it is used again."""
+
+
+async def with_connection(engine: AsyncEngine, work: Callable[[Connection], T]) -> T:
+    """What `work` returns, called with a connection of the pool; if that one is dead, with another one."""
+
+    def call(connection: Connection) -> T:
+        found = work(connection)
+        connection.info[USED] = True
+        return found
+
+    for may_be_dead in (True, False):
+        try:
+            async with engine.connect() as connection:
+                return await connection.run_sync(call)
+        except DBAPIError as error:
+            if not (may_be_dead and error.connection_invalidated):
+                raise
+    raise AssertionError("the second attempt returns or raises")
 
 
 def _look(source: Source, connection: Connection) -> None:
@@ -453,7 +557,7 @@ def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
 
 
 _PASSING_OF_FILES = (FailureKind.BUSY,)
-_PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN)
+_PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.PART)
 
 _REFUSALS = {
     Refusal.USER: (
@@ -471,5 +575,9 @@ _REFUSALS = {
     Refusal.HOST: (
         "No database answers at that address.",
         "Check the host and port in the URL, and that the database runs.",
+    ),
+    Refusal.POOLER: (
+        "A pooler between the server and its database does not keep prepared statements.",
+        "Add ?prepared_statement_cache_size=0 to the URL.",
     ),
 }

@@ -14,7 +14,7 @@ from sqlalchemy import URL, Connection, CursorResult, Dialect, Engine, Executabl
 T = TypeVar("T")
 
 _SETTLING = 5.0
-"""Seconds that `settle` waits: a database that does not answer must not hold up a shutdown."""
+"""Seconds that a caller or a shutdown waits for a connection: a database that does not answer must not hold it up."""
 
 
 class ThreadedEngine:
@@ -49,8 +49,7 @@ class ThreadedEngine:
             try:
                 yield ThreadedConnection(connection, thread)
             finally:
-                # The thread may still run a statement. A second cancellation must not withdraw the close behind it.
-                await asyncio.shield(asyncio.wrap_future(thread.submit(connection.close)))
+                await self._close(thread.submit(connection.close))
         finally:
             thread.shutdown(wait=False)
 
@@ -67,6 +66,24 @@ class ThreadedEngine:
         """Close the pool's connections."""
         await asyncio.to_thread(self.sync_engine.dispose)
 
+    async def _close(self, closing: Future[None]) -> None:
+        """Wait until a connection is given back, a few seconds at most: its thread may still run a statement.
+
+        Not every driver can stop one. A cancellation does not withdraw the close behind it.
+        """
+        closed = asyncio.wrap_future(closing)
+        try:
+            await asyncio.wait({closed}, timeout=_SETTLING)
+        finally:
+            if not closed.done():
+                self._note(closing)
+        if closed.done():
+            closed.result()
+
+    def _note(self, late: Future[None]) -> None:
+        self._late.add(late)
+        late.add_done_callback(self._late.discard)
+
     async def _opened(self, thread: ThreadPoolExecutor) -> Connection:
         opening = thread.submit(self.sync_engine.connect)
         try:
@@ -74,8 +91,7 @@ class ThreadedEngine:
         except asyncio.CancelledError:
             # A thread that waits for the pool cannot be cancelled: it gives back what it gets.
             given = thread.submit(_give_back, opening)
-            self._late.add(given)
-            given.add_done_callback(self._late.discard)
+            self._note(given)
             raise
 
 

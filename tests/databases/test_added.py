@@ -18,12 +18,12 @@ from dualsql.databases.engines import async_url
 from tests.http.application import fill, running
 from tests.schools import Base
 
-PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text(encoding="utf-8")
-SECTION = PAGE[PAGE.index("## Adding a database") :]
+PAGE = (Path(__file__).parents[2] / "docs" / "databases" / "adding.md").read_text(encoding="utf-8")
+SECTION = PAGE[PAGE.index("## A dialect of one's own") :]
 
 
 def block_of(language: str) -> str:
-    """The first block of code in that language in the section of docs/engines.md."""
+    """The first block of code in that language in the section of docs/databases/adding.md."""
     return SECTION.partition(f"```{language}\n")[2].partition("```")[0]
 
 

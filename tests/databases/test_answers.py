@@ -30,7 +30,7 @@ UNSETTLED = {"limit without order", "union all, limited", "author's own limit"}
 
 
 # tests/results/paging has the others.
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "mariadb")
 @pytest.mark.parametrize(
     "driver",
     [
@@ -112,7 +112,7 @@ def _seen(rows: list[Any]) -> Counter[int]:
     return Counter(sum(value is None for value in row) for row in values)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("rows", [0, 5_000])
 async def test_a_stream_of_any_length(make_server: MakeServer, rows: int) -> None:
     first, second, third = (aliased(School, name=name) for name in "abc")

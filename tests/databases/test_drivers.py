@@ -94,7 +94,7 @@ async def test_all_ways_to_the_rows_agree(make_server: MakeServer) -> None:
     assert await assert_they_agree(server, PERCENT) == percent_rows()
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "postgresql")
 async def test_a_planner_is_asked_whatever_the_driver(make_server: MakeServer) -> None:
     server = await make_server()
     wanted = select(School).where(School.id > 3)
@@ -128,7 +128,7 @@ async def assert_they_agree(server: DualResponseServer, statement: Any) -> list[
     return rows
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "postgresql")
 async def test_each_tenant_has_its_own_rows(make_server: MakeServer) -> None:
     server = await make_server(hooks=RULES)
     for state in ("NJ", "nj", "%", "' OR 1=1 --"):
@@ -136,7 +136,7 @@ async def test_each_tenant_has_its_own_rows(make_server: MakeServer) -> None:
         assert [row["id"] for row in found] == [row["id"] for row in SCHOOLS if row["state"] == state]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "postgresql", "mariadb")
 async def test_nothing_is_written_and_what_is_slow_or_left_is_stopped(
     make_server: MakeServer, database: Database
 ) -> None:

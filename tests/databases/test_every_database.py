@@ -8,8 +8,10 @@ import pytest
 
 from dualsql.testing import DatabaseTests
 
+pytestmark = pytest.mark.quick(50, "sqlite", "postgresql")
 
-@pytest.mark.quick(3)
+
+@pytest.mark.quick(3, "sqlite", "postgresql")
 class TestEveryDatabase(DatabaseTests):
     @pytest.fixture(params=["sqlite", "postgresql", "mariadb", "duckdb"])
     def database_url(self, request: pytest.FixtureRequest, tmp_path: Path) -> str:

@@ -1,25 +1,33 @@
-"""As many queries at once as the settings say, and three different answers for three different shortages."""
+"""As many queries at once as the settings say, three answers for three shortages, and connections that are dead."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import Engine, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
+from dualsql.databases.engines import async_url
 from dualsql.databases.session import read_only
-from dualsql.databases.source import QueryLimits
+from dualsql.databases.source import QueryLimits, reach
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
-from tests.databases.kinds import SLOW, MakeServer
+from tests.databases.kinds import DRIVERS, SLOW, MakeServer
+from tests.engines import opened
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
+from tests.waiting import until
+
+pytestmark = pytest.mark.quick(50, "sqlite", "postgresql")
 
 SHORT = timedelta(milliseconds=100)
+
+SERVERS = [name for name, scheme in DRIVERS.items() if scheme.startswith(("postgresql", "mysql"))]
 
 
 class Crowd:
@@ -122,7 +130,38 @@ async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: Ma
                 pass
 
 
-@pytest.mark.quick(1)
+async def test_a_thread_for_texts_is_taken_until_its_work_has_ended() -> None:
+    """Also if the caller has gone, since a thread cannot be stopped. Those who wait are limited."""
+    all_slots, release, begun, run = limits(), Event(), Event(), []
+
+    def work() -> None:
+        begun.set()
+        release.wait()
+
+    left = asyncio.ensure_future(all_slots.computed(work))
+    await asyncio.to_thread(begun.wait)
+    left.cancel()
+    await asyncio.wait({left})
+    waiting = [asyncio.ensure_future(all_slots.computed(lambda n=n: run.append(n))) for n in range(64)]  # type: ignore[misc]
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyQueriesError, match="running and waiting"):
+        await all_slots.computed(work)
+    waiting.pop(0).cancel()
+    assert left.cancelled() and run == []
+    release.set()
+    await asyncio.gather(*waiting)
+    assert run == [*range(1, 64)]
+
+
+async def test_the_error_of_a_text_reaches_its_caller() -> None:
+    def failing() -> None:
+        raise StopIteration  # which no future takes
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await limits().computed(failing)
+
+
+@pytest.mark.quick(1, "sqlite", "postgresql")
 async def test_a_crowd_on_every_engine_is_served_in_turn(make_server: MakeServer) -> None:
     server = await make_server(maximum_concurrent_queries=2)
     answers = await asyncio.gather(*(server.create_response(select(School), name="x") for _ in range(20)))
@@ -189,3 +228,43 @@ async def test_a_stream_that_nobody_finishes_gives_its_place_back(make_server: M
         assert await anext(stream.chunks)
         await stream.chunks.aclose()
         await asyncio.gather(*server._sources["default"].finishing)
+
+
+_OTHERS = "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
+_END_OTHERS = """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+
+
+async def _end_sessions(operator: AsyncConnection) -> None:
+    """End all sessions of the database but the operator's, as a restart does, and return when they have ended."""
+    if operator.dialect.name == "postgresql":
+        await operator.execute(text(_END_OTHERS))
+        return
+    for number in (await operator.execute(text(_OTHERS))).scalars().all():
+        await operator.exec_driver_sql(f"KILL {number}")
+    await until(lambda: operator.execute(text(_OTHERS)), lambda found: not found.all())
+
+
+@pytest.mark.quick(1, "postgresql", "mariadb")
+@pytest.mark.parametrize("driver", SERVERS, indirect=True)
+async def test_connections_that_the_database_has_closed_are_replaced(
+    make_server: MakeServer, database: Engine | AsyncEngine
+) -> None:
+    """Whoever asks next gets rows, however many connections of the pool are dead."""
+    server = await make_server()
+    source = server._sources["default"]
+    response = await server.create_response(select(School).order_by(School.id), name="schools")
+
+    async def page() -> Any:
+        return (await server.read_page(response.resource_id, None)).rows
+
+    async with opened(async_url(database.url)) as engine, engine.connect() as operator:
+        for _ in range(2):
+            before = await asyncio.gather(*(page() for _ in range(4)))
+            await _end_sessions(operator)
+            assert await asyncio.gather(*(page() for _ in range(4))) == before
+        await _end_sessions(operator)
+        await reach(source, timeout=timedelta(seconds=20))
+        await _end_sessions(operator)
+        stream = await server.stream(response.resource_id, None, StreamRequest(format="ndjson"))
+        assert sum([chunk.rows async for chunk in stream.chunks]) == len(SCHOOLS)

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "dualsql"
-OWN_FILES = ("sqlite/", "postgresql/", "mariadb.py", "duckdb.py")
+OWN_FILES = ("sqlite/", "postgresql/", "mariadb.py", "duckdb.py", "spark/")
 
 NAMES = re.compile(
-    r"sqlite|postgres|(?<![a-z])pg_|psycopg|asyncpg|duckdb|mariadb|mysql|asyncmy|mssql|oracle|adbc",
+    r"sqlite|postgres|(?<![a-z])pg_|psycopg|asyncpg|duckdb|mariadb|mysql|asyncmy|mssql|oracle|adbc|pyhive|(?<![a-z])hive(?!_)|(?<![a-z])spark(?!l)",
     re.IGNORECASE,
 )
 
@@ -26,12 +26,11 @@ _KEPT = "the store keeps resources in SQLite or PostgreSQL, and speaks to them i
 
 EXCEPTIONS: dict[str, tuple[str, str]] = {
     "databases/backends.py": (
-        "sqlite postgres mysql mariadb duckdb",
+        "sqlite postgres mysql mariadb duckdb hive spark",
         "the registry: the module of each built-in database, by SQLAlchemy's names of the dialect",
     ),
     "databases/files.py": ("duckdb", "DuckDB reads the files that are served"),
     "kept/files.py": ("duckdb", "the rows of kept results are in files of DuckDB"),
-    "kept/cells.py": ("duckdb", "a type of these files says whether DuckDB's Arrow has its values"),
     "testing/stores.py": ("sqlite", "the tests of a storage need a database, and bring one"),
     "demo/": ("sqlite postgres pg_", "the demonstration brings a database of its own"),
     "cli/commands.py": ("sqlite", "help: which database is used without --database"),

@@ -87,7 +87,7 @@ async def test_the_clock_stops_with_the_session(source: Source) -> None:
             await asyncio.sleep(0.15)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite", "postgresql")
 async def test_who_goes_away_stops_his_query(make_server: MakeServer, database: Database) -> None:
     server = await make_server()
     for _ in range(3):
@@ -166,7 +166,7 @@ async def test_a_second_cancellation_does_not_keep_the_connection(in_threads: En
     await until(lambda: asyncio.to_thread(pool.checkedout), lambda connections: not connections)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "postgresql", "mariadb")
 async def test_the_application_finds_its_connections_as_they_were(
     make_server: MakeServer, database: Database
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import make_url, text
 
-from dualsql.databases.engines import async_url, parsed_url
+from dualsql.databases.engines import async_url, new_engine, parsed_url
 from dualsql.errors import ConfigurationError
+from dualsql.store.engines import store_url
 
 
 @pytest.mark.parametrize(
@@ -73,3 +75,45 @@ def test_a_file_after_two_slashes_is_not_a_host(given: str, hint: str) -> None:
 def test_a_port_that_is_no_number_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         async_url("postgresql://u:p@h:port/d")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("host=a,b", {"host": "a,b", "port": "5432,5432"}),
+        ("host=a,b&port=6000", {"host": "a,b", "port": "6000,6000"}),
+        ("host=a,b&port=1,2", {"host": "a,b", "port": "1,2"}),
+        ("host=a:1&host=b", {"host": ("a:1", "b:5432")}),
+        ("host=a", {"host": "a"}),
+        ("host=a:1", {"host": "a:1"}),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+asyncpg"])
+def test_each_of_several_hosts_has_a_port(scheme: str, query: str, expected: dict[str, object]) -> None:
+    url = async_url(f"{scheme}://u@/d?{query}")
+    assert dict(url.query) == expected
+    new_engine(url)
+
+
+@pytest.mark.parametrize("query", ["host=a,b&port=1,2,3", "host=a:1&host=b:2&port=1", "host=a,b&port=x"])
+def test_hosts_and_ports_that_do_not_fit_are_refused_without_their_url(query: str) -> None:
+    with pytest.raises(ConfigurationError, match="malformed") as caught:
+        new_engine(async_url(f"postgresql://u:secret@/d?{query}"))
+    assert "secret" not in str(caught.value) and "host=a:5432&host=b:5433" in caught.value.hint
+    assert caught.value.__cause__ is None
+
+
+def test_a_store_on_several_hosts_looks_for_the_one_that_writes() -> None:
+    several, wanted = "postgresql{}://u@/d?host=a,b{}", "target_session_attrs"
+    assert store_url(several.format("", "")).query[wanted] == "prefer-primary"
+    assert store_url(several.format("+psycopg", "")).query[wanted] == "prefer-primary"
+    assert store_url(several.format("", f"&{wanted}=any")).query[wanted] == "any"
+    assert wanted not in store_url("postgresql://u@a/d").query
+
+
+async def test_the_next_host_is_asked_where_the_first_takes_no_connection(postgresql_url: str) -> None:
+    folder = make_url(postgresql_url).query["host"]
+    several = async_url(postgresql_url.replace(f"host={folder}", f"host=/nowhere,{folder}"))
+    async with new_engine(several).connect() as connection:
+        assert await connection.scalar(text("SELECT 1")) == 1
+        await connection.invalidate()

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import StaticPool, column, create_engine, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import SingletonThreadPool
 
 from dualsql import ConfigurationError, DualResponseServer, ForbiddenSQLError
 from dualsql.databases import Source
 from dualsql.databases.backends import FailureKind, driver_of
+from dualsql.databases.duckdb import MOST_SPILL
 from dualsql.databases.session import read_only
 from dualsql.databases.source import Database
 from tests.databases.conftest import fill_synchronously
@@ -188,3 +190,30 @@ async def test_a_duckdb_of_a_url_takes_a_part_of_the_memory(tmp_path: Path, aske
     ):
         limit: Any = (await connection.exec_driver_sql(_LIMIT)).scalar()
     assert limit <= 1.01 * default / 0.8 * most, "by itself, it takes 80 % of the memory"
+
+
+_SPILL = "SELECT parse_formatted_bytes(current_setting('max_temp_directory_size'))"
+
+
+_SORT = "SELECT md5(i::TEXT) AS m FROM range(2000000) t(i) ORDER BY m OFFSET 1999999"
+
+
+async def _why_a_sort_failed(url: str) -> FailureKind | None:
+    async with DualResponseServer(url, base_url=BASE_URL, tables=Base) as server:
+        source = server._sources["default"]
+        async with read_only(source, None) as connection:
+            bound: Any = (await connection.exec_driver_sql(_SPILL)).scalar()
+            assert bound <= MOST_SPILL
+            try:
+                await connection.execute(text(_SORT))
+            except SQLAlchemyError as error:
+                return source.guard.failure_kind(error.__cause__)
+    return None
+
+
+async def test_what_queries_of_duckdb_write_to_the_disk_is_bounded(tmp_path: Path) -> None:
+    """DuckDB 2.0 shows the bound that a URL sets, and does not obey it; by itself it takes 90 % of the free disk."""
+    url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb") + "?memory_limit=60MB"
+    assert await _why_a_sort_failed(url) is None
+    assert await _why_a_sort_failed(f"{url}&max_temp_directory_size=5MB") is FailureKind.FULL
+    assert _names_in(tmp_path) <= {"schools.duckdb", "schools.duckdb.tmp"}

@@ -39,6 +39,10 @@ class Environment:
         """The standard output of its Python, isolated from whatever surrounds it."""
         return self.run("python", "-I", *arguments)
 
+    def install(self, *requirements: str | Path) -> None:
+        """Install more into it."""
+        _output([*_installer(self.programs / "python"), *requirements], cwd=self.folder)
+
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
@@ -59,14 +63,24 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
         constraints = ["-c", str(ROOT / "constraints.txt")]
         if UV:
             _output([UV, "venv", "--quiet", "--python", sys.executable, home], cwd=folder)
-            install: list[str | Path] = [UV, "pip", "install", "--quiet", "--python", home / "bin" / "python"]
         else:
             venv.create(home, with_pip=True)
-            install = [home / "bin" / "python", "-I", "-m", "pip", "install", "--quiet"]
-        _output([*install, *constraints, *requirements], cwd=folder)
+        _output([*_installer(home / "bin" / "python"), *constraints, *requirements], cwd=folder)
         return Environment(home / "bin", folder)
 
     return make
+
+
+def wheel_of(project: Path, folder: Path) -> Path:
+    """The wheel of a project, freshly built into an empty folder."""
+    _output(_build_command(project, folder), cwd=project)
+    return next(folder.glob("*.whl"))
+
+
+def _installer(python: Path) -> list[str | Path]:
+    if UV:
+        return [UV, "pip", "install", "--quiet", "--python", python]
+    return [python, "-I", "-m", "pip", "install", "--quiet"]
 
 
 def _build_command(project: Path, folder: Path) -> list[str | Path]:

@@ -389,6 +389,7 @@ _TEXT = TextDialect(
 CAPABILITIES = Capabilities(
     name="PostgreSQL",
     nulls_last=True,
+    random_share=lambda step: func.random() * step < 1,
     splits_statements=False,
     groups_strictly=True,
     has_row_security=True,

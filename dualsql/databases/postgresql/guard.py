@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ARRAY, Connection, Select, Table, Text, func, literal, select, text, true
@@ -18,7 +19,6 @@ from dualsql.databases.backends import (
     SessionTerms,
     driver_of,
     repeat_until_done,
-    spare_connection,
     too_large,
 )
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
@@ -58,7 +58,9 @@ _FAULTS = {
     ),
     "08000": FailureKind.BROKEN,  # connection_exception
     "08003": FailureKind.BROKEN,  # connection_does_not_exist
-    "08006": FailureKind.BROKEN,  # connection_failure
+    # A server has these of another one, which it asks through postgres_fdw.
+    "08001": FailureKind.PART,  # sqlclient_unable_to_establish_sqlconnection
+    "08006": FailureKind.PART,  # connection_failure
     **dict.fromkeys(
         (
             "22000",  # asyncpg's own for a parameter that is not of the type that PostgreSQL expects
@@ -103,8 +105,20 @@ _REFUSALS = {
     "42501": Refusal.USER,  # insufficient_privilege
     "3D": Refusal.DATABASE,  # class 3D: invalid catalog name
     "42704": Refusal.ROLE,  # undefined_object
+    "26000": Refusal.POOLER,  # invalid_sql_statement_name
+    "42P05": Refusal.POOLER,  # duplicate_prepared_statement
 }
 """By the beginning of an SQLSTATE."""
+
+
+def _begin(connection: Connection, terms: SessionTerms) -> None:
+    connection.execution_options(postgresql_readonly=True)
+    if terms.settings:
+        connection.execute(_set_locally(terms))
+    else:
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
+    if terms.milliseconds > _LONG:
+        connection.exec_driver_sql(_NOTICE_THE_DEAD)
 
 
 def _set_locally(terms: SessionTerms) -> Select[Any]:
@@ -132,13 +146,7 @@ class PostgreSQLGuard(Guard):
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. One round trip after BEGIN, two for long statements."""
-        await connection.execution_options(postgresql_readonly=True)
-        if terms.settings:
-            await connection.execute(_set_locally(terms))
-        else:
-            await connection.exec_driver_sql(f"SET LOCAL statement_timeout = {terms.milliseconds:d}")
-        if terms.milliseconds > _LONG:
-            await connection.exec_driver_sql(_NOTICE_THE_DEAD)
+        await connection.run_sync(partial(_begin, terms=terms))
         driver = driver_of(connection)
         with loading_exactly(driver, Unfit), reading_documents(driver, connection.dialect):
             yield
@@ -149,9 +157,7 @@ class PostgreSQLGuard(Guard):
         if not hasattr(driver, "get_server_pid"):  # not asyncpg
             await repeat_until_done(working, lambda: asyncio.to_thread(driver.cancel))
             return
-        statement = f"SELECT pg_cancel_backend({int(driver.get_server_pid())})"
-        async with spare_connection(connection) as run:
-            await repeat_until_done(working, lambda: run(statement))
+        await repeat_until_done(working, lambda: _cancel(driver))
 
     @contextmanager
     def limited_bytes(self, connection: AsyncConnection, most: int) -> Iterator[None]:
@@ -178,6 +184,13 @@ class PostgreSQLGuard(Guard):
         """See `Guard.connection_limit`."""
         found: int | None = (await connection.execute(text(_CONNECTION_LIMIT))).scalar_one_or_none()
         return found
+
+    async def is_pooled(self, connection: AsyncConnection) -> bool:
+        """See `Guard.is_pooled`. A pooler invents the number of a process for its client."""
+        driver = driver_of(connection)
+        if not hasattr(driver, "get_server_pid"):  # not asyncpg
+            return False
+        return bool(await connection.scalar(select(func.pg_backend_pid())) != driver.get_server_pid())
 
     async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
         """See `Guard.writable_tables`."""
@@ -207,6 +220,27 @@ class PostgreSQLGuard(Guard):
             # asyncpg's and psycopg2's for a connection that was lost: a standby's conflict with recovery ends so.
             return FailureKind.BROKEN
         return _FAULTS.get(state or "")
+
+
+async def _cancel(driver: Any) -> None:
+    """Send a CancelRequest for asyncpg's connection, to the address that this connection has.
+
+    `SELECT pg_cancel_backend(...)` needs a session of the same server. Another connection of the engine may have one of
+    another host, and behind a pooler the driver does not know the server's process.
+    """
+    from asyncpg import connect_utils  # type: ignore[import-untyped]
+
+    async with asyncio.timeout(_CANCEL_SECONDS):
+        await connect_utils._cancel(
+            loop=asyncio.get_running_loop(),
+            addr=driver._addr,
+            params=driver._params,
+            backend_pid=driver._protocol.backend_pid,
+            backend_secret=driver._protocol.backend_secret,
+        )
+
+
+_CANCEL_SECONDS = 2.0
 
 
 class _Meter(asyncio.Protocol):

@@ -1,0 +1,105 @@
+"""A database that nobody wrote a file for: what holds on any database, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, false, func, literal_column, select, type_coerce, types
+from sqlalchemy.dialects import registry
+from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, TextDialect
+from dualsql.columns.result import DriverValue
+from dualsql.databases.backends import Backend, FailureKind, Guard, SessionTerms
+from dualsql.databases.generic import (
+    Expression,
+    as_double,
+    beginning_of_bucket,
+    decimal_sum,
+    grouped,
+    key_type,
+    parameter,
+    whole_sum,
+)
+
+
+class OtherGuard(Guard):
+    """For any driver: no setting of the session is known, so dualsql alone ends a statement that runs too long.
+
+    It gives up the connection, whose thread goes on until the database has answered. Until then the pool lacks it.
+    """
+
+    @asynccontextmanager
+    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+        """See `Guard.read_only`. The session is not read-only."""
+        yield
+
+    def look(self, connection: Connection) -> None:
+        """See `Guard.look`. A user who may read tables need not be allowed to list them."""
+        connection.execute(select(literal_column("1")))
+
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
+        """See `Guard.failure_kind`. What an error means is not known."""
+        return None
+
+
+def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+    """The driver's own value. A page is not followed by a cursor where the driver may round or convert it."""
+    plain = key_type(expression)
+    if isinstance(plain, types.JSON):
+        return None
+    is_text = isinstance(plain, types.String) and not isinstance(plain, types.Enum)
+
+    def comes_back(value: Any) -> bool:
+        # A text of another type, such as a date by PyHive, and an instant or a double may have lost digits.
+        if isinstance(value, str):
+            return is_text
+        if isinstance(value, datetime):
+            return False
+        return value is None or isinstance(value, int | Decimal | date)
+
+    bare = type_coerce(grouped(expression), DriverValue())
+    return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=comes_back)
+
+
+def _position(text: Expression, part: Expression) -> Expression:
+    """In the words of the SQL standard, which more databases have than any function."""
+    return func.position(part.op("IN")(text), type_=types.Integer())
+
+
+CAPABILITIES = Capabilities(
+    name="",
+    nulls_last=False,
+    sorts_conditions=False,
+    groups_strictly=True,
+    nulls_last_by_default=None,
+    distinguishing=lambda expression: [expression],
+    key_form=_key_form,
+    query=QueryDialect(
+        position=_position,
+        cut_date=beginning_of_bucket,
+        double=as_double,
+        sum_of_integers=(whole_sum, decimal_sum),
+        aggregates={"median": None, "percentile": None},
+    ),
+    text=TextDialect(),
+    is_bytes=lambda _: false(),
+    # length() counts bytes on some.
+    text_length="char_length",
+)
+
+
+def backend_for(name: str) -> Backend | None:
+    """The database of SQLAlchemy's dialect of that name; None if SQLAlchemy finds no such dialect."""
+    try:
+        registry.load(name)
+    except NoSuchModuleError:
+        return None
+    capabilities = replace(CAPABILITIES, name=name)
+    return Backend(capabilities=capabilities, guard=OtherGuard(), has_read_only_sessions=False)
