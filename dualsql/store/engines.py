@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, SQLA
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
-from dualsql.databases.engines import async_url, new_engine
+from dualsql.databases.engines import PREFER_PRIMARY, async_url, has_several_hosts, new_engine
 from dualsql.errors import ConfigurationError, StorageError
 
 _OPENED = "dualsql_opened_file"
@@ -98,6 +98,11 @@ def _explained(error: SQLAlchemyError) -> StorageError:
     return StorageError("The resource store failed.")
 
 
+def is_read_only(error: DBAPIError) -> bool:
+    """Whether the server refused to write because it is a standby, or was made read-only."""
+    return getattr(error.orig, "sqlstate", None) == "25006"
+
+
 def _is_schema_missing(error: DBAPIError) -> bool:
     if getattr(error.orig, "sqlstate", None) in _MISSING_STATES:
         return True
@@ -118,6 +123,10 @@ def store_url(database: URL | str) -> URL:
     """The async URL of a database that can hold resources; ConfigurationError for any other."""
     url = async_url(database)
     _check(url)
+    if has_several_hosts(url) and "target_session_attrs" not in url.query:
+        # The first host that answers may be a standby, which accepts no resources. While there is no other, stored
+        # ones can be read from it.
+        url = url.update_query_dict({"target_session_attrs": PREFER_PRIMARY})
     return url
 
 

@@ -116,6 +116,7 @@ class KeyValueStore(ABC):
             return {**row, **failed_values(failure)} if is_overdue else None
 
         overdue = await self._rows(lambda row: failed(row) is not None)
+        # _change() reads each row again: a process that prolongs or settles its query meanwhile keeps it.
         return sum([await self._change(row["id"], failed) for row in overdue])
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
@@ -156,6 +157,7 @@ class KeyValueStore(ABC):
 
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         value = await self._read(_LINKS, link.id)
+        # A link opens the result that it was made for, and no other.
         if value is None or orjson.loads(value)[0] != link.resource_id:
             return False
         # Of several readers at once, one removes the value: a single-use link is used once.

@@ -36,7 +36,7 @@ from sqlalchemy import (
     update,
     values,
 )
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
@@ -44,7 +44,7 @@ from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
 from dualsql.log.telemetry import measured_store
 from dualsql.resource import Principal, Resource, Total
-from dualsql.store.engines import borrowed_engine, own_engine, storage_errors, watch_file
+from dualsql.store.engines import borrowed_engine, is_read_only, own_engine, storage_errors, watch_file
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -183,7 +183,13 @@ class Connections:
         try:
             with storage_errors():
                 async with self._engine.connect() as connection:
-                    yield connection
+                    try:
+                        yield connection
+                    except DBAPIError as error:
+                        if is_read_only(error):
+                            # Its server became a standby: the next connection finds the one that took over.
+                            await connection.invalidate()
+                        raise
         finally:
             self._at_work -= 1
             if not self._at_work:
@@ -277,7 +283,7 @@ class SQLResourceStore:
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
         overdue = (_t.status == "pending", _t.pending_until <= now)
-        locked = select(_t.id).where(*overdue).order_by(_t.id).with_for_update()
+        locked = select(_t.id).where(*overdue).order_by(_sorted(_t.id)).with_for_update()
         failing = update(resources).where(_t.id.in_(locked), *overdue)
         return await self._change(failing.values(failed_values(failure)))
 
@@ -354,7 +360,7 @@ class SQLResourceStore:
         if not doomed:
             return 0
         # In the order of the ids, so that two sweepers cannot deadlock.
-        locked = select(links.c.id).where(*doomed).order_by(links.c.id).with_for_update()
+        locked = select(links.c.id).where(*doomed).order_by(_sorted(links.c.id)).with_for_update()
         return await self._change(delete(links).where(links.c.id.in_(locked)))
 
     @property
@@ -471,6 +477,11 @@ def _lives_for(principal: Principal, now: datetime) -> tuple[ColumnElement[bool]
 def _is_bound_to(principal: Principal) -> ColumnElement[bool]:
     tenant = _t.tenant.is_(None) if principal.tenant is None else _t.tenant == principal.tenant
     return and_(_t.owner == principal.id, tenant)
+
+
+def _sorted(ids: ColumnElement[str]) -> ColumnElement[str]:
+    """The order of ids. By the column itself, SQLite would read the whole table by its primary key to save the sort."""
+    return ids.concat("")
 
 
 def _later(column: ColumnElement[datetime], instant: ColumnElement[datetime]) -> ColumnElement[datetime]:

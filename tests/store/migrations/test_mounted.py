@@ -87,6 +87,7 @@ print(migrate({sqlite_url!r}))
     assert "revision dualsql_0005" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("database_url", one_in(2, ENGINES), indirect=True)
 async def test_an_application_mounts_the_migrations(
     installed: Path, application: Path, database_url: str

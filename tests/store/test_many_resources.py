@@ -1,0 +1,53 @@
+"""A store with many resources: every statement of a server finds its rows by an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from dualsql.store import SQLResourceStore
+from dualsql.testing.stores import NOW
+from tests.store.many import OWNED, OWNER, fill, operations
+
+MANY = 100_000
+
+
+@pytest.mark.long
+async def test_every_statement_of_a_server_uses_an_index(store_url: str) -> None:
+    await fill(store_url, MANY)
+    store = SQLResourceStore(store_url)
+    asked = await operations(store)
+    sent: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        sent.append((statement, parameters))
+
+    engines = [store._connections._engine.sync_engine]
+    if store._fast_reader is not None:
+        engines.append(store._fast_reader._engine)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    for ask in asked.values():
+        await ask()
+    assert len(await store.find(OWNER, now=NOW, limit=1000)) >= OWNED - 1
+    await store.close()
+    assert len(sent) >= len(asked)
+    for statement, plan in (await _plans(store_url, sent)).items():
+        assert "Seq Scan" not in plan and "SCAN dualsql_" not in plan, f"{statement}\n{plan}"
+
+
+async def _plans(url: str, sent: list[tuple[str, Any]]) -> dict[str, str]:
+    """How the database would run each statement."""
+    engine = create_async_engine(url)
+    explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+    plans = {}
+    async with engine.connect() as connection:
+        for statement, parameters in sent:
+            if "dualsql_" in statement:
+                rows = await connection.exec_driver_sql(f"{explain} {statement}", tuple(parameters))
+                plans[statement] = "\n".join(str(row[-1]) for row in rows)
+    await engine.dispose()
+    return plans
