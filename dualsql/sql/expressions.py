@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 from sqlalchemy import (
     ColumnElement,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 SQLType = TypeEngine[Any]
 
+# More than a query needs: MariaDB's VARCHAR ends at 65,535 characters, PostgreSQL's NUMERIC at 1,000 digits.
 _LARGEST = 1_000_000
 
 _PLAIN: Mapping[Any, Callable[[], SQLType]] = {
@@ -211,11 +212,16 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "expressions", "query")
     value = translator.expression(found["this"], scope)
     given = [found["query"]] if found.get("query") is not None else list(found.get("expressions") or ())
-    rows = _rows(given[0]) if len(given) == 1 else None
-    if rows is not None:
+    rows = _rows(given)
+    if rows is not None and not isinstance(value, Tuple):
+        # A row of one value is that value.
+        given = [_only_cell(row) for row in rows]
+    elif rows is not None:
         listed = [tuple_(*(translator.expression(cell, scope) for cell in row)) for row in rows]
         if _has_instants(value, translator):
             return _equals_one_row(translator, value, listed, scope)
+        if any(len(row.clauses) != len(value.clauses) for row in listed):
+            _refuse_width()
         return value.in_([operations.alike(translator, row, value) for row in listed])
     if found.get("query") is not None:
         inner = _subselect(translator, given[0], scope)
@@ -254,9 +260,7 @@ def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Ele
 
 def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Element:
     if len(row) != len(value.clauses):
-        invalid(
-            "The rows of IN have another number of values than what is looked for.", hint="Write as many."
-        )
+        _refuse_width()
     pairs = zip(value.clauses, row, strict=True)
     cells = ((one, operations.alike(translator, cell, one)) for one, cell in pairs)
     return and_(
@@ -271,12 +275,31 @@ def _in_query(translator: Translator, value: Element, query: Any) -> Element:
     return value.in_(query)
 
 
-def _rows(node: Any) -> list[Any] | None:
-    """The rows of `IN (VALUES (1, 2), (3, 4))`."""
-    inner = node.this if isinstance(node, exp.Subquery) else node
-    if not isinstance(inner, exp.Values):
+def _rows(given: list[Any]) -> list[Any] | None:
+    """The rows of `IN (VALUES (1, 2), (3, 4))`; None where there is no VALUES."""
+    first, *others = given or [None]
+    if isinstance(first, exp.Anonymous) and str(first.this).lower() == "values":
+        # A function in MySQL's INSERT, so sqlglot reads its first row as arguments, and the others as members of IN.
+        if not all(isinstance(row, exp.Paren | exp.Tuple) for row in others):
+            invalid("A row of VALUES is not in parentheses.", hint="Write VALUES (1), (2).")
+        return [
+            first.expressions,
+            *([row.this] if isinstance(row, exp.Paren) else row.expressions for row in others),
+        ]
+    inner = first.this if isinstance(first, exp.Subquery) else first
+    if others or not isinstance(inner, exp.Values):
         return None
     return [row.expressions for row in only(inner, "expressions")["expressions"]]
+
+
+def _only_cell(row: list[Any]) -> Any:
+    if len(row) != 1:
+        _refuse_width()
+    return row[0]
+
+
+def _refuse_width() -> NoReturn:
+    invalid("The rows of IN have another number of values than what is looked for.", hint="Write as many.")
 
 
 def _any_of(wrap: Any) -> Any:
@@ -298,6 +321,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
     for branch in found["ifs"]:
         condition = translator.expression(only(branch, "this", "true")["this"], scope)
         if subject is not None:
+            # The SQL has the subject once for each branch, and each time counts as work.
             translator.repeat(subject, scope.work)
             wanted = operations.alike(translator, condition, subject)
             condition = operations.comparison(operators.eq, subject, wanted, translator.capabilities)
@@ -326,6 +350,7 @@ def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
 def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "expression")
     field = found["this"].name.lower()
+    # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
     if field not in EXTRACT_FIELDS:
         invalid(f"EXTRACT knows no {field[:30]!r}.", hint="Such as year, month, day, hour.")
     return extract(field, translator.expression(found["expression"], scope))

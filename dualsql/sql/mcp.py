@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
+from anyio import to_thread
 from pydantic import Field
 
 from dualsql.catalogue import Visible
@@ -61,7 +63,7 @@ def add_execute_query(
     """
     require_parser()
 
-    def execute_query(
+    async def execute_query(
         query: _Query = None,
         query_name: _QueryName = None,
         parameters: _Parameters = None,
@@ -78,16 +80,19 @@ def add_execute_query(
                 if dual.saved_queries
                 else "query must not be empty."
             )
-        resolve = dual.sql.resolve if query_name is None else dual.saved_queries.resolve
+        source = source_name or options.get("source")
+        asked: dict[str, Any] = {
+            "parameters": parameters,
+            "source": source,
+            "principal": caller,
+            "visible": visible,
+        }
         with _suggestions():
-            found = resolve(
-                str(query) if query_name is None else query_name,
-                parameters=parameters,
-                source=source_name or options.get("source"),
-                principal=caller,
-                visible=visible,
-            )
-            return _answer(found, limit)
+            if query_name is None:
+                return _answer(await dual.sql.read(str(query), **asked), limit)
+            # In a thread, because hooks and `visible` are called for the tables of every saved query.
+            resolve = partial(dual.saved_queries.resolve, query_name, **asked)
+            return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit)
 
     description = f"Run a query.\n\n{_dialects(dual)} {_RULES}"
     if dual.saved_queries:
@@ -118,9 +123,11 @@ def add_query(
             "Which database does the tool query?", hint='add_query(dual, server, source="...")'
         )
 
-    def query(sql: Annotated[str, Field(description="SQL text")], *, caller: Principal | None) -> Answer:
+    async def query(
+        sql: Annotated[str, Field(description="SQL text")], *, caller: Principal | None
+    ) -> Answer:
         with _suggestions():
-            return _answer(dual.sql.resolve(sql, source=source, principal=caller, visible=visible))
+            return _answer(await dual.sql.read(sql, source=source, principal=caller, visible=visible))
 
     rules = _RULES.replace(" Write values as :name and give them in parameters.", "")
     options.setdefault("description", f"Run a query.\n\n{_dialects(dual, source)} {rules}")

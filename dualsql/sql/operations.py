@@ -15,7 +15,7 @@ from sqlglot import exp
 from dualsql.capabilities import Capabilities
 from dualsql.columns import instants
 from dualsql.sql import functions, values
-from dualsql.sql.scope import Scope, invalid, only
+from dualsql.sql.scope import Scope, forbid, invalid, only
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -31,9 +31,21 @@ _MULTIPLICATION = 8
 def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Element]:
     """The two operands; a constant text takes the type of the other one."""
     found = only(node, "this", "expression")
+    _refuse_row_of_query(found["this"], found["expression"])
     left = translator.expression(found["this"], scope)
     right = translator.expression(found["expression"], scope)
     return alike(translator, left, right), alike(translator, right, left)
+
+
+def _refuse_row_of_query(left: Any, right: Any) -> None:
+    """Refuse `(a, b) > (SELECT x, y ...)`, which DuckDB does not have either."""
+    for row, query in ((left, right), (right, left)):
+        if isinstance(row, exp.Tuple) and isinstance(query, exp.Subquery):
+            forbid(
+                "A comparison of a row with a subquery",
+                hint="Put the subquery in FROM and compare its columns: "
+                "FROM t CROSS JOIN (SELECT x, y ...) AS s WHERE (t.a, t.b) > (s.x, s.y).",
+            )
 
 
 def alike(translator: Translator, element: Element, other: Element) -> Element:

@@ -32,6 +32,7 @@ from dualsql.sql.values import require_equality, require_same
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
 
+# The default schemas of PostgreSQL, of SQLite and DuckDB, and what the catalogue calls tables without a schema.
 _DEFAULT_SCHEMAS = frozenset({"", "public", "main", "default"})
 _LARGEST_VALUES = 500
 """Rows of VALUES; as many SELECTs as SQLite joins by UNION ALL."""

@@ -37,15 +37,17 @@ _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 
-# How a text is read as a value of the type.
-_READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any]]] = (
-    (types.DateTime, conversions.instant),
-    (types.Date, conversions.day),
-    (types.Time, conversions.clock),
-    (types.Uuid, conversions.identifier),
-    (types.Integer, conversions.integer),
-    (types.Numeric, conversions.decimal),
-    (types.Float, conversions.real),
+_DIGITS = "Write digits, with a point or an exponent if need be."
+
+# How a text is read as a value of the type, and how to write one.
+_READERS: Sequence[tuple[type[TypeEngine[Any]], Callable[[str], Any], str]] = (
+    (types.DateTime, conversions.instant, "Write it as ISO 8601 does: '2026-01-31T12:00:00'."),
+    (types.Date, conversions.day, "Write it as ISO 8601 does: '2026-01-31'."),
+    (types.Time, conversions.clock, "Write it as ISO 8601 does: '12:00:00'."),
+    (types.Uuid, conversions.identifier, "Write it as '123e4567-e89b-12d3-a456-426614174000'."),
+    (types.Integer, conversions.integer, "Write a whole number of 64 bits."),
+    (types.Numeric, conversions.decimal, _DIGITS),
+    (types.Float, conversions.real, _DIGITS),
 )
 
 
@@ -56,7 +58,7 @@ def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
         # BIGINT only if need be: PostgreSQL has date + integer, round(numeric, integer), but neither with bigint.
         return literal(whole, types.Integer() if whole <= _LARGEST_SMALL else types.BigInteger())
     if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
-        invalid(f"{text[:40]!r} is no number.", hint="Write digits, with a point or an exponent if need be.")
+        invalid(f"{text[:40]!r} is no number.", hint=_DIGITS)
     if dialect.computes_in_doubles:
         return literal(conversions.real(text), types.Float())
     return literal(conversions.decimal(text), types.Numeric())
@@ -90,7 +92,7 @@ def typed_literal(
     is_date = isinstance(wanted, types.Date | types.DateTime)
     if text in INFINITIES and capabilities.has_infinite_dates and is_date:
         return literal(text, wanted)
-    for kind, read in _READERS:
+    for kind, read, hint in _READERS:
         if isinstance(wanted, kind):
             with suppress(ValueError):
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
@@ -98,9 +100,7 @@ def typed_literal(
                 return literal(_zoned(read(text), wanted), bare)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
                 return element
-            invalid(
-                f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint="Write it as ISO 8601 does."
-            )
+            invalid(f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint=hint)
     return literal(text, wanted) if isinstance(wanted, types.Enum | types.String) else element
 
 

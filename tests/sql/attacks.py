@@ -341,4 +341,73 @@ SELECT * EXCLUDE (c_name) FROM customer
 PIVOT customer ON c_name USING count(*)
 """.strip().splitlines()
 
-ATTACKS = [*STATEMENTS, *WRITES, *READS, *WEIGHTS, *TRICKS, *INCIDENTS]
+# What Spark reads beyond that: programs, classes of Java, files as tables, variables, and settings of the session.
+SPARK = """
+SET spark.sql.ansi.enabled = false
+SET -v
+RESET spark.sql.ansi.enabled
+ADD JAR '/tmp/x.jar'
+ADD FILE '/etc/passwd'
+LIST JARS
+CACHE TABLE stolen AS SELECT * FROM customer
+UNCACHE TABLE customer
+REFRESH TABLE customer
+MSCK REPAIR TABLE customer
+CREATE TEMPORARY FUNCTION f AS 'x.Y' USING JAR '/tmp/x.jar'
+CREATE TEMPORARY VIEW x AS SELECT 1
+INSERT OVERWRITE DIRECTORY '/tmp/x' USING csv SELECT * FROM customer
+INSERT OVERWRITE TABLE customer SELECT * FROM customer
+FROM customer INSERT INTO orders SELECT *
+EXPLAIN EXTENDED SELECT 1
+SHOW TABLES
+DESCRIBE EXTENDED customer
+SELECT TRANSFORM (c_name) USING 'cat' AS (x) FROM customer
+SELECT TRANSFORM (c_name) USING '/bin/sh -c id' FROM customer
+MAP c_name USING 'cat' AS x FROM customer
+REDUCE c_name USING 'cat' AS x FROM customer
+FROM customer MAP c_name USING 'cat' AS x
+SELECT reflect('java.lang.System', 'getenv', 'HOME')
+SELECT try_reflect('java.lang.System', 'getenv', 'HOME')
+SELECT java_method('java.lang.Runtime', 'getRuntime')
+SELECT REFLECT('java.lang.System', 'exit', '1') FROM customer
+SELECT `reflect`('java.lang.System', 'getenv', 'HOME')
+SELECT c_name FROM customer ORDER BY java_method('java.lang.System', 'nanoTime')
+SELECT * FROM parquet.`/tmp/x`
+SELECT * FROM csv.`/etc/passwd`
+SELECT * FROM text.`/etc/passwd`
+SELECT * FROM `text`.`/etc/passwd`
+SELECT * FROM jdbc.`x`
+SELECT * FROM read_files('/etc')
+SELECT * FROM range(1000000000000)
+SELECT * FROM global_temp.x
+SELECT * FROM spark_catalog.default.customer
+SELECT * FROM sys.x
+SELECT input_file_name()
+SELECT current_catalog()
+SELECT spark_partition_id()
+SELECT monotonically_increasing_id()
+SELECT raise_error('x')
+SELECT assert_true(false)
+SELECT aes_decrypt(c_name, 'k') FROM customer
+SELECT ${env:PATH}
+SELECT ${spark.master}
+SELECT * FROM ${hivevar:t}
+SELECT ${system:user.name} FROM customer
+SELECT * FROM IDENTIFIER('customer')
+SELECT * FROM customer VERSION AS OF 1
+SELECT * FROM customer TIMESTAMP AS OF '2020-01-01'
+SELECT /*+ BROADCAST(customer) */ 1 FROM nowhere
+SELECT * FROM customer LATERAL VIEW explode(array(1, 2)) t AS x
+SELECT * FROM customer CLUSTER BY c_name
+SELECT * FROM customer DISTRIBUTE BY c_name
+SELECT * FROM customer TABLESAMPLE (10 ROWS)
+SELECT http_get('http://x')
+SELECT ai_query('x', 'y')
+SELECT java.lang.System.exit(1)
+DECLARE VARIABLE x INT
+SET VAR x = (SELECT 1)
+BEGIN SELECT 1; END
+EXECUTE IMMEDIATE 'SELECT 1'
+""".strip().splitlines()
+
+ATTACKS = [*STATEMENTS, *WRITES, *READS, *WEIGHTS, *TRICKS, *INCIDENTS, *SPARK]

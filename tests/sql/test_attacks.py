@@ -12,7 +12,7 @@ from dualsql.sql import read_select
 from tests.sql.attacks import ATTACKS
 from tests.tenancy.tenants.sites import REGISTRY
 
-DIALECTS = ("postgresql", "sqlite", "mysql", "duckdb")
+DIALECTS = ("postgresql", "sqlite", "mysql", "duckdb", pytest.param("hive", marks=pytest.mark.long))
 REFUSALS = (ForbiddenSQLError, InvalidSQLError, UnknownColumnError)
 
 # What an attack on one engine may mean on another: there, it names nothing but a column or a table of that name.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+import gc
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from time import thread_time
+from time import process_time, thread_time
 from typing import Any
 
 import mcp
@@ -164,3 +165,72 @@ async def test_every_form(interfaces: tuple[Application, mcp.Client], times: int
 @pytest.mark.exhaustive
 async def test_what_python_cannot_convert(interfaces: tuple[Application, mcp.Client]) -> None:
     await check(interfaces, (text for _, text in islice(converted(), 0, None, 5) if text.isprintable()))
+
+
+@contextmanager
+def steps_timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The CPU time that the event loop's thread takes for each of its steps."""
+    lasted: list[float] = []
+    run = asyncio.Handle._run
+
+    def timed(handle: asyncio.Handle) -> None:
+        begun = thread_time()
+        run(handle)
+        lasted.append(thread_time() - begun)
+
+    gc.collect()
+    gc.disable()  # a collection of the whole suite's garbage is longer than any step
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio.Handle, "_run", timed)
+            yield lasted
+    finally:
+        gc.enable()
+
+
+@pytest.mark.quick(1, "sqlite")
+async def test_a_long_text_is_computed_beside_the_loop(
+    interfaces: tuple[Application, mcp.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared with the CPU time of the whole process, so any machine will do."""
+    path = await interfaces[0].create(wait=LONG)
+    sql = about_the_result(listed(300)["SELECT list"])
+    for address in (f"{path}/sql", f"{path}/refine"):
+        with steps_timed(monkeypatch) as lasted:
+            await asyncio.sleep(0)  # this step of the test is one that began before
+            begun = process_time()
+            answer = await interfaces[0].http.post(address, json={"sql": sql})
+            took = process_time() - begun
+            await asyncio.sleep(0)
+        assert answer.is_success, answer.text
+        assert sum(lasted) < 0.5 * took, (address, sum(lasted), took)
+
+
+LONGEST_STEP = 0.05
+AT_ONCE = 8
+
+
+# On SQLite: the others take minutes, because they run what a text asks for until its time is over.
+@pytest.mark.parametrize("filled", ["sqlite"], indirect=True)
+@pytest.mark.long
+async def test_large_texts_at_once_never_hold_the_loop_for_long(
+    interfaces: tuple[Application, mcp.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await interfaces[0].create(wait=LONG)
+    places, worst = asyncio.Semaphore(AT_ONCE), 0.0
+
+    async def ask(sql: str) -> None:
+        async with places:
+            await _ask(interfaces, path, about_the_result(sql))
+
+    for attempt in range(ATTEMPTS):
+        # Other numbers each time, because what was stored or compiled once is found again.
+        lengths = [times + attempt for times in (18, 40, 100, 190, 450)]
+        texts = [text for times in lengths for text in listed(times).values()]
+        texts += [form.text(24 + attempt) for form in (*NESTED[::2], *QUERIES, *RELATIONS)]
+        with steps_timed(monkeypatch) as lasted:
+            await asyncio.gather(*map(ask, texts))
+        worst = max(lasted)
+        if worst < LONGEST_STEP:
+            return
+    pytest.fail(f"a step of the event loop took {worst * 1000:.0f} ms")

@@ -9,11 +9,28 @@ from typing import Any
 
 import duckdb
 import pytest
-from sqlalchemy import BigInteger, Column, MetaData, String, Table, create_engine, insert, make_url, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    Integer,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    Time,
+    Uuid,
+    create_engine,
+    insert,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, Registry
 from dualsql.errors import DualResponseError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import read_select
 from dualsql.sql.functions import known_functions
@@ -263,3 +280,51 @@ def test_what_is_offered_is_served() -> None:
         for name, hint in offered.instead.items():
             called = re.findall(r"(\w+)\(", hint.lower())
             assert [word for word in called if word not in known] == [], (dialect, name)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
+def test_the_rows_of_values_are_those_of_a_list(dialect: str) -> None:
+    def bound(condition: str) -> list[Any]:
+        statement = read_select(f"SELECT id FROM school WHERE {condition}", REGISTRY, dialect)
+        return list(statement.compile().params.values())
+
+    days = "('2001-02-03'), ('2002-02-03')"
+    assert bound(f"opened IN (VALUES {days})") == bound(f"opened IN ({days})")
+    assert bound("(id, state) IN (VALUES (1, 'NJ'), (2, 'NY'))") == [1, "NJ", 2, "NY"]
+    for wrong in ("id IN (VALUES (1, 2), (3, 4))", "(id, rate) IN (VALUES (1), (2))"):
+        assert refused(f"SELECT id FROM school WHERE {wrong}", dialect).hint == "Write as many."
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
+@pytest.mark.parametrize("operator", ["=", "<>", ">", "<="])
+def test_a_row_beside_a_subquery_is_told_what_works(dialect: str, operator: str) -> None:
+    query = "SELECT school_id, id FROM program WHERE id = 1"
+    for sides in (f"(id, id) {operator} ({query})", f"({query}) {operator} (id, id)"):
+        error = refused(f"SELECT id FROM school WHERE {sides}", dialect)
+        assert isinstance(error, ForbiddenSQLError)
+        assert error.message == "A comparison of a row with a subquery cannot be run here."
+        assert "CROSS JOIN (SELECT x, y ...) AS s WHERE (t.a, t.b) > (s.x, s.y)" in error.hint
+    of_it = f"FROM school AS t CROSS JOIN ({query}) AS s WHERE (t.id, t.id) {operator} (s.school_id, s.id)"
+    read_select(f"SELECT t.id {of_it}", REGISTRY, dialect)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "written"),
+    [
+        (Uuid(), "no uuid", "123e4567-e89b-12d3-a456-426614174000"),
+        (Integer(), "no integer", "whole number"),
+        (Numeric(6, 3), "no numeric", "digits"),
+        (Double(), "no double", "digits"),
+        (Date(), "no date", "ISO 8601"),
+        (DateTime(), "no datetime", "ISO 8601"),
+        (Time(), "no time", "ISO 8601"),
+    ],
+)
+def test_how_to_write_a_constant_is_said_for_its_type(kind: Any, said: str, written: str) -> None:
+    table = Table("thing", MetaData(), Column("it", kind))
+    with pytest.raises(InvalidSQLError, match=said) as caught:
+        read_select("SELECT it FROM thing WHERE it = 'nonsense'", Registry(table.metadata), "postgresql")
+    assert written in caught.value.hint
+    # The example is one.
+    for example in re.findall("'(.+)'", caught.value.hint):
+        read_select(f"SELECT it FROM thing WHERE it = '{example}'", Registry(table.metadata), "postgresql")

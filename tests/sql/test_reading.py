@@ -283,6 +283,7 @@ GROWING = {
 _GROUPINGS = {"ROLLUP", "CUBE"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
 def test_what_grows_when_names_are_written_out_is_refused(dialect: str) -> None:
     """Planners copy what is named: two to the power of twelve or more, without a look at their time limit."""

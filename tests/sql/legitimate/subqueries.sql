@@ -34,6 +34,10 @@ SELECT b, c FROM y WHERE (b, c) IN (SELECT b, c FROM z) ORDER BY b, c;
 -- a pair in a list
 SELECT b, c FROM y WHERE (b, c) IN ((2, 3), (3, 3)) ORDER BY b, c;
 -- not sqlite: wants VALUES there
+-- values in a list
+SELECT a FROM x WHERE a IN (VALUES (1), (3)) ORDER BY a;
+-- pairs in VALUES
+SELECT b, c FROM y WHERE (b, c) IN (VALUES (2, 3), (3, 3)) ORDER BY b, c;
 -- pairs compared
 SELECT b, c FROM y WHERE (b, c) = (2, 3) ORDER BY b, c;
 -- in CASE
