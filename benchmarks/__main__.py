@@ -1,43 +1,86 @@
-"""`python -m benchmarks`: measure, print, keep; exits with 1 when a floor does not hold."""
+"""`python -m benchmarks`: measure, print, keep; exits with 1 when a floor does not hold or a result is not kept.
+
+A result is kept only of five rounds or more, and if other processes took less than a tenth of a core meanwhile.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
+from collections.abc import Callable, Coroutine
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from benchmarks import chart, parts, report
+from benchmarks import machine, report, timing
+from benchmarks.plan import MINUTES, ROUNDS, chosen
 
 
 def main() -> int:
-    """Run the parts asked for; all but narrowing, which takes ten minutes by itself, when none is."""
+    """Run the parts asked for; without names, all but those that are measured apart."""
+    asked = _arguments().parse_args()
+    console = Console(width=110)
+    names = chosen(asked.only)
+    console.print(f"About {sum(MINUTES[name] for name in names)} minutes: {', '.join(names)}.")
+    is_kept = asked.rounds >= ROUNDS and not asked.small
+    # What measures needs packages that `--help` must not need.
+    parts = import_module("benchmarks.parts")
+    options = parts.Options(asked.rounds, asked.reference, asked.small)
+    done = [_measured(parts.PARTS[name], name, options, console, is_kept=is_kept) for name in names]
+    if is_kept:
+        import_module("benchmarks.figures").write()
+        drawn = import_module("benchmarks.chart").draw()
+        console.print("Drawn:", *(path.name for path in drawn))
+    return 0 if all(done) else 1
+
+
+def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
-    parser.add_argument("--only", choices=list(parts.PARTS), action="append", help="measure one part")
-    parser.add_argument("--rounds", type=int, default=parts.ROUNDS, help="runs of which the median is taken")
+    about = ", ".join(f"{name} {minutes}" for name, minutes in MINUTES.items())
+    parser.add_argument(
+        "--only",
+        choices=list(MINUTES),
+        nargs="+",
+        action="extend",
+        metavar="PART",
+        help=f"measure these; minutes of each: {about}",
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of which the median is taken")
+    parser.add_argument(
+        "--small", action="store_true", help="less of what takes long, to see that it runs; nothing is kept"
+    )
     parser.add_argument(
         "--reference",
         type=Path,
         help="the folder example/server of github.com/freezer333/mcp-rlp, to compare with",
     )
-    asked = parser.parse_args()
-    options = parts.Options(asked.rounds, asked.reference)
-    console = Console(width=110)
-    chosen = asked.only or [name for name in parts.PARTS if name != "narrow"]
-    found = [asyncio.run(_measured(name, options, console)) for name in chosen]
-    if asked.rounds == parts.ROUNDS:
-        kept = [path for part in found for path in report.keep(part)]
-        console.print("Kept in", *(path.name for path in [*kept, *chart.draw()]))
-    return 0 if all(part.holds for part in found) else 1
+    return parser
 
 
-async def _measured(name: str, options: parts.Options, console: Console) -> report.Report:
-    with console.status(name) as status:
-        found = await parts.PARTS[name](lambda doing: status.update(f"{name}: {doing}"), options)
+def _measured(
+    measure: Callable[[Callable[[str], object], Any], Coroutine[Any, Any, report.Report]],
+    name: str,
+    options: object,
+    console: Console,
+    *,
+    is_kept: bool,
+) -> bool:
+    """Measure one part. Returns whether its floors hold and its result could be kept."""
+    with timing.recording() as rounds, machine.watching() as watch, console.status(name) as status:
+        found = asyncio.run(measure(lambda doing: status.update(f"{name}: {doing}"), options))
     report.show(found, console)
-    return found
+    if rounds:
+        report.show_section(report.spread(rounds), console)
+    console.print(f"{name}: {report.floors(found)} Meanwhile, {watch}.")
+    if not watch.is_quiet:
+        console.print(f"{name}: NOT KEPT, because the machine was not idle. The last result stays.")
+        return False
+    if is_kept:
+        console.print("Kept in", *(path.name for path in report.keep(found, rounds, str(watch))))
+    return found.holds is not False
 
 
 if __name__ == "__main__":

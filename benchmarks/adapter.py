@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +17,7 @@ from mcp.server import MCPServer
 from sqlalchemy import Select, select
 
 from benchmarks.report import Report, Section, verdict
+from benchmarks.timing import median_of
 from dualsql import DualResponseServer
 from dualsql.demo import Base, Institution
 
@@ -57,7 +57,9 @@ def _colleges(state: str) -> Select[Institution]:
 
 
 def _calls(dual: DualResponseServer) -> dict[str, Call]:
-    official, fast = MCPServer[Any]("benchmark"), fastmcp.FastMCP[Any]("benchmark")
+    # At its default level, the first would print a line for each request of either.
+    official = MCPServer[Any]("benchmark", log_level="WARNING")
+    fast = fastmcp.FastMCP[Any]("benchmark")
     for server in (official, fast):
         dual.tool(server, name="colleges")(_colleges)
     return {
@@ -77,10 +79,10 @@ async def _measured(dual: DualResponseServer, name: str, call: Call) -> Adapter:
     pairs = [(await _seconds(alone), await _seconds(call)) for _ in range(_ROUNDS)]
     return Adapter(
         name,
-        median(one for one, _ in pairs),
-        median(other for _, other in pairs),
+        median_of(f"{name}: create_response, s", [one for one, _ in pairs]),
+        median_of(f"{name}: tool call, s", [other for _, other in pairs]),
         # Each with its neighbour: what else the machine does, it does to both.
-        median(other - one for one, other in pairs),
+        median_of(f"{name}: adapter, s", [other - one for one, other in pairs]),
     )
 
 

@@ -106,7 +106,7 @@ async def measure(engine: str, place: str, note: Callable[[str], object]) -> lis
                 return len(await fetch(written))
 
             assert await ask() == await fetch_by_hand()
-            taken = await fastest({"asked": ask, "by hand": fetch_by_hand}, budget=4.0)
+            taken = await fastest({"asked": ask, "by hand": fetch_by_hand}, f"{engine}, {name}", budget=4.0)
             found.append(Cost(engine, name, taken["asked"], taken["by hand"]))
     return found
 

@@ -1,4 +1,4 @@
-"""How quick is a result's page in a browser? `python -m benchmarks.browser`; exits with 1 when a floor does not hold.
+"""How quick is a result's page in a browser?
 
 Chromium without a window, a million flights in SQLite, `dualsql serve` in a process of its own. Each round is a new
 profile. Datasette's table page, on the same table, is opened in the same rounds.
@@ -6,21 +6,21 @@ profile. Datasette's table page, on the same table, is opened in the same rounds
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
-from benchmarks.flights import ROWS, database
+from benchmarks.flights import ROWS
 from benchmarks.peers import datasette
 from benchmarks.processes import dualsql_serve, result_of
+from benchmarks.report import Report, Section, verdict
+from benchmarks.timing import median_of
 
 SCREENS = 100
 FAR = 900_000
@@ -73,17 +73,31 @@ class Measured:
         self.theirs: dict[str, list[float]] = {}
 
 
-async def measure(rounds: int, screens: int) -> Measured:
-    path, found = database(), Measured()
-    with dualsql_serve(path) as server:
+@dataclass(frozen=True)
+class Figure:
+    """What a table has in one of its lines.
+
+    Attributes:
+        most: its floor.
+        datasette: the same of its page.
+    """
+
+    name: str
+    value: float
+    most: float | None = None
+    datasette: float | None = None
+
+
+async def measure(path: Path, say: Callable[[str], object], rounds: int, screens: int) -> Measured:
+    """So many rounds on either page, in turns, with a scroll of so many screens on ours."""
+    found = Measured()
+    with dualsql_serve(path) as server, datasette(path) as peer:
         url = await result_of(server.url)
         async with async_playwright() as playwright:
-            for _ in range(rounds):
+            for number in range(rounds):
+                say(f"round {number + 1}")
                 await _one_round(playwright, url, found.ours, screens)
-    with datasette(path) as peer:
-        async with async_playwright() as playwright:
-            for _ in range(rounds):
-                await _beside(playwright, f"{peer.url}/{Path(path).stem}/flights", found.theirs)
+                await _beside(playwright, f"{peer.url}/{path.stem}/flights", found.theirs)
     return found
 
 
@@ -249,31 +263,50 @@ def _memory_of(process: int) -> Memory:
     return Memory(sizes["Private_Clean"] + sizes["Private_Dirty"] + sizes["Swap"], sizes["Pss"])
 
 
-def show(found: Measured) -> bool:
-    """Print the table; whether every floor holds."""
-    holds = True
-    print("| what | measured | at most |\n|---|---|---|")
-    for name, floor in FLOORS.items():
-        value = floor.of(found.ours[name])
-        holds = holds and value <= floor.most
-        verdict = "" if value <= floor.most else " **missed**"
-        print(f"| {floor.meaning} | {value:,.1f} {floor.unit}{verdict} | {floor.most:,} {floor.unit} |")
-    print("\n| memory of the page's process, most | MB |\n|---|---|")
-    for name, meaning in MEMORY.items():
-        print(f"| {meaning} | {max(found.ours[name]):,.0f} |")
-    print("\n| p50, ms | dualsql | Datasette |\n|---|---|---|")
-    for name, meaning in BESIDE.items():
-        print(f"| {meaning} | {median(found.ours[name]):,.0f} | {median(found.theirs[name]):,.0f} |")
-    return holds
+def report(found: Measured) -> Report:
+    """Three tables, the first beside its floors."""
+    for name, values in found.ours.items():
+        median_of(_MEANINGS[name], values)
+    floors = [Figure(name, floor.of(found.ours[name]), floor.most) for name, floor in FLOORS.items()]
+    memory = [Figure(name, max(found.ours[name])) for name in MEMORY]
+    beside = [Figure(name, median(found.ours[name]), datasette=median(found.theirs[name])) for name in BESIDE]
+    sections = [_limited(floors), _held(memory), _compared(beside)]
+    holds = all(figure.value <= FLOORS[figure.name].most for figure in floors)
+    return Report("browser", "A result's page in a browser", sections, [*floors, *memory, *beside], holds)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.browser", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--screens", type=int, default=SCREENS)
-    asked = parser.parse_args()
-    return 0 if show(asyncio.run(measure(asked.rounds, asked.screens))) else 1
+_MEANINGS = {**MEMORY, **BESIDE, **{name: f"{floor.meaning}, {floor.unit}" for name, floor in FLOORS.items()}}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _limited(figures: Sequence[Figure]) -> Section:
+    lines = []
+    for figure in figures:
+        meaning, _, most, unit = FLOORS[figure.name]
+        lines.append(
+            (meaning, f"{figure.value:,.1f} {unit}", f"{most:,} {unit}", verdict(holds=figure.value <= most))
+        )
+    return Section(
+        "The page of a result",
+        f"{ROWS:,} rows in SQLite, `dualsql serve` with its defaults, Chromium without a window; each round is a new "
+        "profile.",
+        ("what", "measured", "at most", ""),
+        lines,
+    )
+
+
+def _held(figures: Sequence[Figure]) -> Section:
+    return Section(
+        "Memory of the page's process",
+        "The most of all rounds.",
+        ("memory", "MB"),
+        [(MEMORY[figure.name], f"{figure.value:,.0f}") for figure in figures],
+    )
+
+
+def _compared(figures: Sequence[Figure]) -> Section:
+    return Section(
+        "Beside Datasette's table page",
+        "Milliseconds, p50. Datasette has no way to its last rows but the opposite order.",
+        ("what", "dualsql", "Datasette"),
+        [(BESIDE[figure.name], f"{figure.value:,.0f}", f"{figure.datasette:,.0f}") for figure in figures],
+    )

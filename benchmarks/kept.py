@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -22,7 +21,7 @@ from sqlalchemy import select
 from benchmarks import bare
 from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.report import Report, Section, verdict
-from benchmarks.timing import fastest
+from benchmarks.timing import fastest, median_of
 from dualsql import DualResponseServer, LocalResultStorage, PageRequest, StreamRequest
 from dualsql.query import read_structured_query
 from dualsql_client.wire import SortKey
@@ -100,7 +99,7 @@ async def _written(dual: DualResponseServer, path: Path, folder: Path, rounds: i
     async def alone() -> None:
         await asyncio.to_thread(write_alone, path, folder / "alone.duckdb")
 
-    ours, others = await _in_turns(keep, alone, rounds)
+    ours, others = await _in_turns("keeping", keep, alone, rounds)
     return Cost("keeping the rows", "the same rows from sqlite3 into DuckDB", ours, others, 1.3)
 
 
@@ -139,7 +138,9 @@ async def _pages(dual: DualResponseServer, resource_id: str) -> list[Cost]:
         return lambda: dual.read_page(resource_id, None, PageRequest(limit=PAGE, offset=offset))
 
     offsets = {"in the middle": ROWS // 2, "at the end": ROWS - PAGE}
-    taken = await fastest({"first": page(0), **{name: page(offset) for name, offset in offsets.items()}})
+    taken = await fastest(
+        {"first": page(0), **{name: page(offset) for name, offset in offsets.items()}}, "page"
+    )
     return [
         Cost(f"a page {name}", "the first page", taken[name], taken["first"], 1.2, most=10 * MILLISECONDS)
         for name in offsets
@@ -170,7 +171,7 @@ async def _questions(dual: DualResponseServer, resource_id: str, alone: Path) ->
             ("a group-by", group, _GROUPED),
         ):
             by_hand = partial(asyncio.to_thread, _fetched, file, sql)
-            taken = await fastest({"ours": work, "alone": by_hand})
+            taken = await fastest({"ours": work, "alone": by_hand}, what)
             found.append(
                 Cost(what, "DuckDB alone", taken["ours"], taken["alone"], 1.3, spare=15 * MILLISECONDS)
             )
@@ -193,12 +194,12 @@ async def _arrow(dual: DualResponseServer, resource_id: str, path: Path, rounds:
     async def adbc() -> None:
         assert await bare.adbc(f"sqlite:///{path}") == ROWS
 
-    ours, others = await _in_turns(stream, adbc, rounds)
+    ours, others = await _in_turns("Arrow", stream, adbc, rounds)
     return Cost("all rows as Arrow", "ADBC from SQLite, in process", ours, others, 1.0)
 
 
 async def _in_turns(
-    ours: Callable[[], Awaitable[None]], other: Callable[[], Awaitable[None]], rounds: int
+    what: str, ours: Callable[[], Awaitable[None]], other: Callable[[], Awaitable[None]], rounds: int
 ) -> tuple[float, float]:
     taken: tuple[list[float], list[float]] = [], []
     for _ in range(rounds):
@@ -206,7 +207,7 @@ async def _in_turns(
             begun = perf_counter()
             await work()
             seconds.append(perf_counter() - begun)
-    return median(taken[0]), median(taken[1])
+    return median_of(f"{what}: ours, s", taken[0]), median_of(f"{what}: the other, s", taken[1])
 
 
 def report(costs: Sequence[Cost]) -> Report:

@@ -47,7 +47,7 @@ async def measure(engine: str, url: str, note: Callable[[str], object]) -> list[
 async def _above_idle(server: Server, name: str, form: str) -> int:
     result = await server.result(name)
     rows = f"{result.resource_url}/rows?format={form}"
-    # What is imported on first use belongs to the idle server.
+    # What is imported on first use belongs to the idle server; a process that reads for it does not.
     await csv_rows(server.http, f"{rows}&limit=10")
     idle = server.process.resident()
     server.process.forget_peak()
@@ -59,8 +59,8 @@ def report(peaks: Sequence[Peak]) -> Report:
     """Every peak beside its ceiling."""
     section = Section(
         "Memory of a streaming server above the idle one, at the most, in MiB",
-        "Linux's VmHWM of the uvicorn process while one client reads the whole stream, less what it held "
-        "before; imports are behind it.",
+        "Linux's VmHWM of the uvicorn process and of those it starts, while one client reads the whole stream, less "
+        "what it held before; imports are behind it.",
         ("format", "engine", "rows", "MiB", "ceiling", ""),
         [
             (

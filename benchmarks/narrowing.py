@@ -154,7 +154,7 @@ async def _timed(dialect: str, title: str, queries: dict[str, Query]) -> Cost:
     rows = {name: Counter(repr(tuple(row)) for row in await query()) for name, query in queries.items()}
     if rows["by hand"] != rows["narrowed"]:
         return Cost(dialect, title, problem="THE ROWS DIFFER")
-    taken = await fastest(queries)
+    taken = await fastest(queries, "")
     return Cost(dialect, title, rows["narrowed"].total(), taken["by hand"], taken["narrowed"])
 
 
@@ -216,4 +216,4 @@ async def overhead(folder: Path) -> dict[str, float]:
             async with read_only(source, None) as connection:
                 return (await connection.execute(by_hand)).one()
 
-        return await medians({"by hand": row_by_hand, "narrowed": narrowed_row})
+        return await medians({"by hand": row_by_hand, "narrowed": narrowed_row}, "one row")

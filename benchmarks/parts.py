@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from sqlalchemy import make_url
 from benchmarks import (
     adapter,
     asking,
+    browser,
     conversations,
     creating,
     flows,
@@ -20,14 +22,17 @@ from benchmarks import (
     narrowing_report,
     paging,
     profiling,
+    scale,
+    scaling,
+    starting,
+    store_load,
     streaming,
 )
 from benchmarks.flights import database
+from benchmarks.plan import ROUNDS
 from benchmarks.postgresql import loaded
 from benchmarks.report import Report
 from dualsql.demo.database import build, default_folder, sqlite_url
-
-ROUNDS = 5
 
 Note = Callable[[str], object]
 """Takes what is being done now, for a person who waits."""
@@ -40,10 +45,12 @@ class Options:
     Attributes:
         rounds: runs of which the median is taken.
         reference: the folder of the reference server; None if it is not compared with.
+        small: less of what takes long, to see that it runs.
     """
 
     rounds: int = ROUNDS
     reference: Path | None = None
+    small: bool = False
 
 
 async def create(_: Note, __: Options) -> Report:
@@ -63,7 +70,8 @@ async def page(note: Note, options: Options) -> Report:
     speeds = await paging.throughput(path, options.reference, note, options.rounds)
     async with loaded() as url:
         engines = {"SQLite": f"sqlite:///{path}", "PostgreSQL": url}
-        keysets = [await paging.keyset(name, place, note, options.rounds) for name, place in engines.items()]
+        few = min(options.rounds, 3)  # of up to a minute each
+        keysets = [await paging.keyset(name, place, note, few) for name, place in engines.items()]
         overheads = [await paging.overhead(name, place) for name, place in engines.items()]
     return paging.report(speeds, keysets, overheads)
 
@@ -123,7 +131,38 @@ async def profile(note: Note, options: Options) -> Report:
         return profiling.report([sqlite, await profiling.measure("PostgreSQL", url, note, rounds)])
 
 
+async def grow(note: Note, options: Options) -> Report:
+    """Streams of up to 50 million rows, workers, clients and a far link."""
+    rounds, millions = (1, (1, 2)) if options.small else (min(options.rounds, 3), (1, 10, 50))
+    return scale.report(await scale.measure(database(), note, rounds, millions))
+
+
+async def start(note: Note, options: Options) -> Report:
+    """The import, and a server of a thousand tables."""
+    folder = database().parent
+    return starting.report(*await asyncio.to_thread(starting.measure, folder, note, options.rounds))
+
+
+async def bear(note: Note, options: Options) -> Report:
+    """What a worker, a store and a database bear, and a million results."""
+    found = scaling.measure(note, seconds=1, many=10_000) if options.small else scaling.measure(note)
+    return scaling.report(await found)
+
+
+async def load(note: Note, options: Options) -> Report:
+    """What a store bears."""
+    found = store_load.measure(note, seconds=3) if options.small else store_load.measure(note)
+    return store_load.report(await found)
+
+
+async def look(note: Note, options: Options) -> Report:
+    """A result's page in a browser."""
+    rounds, screens = (1, 5) if options.small else (options.rounds, browser.SCREENS)
+    return browser.report(await browser.measure(database(), note, rounds, screens))
+
+
 PARTS: Mapping[str, Callable[[Note, Options], Awaitable[Report]]] = {
+    "start": start,
     "create": create,
     "stream": stream,
     "page": page,
@@ -134,4 +173,8 @@ PARTS: Mapping[str, Callable[[Note, Options], Awaitable[Report]]] = {
     "adapter": adapt,
     "flows": converse,
     "profile": profile,
+    "scale": grow,
+    "scaling": bear,
+    "store_load": load,
+    "browser": look,
 }

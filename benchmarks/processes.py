@@ -23,7 +23,7 @@ _PAUSE = 0.05
 
 @dataclass(frozen=True)
 class Process:
-    """A running server.
+    """A running server, with the processes that it has started.
 
     Attributes:
         url: where it listens, without a slash at the end.
@@ -42,11 +42,20 @@ class Process:
 
     def forget_peak(self) -> None:
         """Let the peak begin anew (Linux: proc(5), clear_refs)."""
-        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+        for pid in self._all():
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
 
     def _status(self, name: str) -> int:
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+        return sum(_status_of(pid, name) for pid in self._all())
+
+    def _all(self) -> list[int]:
+        threads = Path(f"/proc/{self.pid}/task").iterdir()
+        return [self.pid, *(int(pid) for one in threads for pid in (one / "children").read_text().split())]
+
+
+def _status_of(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
 @contextmanager
@@ -57,6 +66,7 @@ def uvicorn(
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", application, "--port", str(port), "--log-level", "warning"]
     command += ["--workers", str(workers), "--no-access-log", "--loop", "uvloop", "--http", "httptools"]
+    command += ["--timeout-graceful-shutdown", "20"]
     with running([*command, "--factory"], port, environment) as process:
         yield process
 

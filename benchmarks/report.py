@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -14,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.timing import Rounds
 
 FOLDER = Path(__file__).parent / "results"
 
@@ -37,14 +40,16 @@ class Report:
     Attributes:
         part: its name, and that of the files it is kept in.
         figures: dataclasses; the numbers behind the tables.
-        holds: whether every floor held.
+        holds: whether every floor held; None if it has none.
+        document: it has the tables too, each between `<!-- TITLE: benchmarks.PART -->` and `<!-- end -->`.
     """
 
     part: str
     title: str
     sections: Sequence[Section]
     figures: Sequence[Any]
-    holds: bool
+    holds: bool | None
+    document: Path | None = None
 
 
 def verdict(*, holds: bool) -> str:
@@ -52,35 +57,95 @@ def verdict(*, holds: bool) -> str:
     return "holds" if holds else "FAILS"
 
 
+def floors(report: Report) -> str:
+    """How a report says whether its floors held."""
+    known = {True: "All floors hold.", False: "A FLOOR DOES NOT HOLD.", None: "It has no floors."}
+    return known[report.holds]
+
+
 def show(report: Report, console: Console) -> None:
     """Print the tables."""
     for section in report.sections:
-        table = Table(title=section.title, caption=section.explanation, box=SIMPLE_HEAD, padding=(0, 1))
-        for number, heading in enumerate(section.headings):
-            table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=True)
-        for line in section.lines:
-            table.add_row(*line)
-        console.print(table)
+        show_section(section, console)
 
 
-def keep(report: Report) -> list[Path]:
-    """Write the tables and the figures in place of those of the part's last run."""
+def show_section(section: Section, console: Console) -> None:
+    """Print one table."""
+    table = Table(title=section.title, caption=section.explanation, box=SIMPLE_HEAD, padding=(0, 1))
+    for number, heading in enumerate(section.headings):
+        table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=True)
+    for line in section.lines:
+        table.add_row(*line)
+    console.print(table)
+
+
+def keep(report: Report, rounds: Sequence[Rounds] = (), beside: str = "") -> list[Path]:
+    """Write the tables and the figures in place of those of the part's last run.
+
+    Args:
+        rounds: of all figures.
+        beside: what other processes took; empty if nothing watched them.
+    """
     today = datetime.now(UTC).date().isoformat()
-    figures = {"date": today, "machine": machine.describe(), "figures": list(map(asdict, report.figures))}
+    figures = {
+        "date": today,
+        "holds": report.holds,
+        "beside": beside,
+        "machine": machine.describe(),
+        "figures": list(map(asdict, report.figures)),
+        "rounds": list(map(asdict, rounds)),
+    }
     FOLDER.mkdir(exist_ok=True)
     kept = [FOLDER / f"{report.part}.json", FOLDER / f"{report.part}.md"]
     kept[0].write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    kept[1].write_text(_markdown(report, today), encoding="utf-8")
+    kept[1].write_text(markdown(report, rounds, beside, today), encoding="utf-8")
+    if report.document is not None:
+        text = report.document.read_text(encoding="utf-8")
+        report.document.write_text(filled(text, report), encoding="utf-8")
+        kept.append(report.document)
     return kept
 
 
-def _markdown(report: Report, today: str) -> str:
+def filled(document: str, report: Report) -> str:
+    """The document with the tables in their places.
+
+    Raises:
+        KeyError: it has a place for a table that the report has not.
+    """
+    sections = {section.title: section for section in report.sections}
+
+    def table(match: re.Match[str]) -> str:
+        section = sections[match[2]]
+        return f"{match[1]}{fill(section.explanation, 140)}\n\n{_table(section)}\n\n{match[3]}"
+
+    place = rf"(<!-- ([\w ]+): benchmarks\.{re.escape(report.part)} -->\n).*?(<!-- end -->)"
+    return re.sub(place, table, document, flags=re.DOTALL)
+
+
+def spread(rounds: Sequence[Rounds]) -> Section:
+    """The rounds behind the figures."""
+    return Section(
+        "Rounds",
+        "The median of each figure, and its spread: lowest and highest of up to five rounds, else the quartiles.",
+        ("figure", "rounds", "median", "low", "high", "spread"),
+        [
+            (r.what, str(r.rounds), f"{r.median:.4g}", f"{r.low:.4g}", f"{r.high:.4g}", f"{r.spread:.0%}")
+            for r in rounds
+        ],
+    )
+
+
+def markdown(report: Report, rounds: Sequence[Rounds], beside: str, today: str) -> str:
+    """The page of one part."""
     where = "\n".join(f"| {name} | {value} |" for name, value in machine.describe().items())
     tables = "\n\n".join(
-        f"## {section.title}\n\n{section.explanation}\n\n{_table(section)}" for section in report.sections
+        f"## {section.title}\n\n{section.explanation}\n\n{_table(section)}"
+        for section in (*report.sections, *([spread(rounds)] if rounds else []))
     )
+    meanwhile = f" Meanwhile, {beside}." if beside else ""
     return (
-        f'# {report.title}\n\nMeasured on {today}; `make bench ARGS="--only {report.part}"` repeats it.\n\n'
+        f"# {report.title}\n\nMeasured on {today} at commit {machine.commit()}; "
+        f'`make bench ARGS="--only {report.part}"` repeats it. {floors(report)}{meanwhile}\n\n'
         f"{tables}\n\n## Where\n\n| | |\n|---|---|\n{where}\n"
     )
 

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from benchmarks.flights import ROWS, copies, flights, metadata
+from benchmarks.flights import ROWS, airports, copies, flights, metadata
 from dualsql.freeze.document import AnySelect
 
 EACH = ROWS // 3
@@ -51,6 +51,20 @@ every_type = Table(
 )
 """On PostgreSQL only."""
 
+GENERATED, MILLIONS = "{} million", (1, 2, 10, 50)
+
+
+def _generated(million: int) -> AnySelect:
+    """So many million rows: a million flights for each of the first so many airports, ordered by both keys."""
+    first = select(airports.c.faa).order_by(airports.c.faa).limit(million)
+    return (
+        select(airports.c.faa, flights.c.id, flights.c.carrier, flights.c.distance, flights.c.time_hour)
+        .join_from(airports, flights, true())
+        .where(airports.c.faa.in_(first), flights.c.id <= 1_000_000)
+        .order_by(airports.c.faa, flights.c.id)
+    )
+
+
 STATEMENTS: Mapping[str, AnySelect] = {
     "flights": select(flights).order_by(flights.c.id),
     "a third": select(flights).where(flights.c.id <= EACH).order_by(flights.c.id),
@@ -60,4 +74,5 @@ STATEMENTS: Mapping[str, AnySelect] = {
         .order_by(flights.c.id, copies.c.number)
     ),
     "every type": select(every_type).order_by(every_type.c.id),
+    **{GENERATED.format(million): _generated(million) for million in MILLIONS},
 }

@@ -1,4 +1,4 @@
-"""Medians of runs taken in turns. What is compared is measured alternately, in one go.
+"""Medians of runs taken in turns, and their spread. What is compared is measured alternately, in one go.
 
 A shared machine is slow for seconds at a time. Two candidates measured one after the other would each meet
 different weather; taking turns, they share it.
@@ -6,7 +6,9 @@ different weather; taking turns, they share it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
@@ -17,15 +19,65 @@ BUDGET = 2.0
 """Seconds one candidate may take: what is quick runs more often than five times."""
 
 
-async def medians(candidates: Mapping[str, Work]) -> dict[str, float]:
-    """The median seconds of each candidate, after one run that does not count."""
+@dataclass(frozen=True)
+class Rounds:
+    """What one figure was made of.
+
+    Attributes:
+        what: the figure, for people.
+        low, high: the first and the third quartile of more than five rounds, else the lowest and the highest.
+    """
+
+    what: str
+    rounds: int
+    median: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        """From `low` to `high`, as a part of the median."""
+        return (self.high - self.low) / self.median if self.median else 0.0
+
+
+_seen: list[Rounds] = []
+
+
+@contextmanager
+def recording() -> Iterator[list[Rounds]]:
+    """The rounds of all figures that are measured in the block."""
+    _seen.clear()
+    yield _seen
+
+
+def median_of(what: str, values: Sequence[float]) -> float:
+    """The median of the rounds, whose spread is kept beside it."""
+    ordered = sorted(values)
+    cut = len(ordered) // 4 if len(ordered) > LEAST_RUNS else 0
+    found = Rounds(what, len(ordered), median(ordered), ordered[cut], ordered[-1 - cut])
+    _seen.append(found)
+    return found.median
+
+
+async def medians(candidates: Mapping[str, Work], of: str) -> dict[str, float]:
+    """The median seconds of each candidate, after one run that does not count.
+
+    Args:
+        of: what they are compared at, for people.
+    """
     taken = await _in_turns(candidates, BUDGET)
-    return {name: median(seconds) for name, seconds in taken.items()}
+    return {name: median_of(f"{of}: {name}, s", seconds) for name, seconds in taken.items()}
 
 
-async def fastest(candidates: Mapping[str, Work], budget: float = BUDGET / 4) -> dict[str, float]:
-    """The fewest seconds of each candidate: what is left when others on the machine are not counted."""
+async def fastest(candidates: Mapping[str, Work], of: str, budget: float = BUDGET / 4) -> dict[str, float]:
+    """The fewest seconds of each candidate: what is left when others on the machine are not counted.
+
+    Args:
+        of: as of `medians`; empty to keep no rounds, where there are hundreds of statements.
+    """
     taken = await _in_turns(candidates, budget)
+    for name, seconds in taken.items() if of else ():
+        median_of(f"{of}: {name}, s", seconds)
     return {name: min(seconds) for name, seconds in taken.items()}
 
 

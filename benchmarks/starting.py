@@ -1,0 +1,172 @@
+"""What is waited for before the first request: the import, and `dualsql serve --all` on a thousand tables.
+
+Bytecode is in place. The import is compared with one of every module of other packages that it loads, in turns, each in
+an interpreter of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from time import perf_counter, sleep
+
+import httpx
+
+from benchmarks.machine import processes
+from benchmarks.processes import START_DEADLINE, dualsql_serve
+from benchmarks.report import Report, Section, verdict
+from benchmarks.timing import median_of
+
+TIMES, SECONDS = 1.3, 5.0
+IMPORTS, TABLES = 20, 1_000
+_PAUSE = 0.02
+
+OWN = "from dualsql import DualResponseServer"
+_LOADED = f"""
+import sys
+before = set(sys.modules)
+{OWN}
+own = sys.stdlib_module_names.union(("dualsql", "dualsql_client"))
+print(*(name for name in sys.modules if name not in before and name.partition(".")[0] not in own))
+"""
+_OTHERS = """
+from contextlib import suppress
+from importlib import import_module
+for name in {names}:
+    with suppress(ImportError):  # what an extension registers is no file
+        import_module(name)
+"""
+
+Note = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Import:
+    """Median CPU seconds of interpreters that import the server, and the other packages that it needs."""
+
+    seconds: float
+    others: float
+    packages: Sequence[str]
+
+    @property
+    def ratio(self) -> float:
+        return self.seconds / self.others
+
+    @property
+    def holds(self) -> bool:
+        return self.ratio <= TIMES
+
+
+@dataclass(frozen=True)
+class Start:
+    """Median seconds until `dualsql serve --all` has read the tables and answers, and those of CPU."""
+
+    tables: int
+    answered: float
+    cpu: float
+
+    @property
+    def holds(self) -> bool:
+        return self.answered < SECONDS
+
+
+def measure(folder: Path, note: Note, rounds: int) -> tuple[Import, Start]:
+    """Both; the file of the tables is made in the folder."""
+    note("imports")
+    imported = _imported()
+    note(f"dualsql serve on {TABLES:,} tables")
+    path = _tables(folder / "thousand.sqlite")
+    taken = [_started(path) for _ in range(rounds + 1)][1:]  # the first writes bytecode
+    answered, cpu = ([each[place] for each in taken] for place in (0, 1))
+    return imported, Start(TABLES, median_of("answered, s", answered), median_of("answered: CPU, s", cpu))
+
+
+def _imported() -> Import:
+    names = _python(_LOADED).split()
+    programs = {"dualsql": OWN, "the others": _OTHERS.format(names=names)}
+    taken: dict[str, list[float]] = {name: [] for name in programs}
+    for number in range(IMPORTS + 1):
+        for name, program in programs.items():
+            before = _of_children()
+            _python(program)
+            if number:  # the first writes bytecode
+                taken[name].append(_of_children() - before)
+    seconds, others = (median_of(f"import, {name}: CPU, s", found) for name, found in taken.items())
+    packages = {name.partition(".")[0] for name in names if not name.startswith("_")}
+    return Import(seconds, others, sorted(packages))
+
+
+def _python(program: str) -> str:
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=known, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def _of_children() -> float:
+    used = getrusage(RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _tables(path: Path) -> Path:
+    """Tables of ten columns, each of which refers to the one before."""
+    path.unlink(missing_ok=True)
+    columns = (
+        "id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL, amount NUMERIC(10, 2), created DATETIME, a INTEGER, "
+        "b INTEGER, c TEXT, d REAL, e BOOLEAN"
+    )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for number in range(TABLES):
+            other = f"other INTEGER REFERENCES table_{max(0, number - 1)} (id)"
+            connection.execute(f"CREATE TABLE table_{number} ({columns}, {other})")
+    return path
+
+
+def _started(path: Path) -> tuple[float, float]:
+    """Seconds until it answers, and those of CPU."""
+    begun = perf_counter()
+    with dualsql_serve(path) as server:
+        # It listens before it has read the tables; until then it answers 503.
+        while not httpx.get(server.url).is_success:
+            if perf_counter() > begun + START_DEADLINE:
+                raise SystemExit("dualsql serve was not ready in time.")
+            sleep(_PAUSE)
+        return perf_counter() - begun, processes()[server.pid].own
+
+
+def report(imported: Import, start: Start) -> Report:
+    """Two tables, beside their floors."""
+    sections = [_of_import(imported), _of_start(start)]
+    return Report("start", "Starting", sections, [imported, start], imported.holds and start.holds)
+
+
+def _of_import(imported: Import) -> Section:
+    return Section(
+        "The import",
+        f"`{OWN}`, against an import of all modules of other packages that it loads ({', '.join(imported.packages)}). "
+        f"CPU milliseconds of interpreters, medians; at most {TIMES:g} times.",
+        ("dualsql", "the others", "times", ""),
+        [
+            (
+                f"{imported.seconds * 1e3:.0f}",
+                f"{imported.others * 1e3:.0f}",
+                f"{imported.ratio:.2f}",
+                verdict(holds=imported.holds),
+            )
+        ],
+    )
+
+
+def _of_start(start: Start) -> Section:
+    return Section(
+        "A thousand tables",
+        f"`dualsql serve --all` on a SQLite file, until it answers 200 on its home page; less than {SECONDS:g} s.",
+        ("tables", "answered, s", "CPU, s", ""),
+        [(f"{start.tables:,}", f"{start.answered:.2f}", f"{start.cpu:.2f}", verdict(holds=start.holds))],
+    )

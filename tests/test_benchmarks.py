@@ -1,0 +1,144 @@
+"""The benchmarks' own programs: what runs beside them is seen, and pages show the figures of the kept results."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from asyncio import StreamReader, StreamWriter
+from time import perf_counter
+
+from benchmarks import figures, timing
+from benchmarks.link import Link
+from benchmarks.machine import MOST_BESIDE, Process, Watch, others, processes
+from benchmarks.plan import MINUTES, chosen
+from benchmarks.report import FOLDER, Report, Section, filled, markdown
+from tests.relay import relaying
+
+INIT, KTHREADD, OURS, SERVER, THEIRS = 1, 2, 10, 11, 20
+
+
+def machine(theirs: Process, *more: tuple[int, Process]) -> dict[int, Process]:
+    return {
+        INIT: Process(0, "init", 0, 0),
+        KTHREADD: Process(0, "kthreadd", 0, 0),
+        3: Process(KTHREADD, "kworker", 500, 0),
+        OURS: Process(INIT, "python", 100, 7),
+        SERVER: Process(OURS, "postgres", 300, 0),
+        THEIRS: theirs,
+        **dict(more),
+    }
+
+
+def test_servers_of_ours_and_the_kernel_are_not_beside() -> None:
+    assert set(others(machine(Process(INIT, "make (all)", 1, 2)), OURS)) == {INIT, THEIRS}
+
+
+def test_a_process_that_came_and_went_between_two_looks_is_seen_in_its_parent() -> None:
+    watch = Watch()
+    watch._last = others(machine(Process(INIT, "sh", 1, 2)), OURS)
+    watch.add(others(machine(Process(INIT, "sh", 1, 7)), OURS))
+    assert watch.seconds == 5
+    # A child that is seen and then ends counts once: what it took has moved to its parent.
+    watch.add(others(machine(Process(INIT, "sh", 1, 7), (21, Process(THEIRS, "cc", 3, 0))), OURS))
+    watch.add(others(machine(Process(INIT, "sh", 1, 10)), OURS))
+    assert watch.seconds == 8
+    assert watch.names["cc"] == 3
+
+
+def test_a_busy_neighbour_spoils_the_whole_measurement() -> None:
+    watch = Watch()
+    watch._begun = perf_counter() - 100
+    watch._last = machine(Process(INIT, "cc", 0, 0))
+    watch.add(machine(Process(INIT, "cc", 100 * MOST_BESIDE - 1, 0)))
+    quiet = watch.is_quiet
+    watch.add(machine(Process(INIT, "cc", 100 * MOST_BESIDE + 1, 0)))
+    assert (quiet, watch.is_quiet) == (True, False)
+    assert "most: cc" in str(watch)
+
+
+def test_processes_are_read_from_the_system() -> None:
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        try:
+            found = processes()
+            assert found[sleeping.pid].name in {"sleep", "python", "pytest"}
+            assert sleeping.pid not in others(found, found[sleeping.pid].parent)
+        finally:
+            sleeping.kill()
+
+
+def test_help_needs_no_package_that_only_measures() -> None:
+    program = (
+        "import sys, benchmarks.__main__ as main; main._arguments().format_help();"
+        "assert not {'matplotlib', 'pyarrow', 'sqlalchemy', 'fastapi'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_parts_are_measured_in_order_and_once() -> None:
+    assert chosen(["page", "stream", "page"]) == ["stream", "page"]
+    assert set(MINUTES) - set(chosen(None)) == {"narrow", "scaling", "store_load", "browser"}
+    assert sum(MINUTES[name] for name in chosen(None)) <= 45
+
+
+def test_a_figure_keeps_its_rounds() -> None:
+    with timing.recording() as rounds:
+        assert timing.median_of("five", [5, 1, 2, 4, 3]) == 3
+        timing.median_of("many", list(range(1, 101)))
+    five, many = rounds
+    assert (five.low, five.high, five.rounds) == (1, 5, 5)
+    assert (many.low, many.high) == (26, 75)
+    shown = markdown(Report("x", "X", [], [], holds=False), rounds, "nobody", "2026-01-01")
+    assert "| five | 5 | 3 | 1 | 5 | 133% |" in shown
+    assert "at commit" in shown
+    assert "A FLOOR DOES NOT HOLD." in shown
+
+
+def test_the_tables_of_a_part_are_written_into_its_document() -> None:
+    part = Report("x", "X", [Section("A table", "Why.", ("a", "b"), [("1", "2")])], [], holds=None)
+    begin, end = "<!-- A table: benchmarks.x -->\n", "<!-- end -->\n"
+    others = "<!-- A table: benchmarks.y -->\nkept\n<!-- end -->\n"
+    table = "Why.\n\n| a | b |\n| --- | ---: |\n| 1 | 2 |\n\n"
+    assert filled(f"{begin}old\n{end}{others}", part) == f"{begin}{table}{end}{others}"
+
+
+def test_the_list_of_results_says_how_each_part_is_measured() -> None:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    questions = {
+        word.strip("[").partition("]")[0] for word in re.findall(r"^\| (\[?\w+)", text, re.MULTILINE)
+    }
+    commands = {
+        name
+        for line in re.findall(r'--only ([a-z_ ]+?)(?: --reference FOLDER)?"`', text)
+        for name in line.split()
+    }
+    assert set(MINUTES) <= questions
+    assert set(MINUTES) == commands
+
+
+async def test_a_link_delays_and_limits_but_does_not_wait() -> None:
+    size, delay, rate = 400_000, 0.05, 4_000_000.0
+
+    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readexactly(1)
+        writer.write(bytes(size))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, relaying(Link(server.sockets[0].getsockname()[1], delay=delay, rate=rate)) as link:
+        begun = perf_counter()
+        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+        writer.write(b"?")
+        received = await reader.read(-1)
+        seconds = perf_counter() - begun
+        writer.close()
+    assert (len(received), link.sent) == (size, size)
+    # A delay for each piece of 64 KB would take 0.4 s more.
+    assert 2 * delay + size / rate <= seconds < 2 * delay + size / rate + 6 * delay
+
+
+def test_the_page_has_the_figures_of_the_kept_results() -> None:
+    page = figures.PAGE.read_text(encoding="utf-8")
+    assert figures.written(page) == page, "run: python -m benchmarks.figures"
