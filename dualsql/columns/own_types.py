@@ -72,6 +72,16 @@ class Meaning:
         return _round_trip(value, self.binds, self.reads)
 
 
+class ArrowCast:
+    """A type whose values are those of Arrow's cast to the type that the column has in streams.
+
+    Attributes:
+        is_cast: whether they are, of a column with this one.
+    """
+
+    is_cast: bool = False
+
+
 class Meanings:
     """The meanings of types on one database.
 
@@ -113,6 +123,7 @@ class Meanings:
         if isinstance(type_, types.TypeDecorator):
             return False
         used = type_.dialect_impl(self._dialect)
+        # The package of the dialect, too: duckdb_sqlalchemy brings types of its own.
         is_sqlalchemys = _package(type_) in ("sqlalchemy", _package(self._dialect))
         return is_sqlalchemys and used.result_processor(self._dialect, None) is None
 

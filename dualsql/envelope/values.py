@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from dualsql.errors import BadParameterError, LimitExceededError
+from dualsql.formats.text import INT64_BOUND
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LARGEST = 2**63
 _MOST_BITS = 4_096
 
 
@@ -168,7 +168,7 @@ def _items_of(made: Any) -> Iterable[tuple[Any, Any]] | None:
 
 
 def _integer(value: int) -> int | str:
-    if -_LARGEST <= value < _LARGEST:
+    if -INT64_BOUND <= value < INT64_BOUND:
         return int(value)
     if value.bit_length() > _MOST_BITS:
         raise LimitExceededError("An integer of the answer has too many digits.")

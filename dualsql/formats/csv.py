@@ -109,11 +109,13 @@ class CopiedCSVWriter(CSVWriter):
         if value is None:
             return ""
         text = _copied_text(value, kind)
+        # A lone \. ends the data of COPY, so PostgreSQL quotes it (copyto.c: CopyAttributeOutCSV).
         is_safe = text and not _QUOTED.intersection(text) and not (self._alone and text == "\\.")
         return text if is_safe else _quoted(text)
 
 
 _QUOTED = frozenset('",\r\n')
+# OIDs of PostgreSQL (src/include/catalog/pg_type.dat).
 _JSONB, _FLOAT4 = 3802, 700
 
 

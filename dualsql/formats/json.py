@@ -28,6 +28,7 @@ from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, p
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits
+from dualsql.formats.text import INT64_BOUND
 from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53
@@ -132,10 +133,14 @@ def require_writable(columns: Sequence[ResultColumn], rows: Rows) -> None:
 def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableError:
     """The error for a value that has, or contains, a part without a JSON form."""
     cls = type(next(_unknown_parts(value), value)).__name__
+    convert = f"Register a converter: Registry(..., converters={{{cls[:80]}: function}})."
+    is_untyped = isinstance(column.type, types.NullType)
     return ValueNotRepresentableError(
         f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
         hint="Leave that column out, or CAST it to text.",
-        developer_hint=f"Register a converter: Registry(..., converters={{{cls[:80]}: function}}).",
+        developer_hint=f"Give the column its type, as in func.int4range(1, 5, type_=INT4RANGE). {convert}"
+        if is_untyped
+        else convert,
         details={"column": column.name, "class": cls[:80]},
     )
 
@@ -465,16 +470,13 @@ def _plainly(value: Any, encode: Converter) -> Any:
     if isinstance(value, list | tuple):
         return [_plainly(item, encode) for item in value]
     # orjson refuses integers beyond 64 bits.
-    if type(value) is int and not -_LARGEST <= value < _LARGEST:
+    if type(value) is int and not -INT64_BOUND <= value < INT64_BOUND:
         return orjson.Fragment(str(value))
     if isinstance(value, float) and type(value) is not Digits:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int | orjson.Fragment):
         return value
     return _plainly(encode(value), encode)
-
-
-_LARGEST = 2**63
 
 
 def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:

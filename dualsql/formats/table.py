@@ -18,6 +18,7 @@ FORMATS: dict[str, Format] = {
             media_type="application/x-ndjson",
             suffix="ndjson",
             writer=NDJSONWriter,
+            title="NDJSON, a row on each line",
             resuming=Resuming(first_row=first_line),
             end_keys=frozenset({SUMMARY_KEY, PROBLEM_KEY}),
         ),
@@ -26,6 +27,7 @@ FORMATS: dict[str, Format] = {
             media_type="application/json",
             suffix="json",
             writer=JSONArrayWriter,
+            title="JSON",
             resuming=Resuming(first_row=first_object, separator=SEPARATOR),
         ),
         Format(
@@ -33,6 +35,8 @@ FORMATS: dict[str, Format] = {
             media_type="text/csv",
             suffix="csv",
             writer=csv_writer,
+            title="CSV, for spreadsheets",
+            is_for_spreadsheets=True,
             parameters="; charset=utf-8; header=present",
             resuming=Resuming(first_row=first_record),
             has_end=False,
@@ -43,6 +47,7 @@ FORMATS: dict[str, Format] = {
             media_type="application/vnd.apache.arrow.stream",
             suffix="arrows",
             writer=ArrowWriter,
+            title="Arrow",
             resuming=Resuming(),
         ),
         Format(
@@ -50,6 +55,7 @@ FORMATS: dict[str, Format] = {
             media_type="application/vnd.apache.parquet",
             suffix="parquet",
             writer=ParquetWriter,
+            title="Parquet",
             is_compressed=True,
         ),
         Format(
@@ -57,6 +63,8 @@ FORMATS: dict[str, Format] = {
             media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
             suffix="xlsx",
             writer=XLSXWriter,
+            title="Excel",
+            is_for_spreadsheets=True,
             is_compressed=True,
         ),
     )

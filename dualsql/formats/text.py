@@ -6,6 +6,9 @@ import json
 import unicodedata
 from typing import Any
 
+INT64_BOUND = 2**63
+"""Databases hold the integers from -INT64_BOUND up to it, and every JSON library reads them as numbers."""
+
 
 def cell(value: Any, width: int) -> str:
     """A cell of a Markdown table: at most `width` characters, not counting escapes."""

@@ -131,6 +131,8 @@ class Format:
         name: what `?format=` says.
         parameters: of the media type, as Content-Type has them: "; charset=utf-8".
         suffix: of a file of this format, without the dot.
+        title: its name for people who download a file.
+        is_for_spreadsheets: whether people open it in a spreadsheet; these formats are offered to them first.
         resuming: None for a format that is not made of a head, rows and an end that can follow each other.
         has_end: whether its last bytes show that the stream is complete. Otherwise the end of the HTTP body has to, and
             HTTP/1.0, whose bodies end with the connection, is refused.
@@ -143,6 +145,8 @@ class Format:
     media_type: str
     suffix: str
     writer: WriterFactory
+    title: str
+    is_for_spreadsheets: bool = False
     parameters: str = ""
     resuming: Resuming | None = None
     has_end: bool = True

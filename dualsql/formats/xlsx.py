@@ -23,6 +23,7 @@ from dualsql.errors import BadParameterError, DualResponseError, ValueNotReprese
 from dualsql.formats import json
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
 
+# "Excel specifications and limits", https://support.microsoft.com: 1,048,576 rows, 16,384 columns, 32,767 characters.
 MOST_ROWS = 1_048_575
 """Rows of one sheet, below its line of names. The next rows are in a further sheet, with the same names."""
 

@@ -79,8 +79,10 @@ def expect(value: object, kind: type[Value]) -> Value:
     return value
 
 
+# Neither JSON nor a zlib stream (RFC 1950, 2.2) begins with this byte.
 MAGIC = 0xD5
 VERSION = 1
+# MAGIC, VERSION, and the length of the JSON in four bytes.
 _HEADER = 6
 
 
@@ -134,6 +136,7 @@ def parse(plain: bytes) -> dict[str, Any]:
 
 
 _LABEL = b"dualsql.freeze.seal/1"
+# RFC 2104, 3: keys shorter than the hash, here 32 bytes, weaken an HMAC.
 _MINIMUM_SECRET = 32
 _HOW = 'Create one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
 

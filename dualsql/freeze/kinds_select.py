@@ -93,6 +93,7 @@ def _read_fetch(dec: Decoder, wire: Any) -> dict[str, bool]:
 
 
 def _write_fetch(enc: Encoder, value: Any) -> dict[str, bool]:
+    # fetch(**dialect_kw) adds further keys (sql/selectable.py: GenerativeSelect.fetch).
     if set(value) != {"with_ties", "percent"}:
         refuse("FETCH with dialect options", "Leave them out.")
     return {key: bool(item) for key, item in value.items()}

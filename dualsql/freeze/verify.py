@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Any, NoReturn
 
+from sqlalchemy import util
 from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.default import StrCompileDialect
 from sqlalchemy.exc import SQLAlchemyError
@@ -44,7 +44,8 @@ class Proofs:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[object, None] = OrderedDict()
+        # Texts are stored in worker threads: SQLAlchemy's cache may be used by several.
+        self._known: Any = util.LRUCache(_MOST_PROOFS)
 
     def key(self, statement: Any, plain: bytes) -> object | None:
         """What identifies the comparison; None if it has to be made each time."""
@@ -54,17 +55,12 @@ class Proofs:
 
     def has(self, key: object | None) -> bool:
         """Whether this comparison was made, and both were equal."""
-        found = key is not None and key in self._known
-        if found:
-            self._known.move_to_end(key)
-        return found
+        return key is not None and self._known.get(key) is not None
 
     def add(self, key: object | None) -> None:
         """Remember that both were equal."""
         if key is not None:
-            self._known[key] = None
-            if len(self._known) > _MOST_PROOFS:
-                self._known.popitem(last=False)
+            self._known[key] = True
 
 
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, case
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import (
     BindParameter,
@@ -66,16 +66,15 @@ class Key:
         if self.written is not None:
             return [self.written]
         key = self.expression.desc() if self.is_descending else self.expression
-        if (
-            not self.is_nullable
-            or self.is_nulls_last is capabilities.nulls_last_by_default[self.is_descending]
-        ):
+        default = capabilities.nulls_last_by_default
+        if not self.is_nullable or (default and self.is_nulls_last is default[self.is_descending]):
             return [key]
         if capabilities.nulls_last:
             return [key.nulls_last() if self.is_nulls_last else key.nulls_first()]
         # MariaDB has no NULLS LAST: a key of its own sorts them, since false comes before true.
         missing = self.expression
-        return [missing.is_(None) if self.is_nulls_last else missing.is_not(None), key]
+        condition = missing.is_(None) if self.is_nulls_last else missing.is_not(None)
+        return [condition if capabilities.sorts_conditions else case((condition, 1), else_=0), key]
 
 
 @dataclass(frozen=True)

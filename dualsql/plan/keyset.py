@@ -111,7 +111,7 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
     # NULLS LAST in the ORDER BY of a part without NULLs would keep PostgreSQL from using its index.
     known = [replace(first.key, is_nullable=False, written=None), *keys[1:]]
     # Only a stored column has an index that each part can use.
-    is_split = first.key.is_stored and first.key.is_nullable
+    is_split = capabilities.has_indexes and first.key.is_stored and first.key.is_nullable
     if first.given is not None and (is_split or not first.nulls_follow):
         values = replace(first, key=known[0])
         part = SeekRange(after([values, *rest], capabilities, or_equal=or_equal), known)

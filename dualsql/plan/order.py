@@ -355,26 +355,29 @@ class _KeyReader:
         is_nulls_last: bool | None = None,
         written: Any = None,
     ) -> Key:
-        """The key of an expression; NULLs come where the database puts them unless the clause says otherwise."""
+        """The key of an expression; NULLs come where the database puts them unless the clause says otherwise.
+
+        If it is not known where that is, they are last, and first in a descending order.
+        """
         resolved = self._resolved(expression)
         if resolved is None:
             return _bare_text(expression)
         value = unlabelled(resolved)
         side = self._has_null_rows.get(id(plain(getattr(value, "table", None))))
         is_stored = side is not None and not self._is_masked(value)
-        default = self._capabilities.nulls_last_by_default[is_descending]
+        default = (self._capabilities.nulls_last_by_default or (True, False))[is_descending]
+        # Under ROLLUP a column that is NOT NULL has NULLs too.
+        is_nullable = not (is_stored and self._is_row_by_row) or side is True or value.nullable is not False
+        is_unknown = is_nullable and is_nulls_last is None and not self._capabilities.nulls_last_by_default
         return Key(
             expression=resolved,
             form=self._capabilities.key_form(value, is_stored=is_stored),
             is_descending=is_descending,
             is_nulls_last=default if is_nulls_last is None else is_nulls_last,
-            # Under ROLLUP a column that is NOT NULL has NULLs too.
-            is_nullable=not (is_stored and self._is_row_by_row)
-            or side is True
-            or value.nullable is not False,
+            is_nullable=is_nullable,
             is_stored=is_stored and self._is_row_by_row,
             output=self._output(resolved),
-            written=written,
+            written=None if is_unknown else written,
         )
 
     def _resolved(self, base: Any) -> ColumnElement[Any] | None:

@@ -17,7 +17,7 @@ from sqlalchemy import (
     type_coerce,
 )
 from sqlalchemy.sql import visitors
-from sqlalchemy.sql.elements import BindParameter, UnaryExpression
+from sqlalchemy.sql.elements import BindParameter, ColumnClause, UnaryExpression
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
@@ -246,6 +246,12 @@ def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[R
             "A text() column has no name and no type.",
             hint="Use literal_column('...', Type).label('name').",
         )
+    for column in internals.raw_columns(statement):
+        if isinstance(column, ColumnClause) and column.is_literal and column.name.endswith(".*"):
+            raise NotFreezableError(
+                f"literal_column({column.name[:80]!r}) stands for columns that are not known.",
+                hint="Name the columns, or select the table: select(table).",
+            )
     # Without a name, a cache key could not distinguish the column from the next one.
     plain = distinctly_named(statement, is_every_one=True)
     return plain, result_columns(plain.selected_columns.items(), meanings)

@@ -71,6 +71,7 @@ BUCKETS: Mapping[Bucket, DateBucket] = {
         DateBucket("year"),
         DateBucket("quarter"),
         DateBucket("month"),
+        # From Monday (ISO 8601), on every database.
         DateBucket("week"),
         DateBucket("day"),
         DateBucket("hour", needs_time=True),
@@ -112,6 +113,7 @@ def _contains(abilities: QueryDialect, text: Element, part: str) -> ColumnElemen
 
 
 def _starts_with(abilities: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
+    # No LIKE, for the reasons given in _contains().
     beginning = func.substr(text, 1, len(part), type_=types.String())
     return abilities.exact(beginning) == bound(part, types.String())
 

@@ -24,6 +24,7 @@ from dualsql.columns.own_types import SQLType, plain_type
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
+from dualsql.formats.text import INT64_BOUND
 from dualsql.query import stored
 from dualsql.query.comparisons import OPERATORS, Element, bound, condition_on, exactly, operators_of
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
@@ -31,7 +32,6 @@ from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder
 from dualsql_client.wire import Operator
 
-_LARGEST = 2**63
 _MOST_DIGITS = 60
 _LONGEST_NUMBER = 100
 _MONTHS = re.compile(
@@ -39,6 +39,7 @@ _MONTHS = re.compile(
     r"(?:T(?=.)(?:-?[0-9]{1,9}H)?(?:-?[0-9]{1,9}M)?(?:-?[0-9]{1,9}(?:\.[0-9]{1,6})?S)?)?(?<=[YMDHS])",
     re.ASCII,
 )
+# PostgreSQL's intervals end at 178,000,000 years.
 _MOST_YEARS = 170_000_000
 _DIGITS = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 
@@ -151,7 +152,7 @@ def _wrong(column: ResultColumn, encoding: str) -> BadParameterError:
 def _integer(_: ResultColumn, value: Any) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
-    if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+    if type(value) is not int or not -INT64_BOUND <= value < INT64_BOUND:
         raise ValueError
     return value
 
@@ -475,6 +476,7 @@ def is_single(column: ResultColumn) -> bool:
     return plain.precision is None or plain.precision <= _MOST_BITS_OF_SINGLES
 
 
+# FLOAT(1) to FLOAT(24) are four bytes in PostgreSQL and MariaDB: a single has 24 bits of significand (IEEE 754).
 _MOST_BITS_OF_SINGLES = 24
 
 

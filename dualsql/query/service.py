@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NoReturn
 
+from dualsql import plan
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
@@ -24,7 +25,8 @@ from dualsql.errors import (
     NoTotalOrderError,
 )
 from dualsql.freeze.document import AnySelect
-from dualsql.log.telemetry import TELEMETRY, UNMEASURED, step
+from dualsql.freeze.verify import UNCOMPILABLE
+from dualsql.log.telemetry import step
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
@@ -37,6 +39,7 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.results.view import Derived, KeptAnswer, ReadTarget, View, Views
 from dualsql.settings import Settings
+from dualsql.sql.service import is_short
 
 _MOST_KEPT = 50
 """Queries whose statements are cached for the next page."""
@@ -71,7 +74,7 @@ class QueryService:
         """
         checked = request.checked(self._settings)
         target = await self._target(resource, query, principal)
-        with step("question") if TELEMETRY.is_on else UNMEASURED:
+        with step("question"):
             page = await self._pages.read(target, checked)
             # A model takes the groups of a page for all of them, unless it reads how many there are.
             if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
@@ -90,7 +93,9 @@ class QueryService:
         checked = request.checked(self._settings)
         return self._streams.open(await self._target(resource, query, principal), checked)
 
-    def statement(self, resource: Resource, query: ResultQuery, principal: Principal | None) -> AnySelect:
+    async def statement(
+        self, resource: Resource, query: ResultQuery, principal: Principal | None
+    ) -> AnySelect:
         """The answer as a separate Select over the tables of the result.
 
         Raises:
@@ -99,7 +104,11 @@ class QueryService:
         view = self._views.live(resource, principal)
         if self._views.has_functions:
             _refuse_functions()
-        return self._answer(query, view)
+        if _is_quick(query, resource):
+            return self._answer(query, view)
+        return await view.source.limits.computed(
+            lambda: self._answer(query, self._views.copied(view, resource.document))
+        )
 
     async def kept_answer(
         self, resource: Resource, query: ResultQuery, principal: Principal | None
@@ -110,7 +119,7 @@ class QueryService:
             return None
         view = None
         with suppress(DualResponseError):  # the database may know a function that DuckDB does not know
-            view = self._view(resource, parent, query)
+            view = await self._view(resource, parent, query)
         return KeptAnswer(view, datetime.fromisoformat(resource.kept["as_of"]))
 
     def parent_of(self, resource: Resource, principal: Principal | None) -> AnySelect:
@@ -124,24 +133,40 @@ class QueryService:
         return ReadTarget(
             resource=resource,
             principal=principal,
-            view=self._view(resource, parent, query),
+            view=await self._view(resource, parent, query),
             parent=parent.shape.select,
             key=f"{resource.id}{parent.run}?{query.digest}",
             total=UNCOUNTED,
             asked=query.asked,
         )
 
-    def _view(self, resource: Resource, view: View, query: ResultQuery) -> View:
+    async def _view(self, resource: Resource, view: View, query: ResultQuery) -> View:
         if self._views.has_functions:
             # The statement differs for each principal, so it is not cached.
-            return view.over(Derived(self._answer(query, view), view.source.meanings))
+            return view.over(await self._derived(resource, view, query))
         key = (f"{view.source.name}{view.run}", resource.document, query.digest)
-        if key not in self._kept:
-            self._kept[key] = Derived(self._answer(query, view), view.source.meanings)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = await self._derived(resource, view, query)
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        return view.over(self._kept[key])
+        return view.over(found)
+
+    async def _derived(self, resource: Resource, view: View, query: ResultQuery) -> Derived:
+        if _is_quick(query, resource):
+            return Derived(self._answer(query, view), view.source.meanings)
+
+        def derived() -> Derived:
+            parent = self._views.copied(view, resource.document)
+            made = Derived(self._answer(query, parent), view.source.meanings)
+            answer = view.over(made)
+            # A statement that cannot be compiled is refused when it runs, in words for its caller.
+            with suppress(*UNCOMPILABLE, DualResponseError):
+                answer.compile(plan.keyed_page(answer.ordered(), offset=0, limit=1).select)
+            return made
+
+        return await view.source.limits.computed(derived)
 
     def _answer(self, query: ResultQuery, view: View) -> AnySelect:
         return _answer(query, view, is_fenced=self._views.hides_rows)
@@ -173,6 +198,19 @@ def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
         "groups": {"filters": [{"or": missing}], "aggregates": ["count"]},
     }.items():
         yield name, _answer(read_structured_query(question), view)
+
+
+_MOST_COLUMNS = 20
+_MOST_BYTES = 1_000
+"""Of a document: that of a join of 40 tables has 670, with a column of each 1,150."""
+
+
+def _is_quick(query: ResultQuery, resource: Resource) -> bool:
+    """Whether the statement of a query takes so little time that the event loop makes it."""
+    if not isinstance(query, SQLQuery):
+        return True
+    is_small = len(resource.columns) <= _MOST_COLUMNS and len(resource.document) <= _MOST_BYTES
+    return is_small and is_short(query.sql)
 
 
 def _answer(query: ResultQuery, view: View, *, is_fenced: bool = False) -> AnySelect:
@@ -252,13 +290,14 @@ class RefineService:
         parent = await self._access.open(parent_id, options.principal, "read")
         depth = depth_of(parent) + 1
         self._require_room(parent, depth)
-        statement = self._query.statement(parent, refinement, options.principal)
+        statement = await self._query.statement(parent, refinement, options.principal)
         lineage = {
             "parent": self._addresses.uri(parent.id),
             "depth": depth,
             "refinement": in_words(refinement),
         }
-        # Counted only now: a refinement that is refused stores nothing.
+        # Counted only now: a refinement that is refused stores nothing. Others may have been counted meanwhile.
+        self._require_room(parent, depth)
         self._count(parent)
         answer = await self._query.kept_answer(parent, refinement, options.principal)
         resolved = replace(

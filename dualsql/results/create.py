@@ -18,13 +18,15 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from time import monotonic
 from typing import Any, NamedTuple
 
 from sqlalchemy import util
+from sqlalchemy.sql import visitors
 
-from dualsql import plan, sqlalchemy_internals as internals
+from dualsql import plan
 from dualsql.databases import Sample, Source, chosen_source, ran_too_long
 from dualsql.errors import (
     DatabaseBusyError,
@@ -38,13 +40,13 @@ from dualsql.errors import (
 from dualsql.formats import json
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.formats.writer import Chunk
-from dualsql.freeze.document import AnySelect
+from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.kept import UnusableError
 from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import KeptRun
 from dualsql.log import log_failure, log_unforeseen
-from dualsql.log.telemetry import COUNTS, TELEMETRY, UNMEASURED, step
+from dualsql.log.telemetry import COUNTS, TELEMETRY, step
 from dualsql.plan import KeysetPosition
 from dualsql.resource import (
     UNCOUNTED,
@@ -59,7 +61,7 @@ from dualsql.resource import (
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork, Refreshes, RunProgress
+from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork, Refreshes, RunProgress, tell_caller
 from dualsql.results.options import CreateOptions, checked_size
 from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
@@ -136,12 +138,9 @@ class CompileChecks:
         key = None if found is None else (view.source.name, view.rules.form, window, found.key)
         if key is not None and key in self._known:
             return
-        dialect = view.rules.dialect(view.source.engine.dialect)
         try:
             for _, select in chain.from_iterable(forms(view) for forms in self._forms):
-                # In the cache that pages use, so that the first page need not be compiled again.
-                names = sorted([*view.rules.values, *plan.page_parameters(select)])
-                internals.compiled_with_cache(select, dialect, view.source.compiled, names)
+                view.compile(select)
         except UNCOMPILABLE as error:
             raise NotFreezableError(
                 f"The statement runs, but pages and queries cannot be derived from it ({type(error).__name__}).",
@@ -277,7 +276,7 @@ class Creator:
             answer: the rows of the Select as they are in those of a result that is kept: they are kept in turn.
         """
         with (
-            step("create") if TELEMETRY.is_on else UNMEASURED,
+            step("create"),
             _refusals(),
             blaming(options.asked, reads_conversions=lambda: options.reads_conversions),
         ):
@@ -286,15 +285,21 @@ class Creator:
     async def _create(self, options: CreateOptions, answer: KeptAnswer | None) -> DualResponse:
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
-        document = _frozen(source, options)
+        is_large = options.is_text and _is_large(options.statement)
+        if is_large:
+            document = await source.limits.computed(partial(_frozen, source, options))
+            view = await self._views.open_in_thread(source, document, options.principal, self._checked)
+        else:
+            document = _frozen(source, options)
         if options.wait is not None:
             # The document says what the Select is: callers with equal options share one query.
             key = (source.name, document, repr(replace(options, select=None, wait=None)))
             return await self._jobs.answer(
                 key, lambda: self._work(source, document, options, answer), options.wait
             )
-        view = self._views.open(source, document, options.principal)
-        self._compile_checks.require(view)
+        if not is_large:
+            view = self._views.open(source, document, options.principal)
+            self._compile_checks.require(view)
         made = self._resource(view, document, options)
         run = await self._ran(view, made, options, RunProgress(), answer)
         async with self._deleted_on_failure(made, run.kept):
@@ -313,6 +318,12 @@ class Creator:
             await self._access.keep(answered.resource, options.principal, rows=len(run.shown.rows))
         return answered.response
 
+    def _checked(self, view: View) -> None:
+        """Compile what a large text needs, also its first page and its count."""
+        self._compile_checks.require(view)
+        view.compile(plan.first_page(view.ordered(), limit=1).select)
+        view.compile(plan.count(view.shape, cap=None))
+
     async def _ran(
         self,
         view: View,
@@ -326,6 +337,7 @@ class Creator:
         if keep is False:
             return _Run(await self._sampled(view, options), view)
         self._kept.require_storage()
+        tell_caller(progress)
         if answer is not None:
             return await self._answered_from(answer, view, resource, options, progress)
         if keep == "slow":
@@ -361,14 +373,14 @@ class Creator:
 
     async def _ran_quickly(self, view: View, options: CreateOptions) -> _Run | None:
         """Read the sample from the database. None if that takes long and the rows can be kept: then it was stopped."""
-        patience = self._settings.keep_after
+        at_most = self._settings.keep_after
         if options.wait is not None:
-            patience = min(patience, options.wait)
-        if not patience:
+            at_most = min(at_most, options.wait)
+        if not at_most:
             return None
         running = asyncio.ensure_future(self._sampled(view, options))
         try:
-            await asyncio.wait({running}, timeout=patience.total_seconds())
+            await asyncio.wait({running}, timeout=at_most.total_seconds())
             obstacle = None if running.done() else self._views.obstacle_to_keeping(view)
             if not running.done() and obstacle is None:
                 return None
@@ -623,6 +635,19 @@ class Creator:
             profile_notes=None if profiled is None else profiled.notes,
             page_in_text=self._settings.pages and self._settings.pages_in_text,
         )
+
+
+_MOST_ELEMENTS = 100
+_MOST_COLUMNS = 10
+"""18 columns took 47 ms on DuckDB, because every one is sorted and filtered by as a check."""
+
+
+def _is_large(statement: Statement) -> bool:
+    """Whether to store and to compile a caller's text takes more than a few milliseconds."""
+    if len(statement.selected_columns) > _MOST_COLUMNS:
+        return True
+    elements = islice(visitors.iterate(statement), _MOST_ELEMENTS)
+    return sum(1 for _ in elements) == _MOST_ELEMENTS
 
 
 def _frozen(source: Source, options: CreateOptions) -> bytes:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, TypeVar
@@ -53,6 +53,32 @@ class RunProgress:
     """How many rows were read of a run that is going to be kept."""
 
     rows: int = 0
+
+
+@dataclass(slots=True)
+class WaitingCall:
+    """A call that tells its client how far the run is that it waits for.
+
+    Attributes:
+        run: None before it has begun.
+    """
+
+    run: RunProgress | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows were read so far."""
+        return 0 if self.run is None else self.run.rows
+
+
+WAITING_CALL: ContextVar[WaitingCall | None] = ContextVar("dualsql_waiting_call", default=None)
+
+
+def tell_caller(progress: RunProgress) -> None:
+    """Let the call that waits for a run, if it has a client to tell, know how far the run is."""
+    call = WAITING_CALL.get()
+    if call is not None:
+        call.run = progress
 
 
 class FinishedQuery(NamedTuple):
@@ -206,6 +232,7 @@ class Jobs:
             DualResponseError: the query failed, or its resource could not be stored.
         """
         job = await self._known_job(key) or self._begin(key, work())
+        tell_caller(job.progress)
         job.waiting += 1
         try:
             return await self._answer(job, wait)

@@ -23,6 +23,7 @@ from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import (
+    LONGEST_LISTING,
     Count,
     CountMethod,
     Principal,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from dualsql.query import ResultQuery
 
 _LONGEST_NAME = 200
-_LONGEST_LISTING = 100
 _LARGEST_METADATA = 64 * 1024
 
 
@@ -146,11 +146,11 @@ def checked_size(size: int | None, settings: Settings) -> int:
 def checked_listing(limit: int | None) -> int:
     """How many resources one listing shows: 1 to 100."""
     if limit is None:
-        return _LONGEST_LISTING
+        return LONGEST_LISTING
     # type(), because True is an int as well.
-    if type(limit) is not int or not 0 < limit <= _LONGEST_LISTING:
+    if type(limit) is not int or not 0 < limit <= LONGEST_LISTING:
         raise BadParameterError(
-            f"limit must be a whole number from 1 to {_LONGEST_LISTING}.", details={"name": "limit"}
+            f"limit must be a whole number from 1 to {LONGEST_LISTING}.", details={"name": "limit"}
         )
     return limit
 

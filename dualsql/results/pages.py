@@ -160,40 +160,44 @@ class ResultPages:
         view = target.view
         rows, scope, start, select = self._planned(target, request)
         found, is_cached = await view.page(select)
-        leaf = _leaf(found, request.limit, request.offset, start)
-        ahead, behind = _marks(leaf, select, rows, start)
-        following, preceding = (behind, ahead) if leaf.is_backward else (ahead, behind)
-        total = _seen_total(target.total, leaf, is_counted=start is None)
+        page_rows = _page_rows(found, request.limit, request.offset, start)
+        ahead, behind = _marks(page_rows, select, rows, start)
+        following, preceding = (behind, ahead) if page_rows.is_backward else (ahead, behind)
+        total = _seen_total(target.total, page_rows, is_counted=start is None)
         as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
         width = len(view.columns)
-        # After the columns of the result come the keys of the cursor.
-        values = [row[:width] for row in leaf.rows] if select.is_keyed else leaf.rows
+        # After the columns of the result come the keys of the cursor that are not among them.
+        values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
         return ResultPage(
             columns=view.described(as_strings),
             rows=view.records(values, integer_strings=as_strings),
             total_count=total.rows,
             total_count_kind=total.kind,
-            offset=leaf.offset,
-            has_next=leaf.has_next,
-            has_previous=leaf.has_previous,
+            offset=page_rows.offset,
+            has_next=page_rows.has_next,
+            has_previous=page_rows.has_previous,
             order="total" if rows.order.is_total else "partial",
             cached=is_cached,
-            next_cursor=self._cursors.write(following, scope) if leaf.has_next else None,
-            previous_cursor=self._cursors.write(preceding, scope) if leaf.has_previous else None,
+            next_cursor=self._cursors.write(following, scope) if page_rows.has_next else None,
+            previous_cursor=self._cursors.write(preceding, scope) if page_rows.has_previous else None,
             expires_at=target.resource.expires_at,
             as_of=view.as_of,
         )
 
 
-def _seen_total(known: Total, leaf: _PageRows, *, is_counted: bool) -> Total:
+def _seen_total(known: Total, page_rows: _PageRows, *, is_counted: bool) -> Total:
     """The total, corrected by the rows of the page: rows may have been inserted or deleted since the count.
 
     Args:
         is_counted: this read counted the offset from the first row.
     """
-    if leaf.has_next or not is_counted:
-        return known.at_least(leaf.end + leaf.has_next)
-    return Total(leaf.end, "exact") if leaf.rows or not leaf.offset else known.at_most(leaf.offset)
+    if page_rows.has_next or not is_counted:
+        return known.at_least(page_rows.end + page_rows.has_next)
+    return (
+        Total(page_rows.end, "exact")
+        if page_rows.rows or not page_rows.offset
+        else known.at_most(page_rows.offset)
+    )
 
 
 class _PlannedPage(NamedTuple):
@@ -219,7 +223,7 @@ class _PageRows(NamedTuple):
         return self.offset + len(self.rows)
 
 
-def _leaf(found: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRows:
+def _page_rows(found: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRows:
     rows, has_more = found[:limit], len(found) > limit
     if start is None:
         return _PageRows(rows, offset, has_previous=offset > 0, has_next=has_more)
@@ -233,14 +237,16 @@ def _leaf(found: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRo
 
 
 def _marks(
-    leaf: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
+    page_rows: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
 ) -> tuple[Cursor | None, Cursor | None]:
     """The cursors of the next and the previous page."""
-    far, near = (leaf.offset, leaf.end) if leaf.is_backward else (leaf.end, leaf.offset)
-    if not leaf.rows:
+    far, near = (
+        (page_rows.offset, page_rows.end) if page_rows.is_backward else (page_rows.end, page_rows.offset)
+    )
+    if not page_rows.rows:
         # The row of the cursor and all rows after it were deleted.
         return None, None if start is None else Cursor(start.place.reversed(), near, has_rows_behind=False)
-    travelled = leaf.rows[::-1] if leaf.is_backward else leaf.rows
+    travelled = page_rows.rows[::-1] if page_rows.is_backward else page_rows.rows
     if rows.order.is_unique:
         travelled = [travelled[0], travelled[-1]]
     values = [told for told in map(select.values_of, travelled) if told is not None]
@@ -251,7 +257,7 @@ def _marks(
         ahead = plan.position_ahead(values[1:], place, is_begun=True)
         behind = plan.position_behind(values[:1], place, is_begun=True)
         return _mark(ahead and ahead.as_of_one(), far), _mark(behind and behind.as_of_one(), near)
-    is_begun = leaf.offset == 0
+    is_begun = page_rows.offset == 0
     ahead = plan.position_ahead(values, place, is_begun=is_begun)
     behind = plan.position_behind(values, place, is_begun=is_begun)
     return _mark(ahead, far), _mark(behind, near)

@@ -156,11 +156,15 @@ class Plans:
             return found
         # The document stands for the memory of what is derived from it; see _MOST_BYTES.
         found = Derived(thaw(document), meanings)
-        if len(document) <= self._most_bytes:
-            self._found[key] = found
+        self.keep(source, document, found)
+        return found
+
+    def keep(self, source: str, document: bytes, derived: Derived) -> None:
+        """Cache what was derived from a document, unless it is cached."""
+        if len(document) <= self._most_bytes and (source, document) not in self._found:
+            self._found[source, document] = derived
             self._bytes += len(document)
             self._forget()
-        return found
 
     def _forget(self) -> None:
         while self._bytes > self._most_bytes:
@@ -320,6 +324,12 @@ class View:
         if self.original is None:
             return written.writer(columns, self.dialect, options)
         return self.original.writer(written, columns, options)
+
+    def compile(self, select: AnySelect) -> None:
+        """Compile a part of this statement into the cache that pages use."""
+        dialect = self.rules.dialect(self.source.engine.dialect)
+        names = sorted([*self.rules.values, *plan.page_parameters(select)])
+        internals.compiled_with_cache(select, dialect, self.source.compiled, names)
 
     def over(self, derived: Derived) -> View:
         """A question over this statement, on the same source."""
@@ -508,16 +518,52 @@ class Views:
             ForbiddenError: a rule requires a value that this principal does not have.
             NoTotalOrderError: the narrowed statement cannot be paged.
         """
-        policy = self._policy
-        rules = policy.rules_for(principal)
-        if policy.has_functions:
-            # Hooks that are functions make another statement for each principal, so their statements are not shared.
-            context = HookContext(principal=principal, source=source.name)
-            derived = Derived(policy.apply_functions(source.thaw(document), context), source.meanings)
+        rules = self._policy.rules_for(principal)
+        if self.has_functions:
+            derived = self._derived(source, document, principal)
         else:
             derived = self._plans.derived(source.name, document, source.thaw, source.meanings)
-        may_estimate = policy.shows_all or self._settings.allow_estimates_under_hooks
+        return self._view(source, derived, rules)
+
+    async def open_in_thread(
+        self, source: Source, document: bytes, principal: Principal | None, check: Callable[[View], None]
+    ) -> View:
+        """As `open`, for a large document of a caller's text: a worker thread thaws it and calls `check` with the view.
+
+        The thread has a statement of its own, which is cached when it is finished: no other thread has it before.
+
+        Raises:
+            TooManyQueriesError: see `QueryLimits.computed`.
+        """
+        rules = self._policy.rules_for(principal)
+
+        def opened() -> View:
+            view = self._view(source, self._derived(source, document, principal), rules)
+            check(view)
+            return view
+
+        view = await source.limits.computed(opened)
+        if not self.has_functions:
+            self._plans.keep(source.name, document, view.derived)
+        return view
+
+    def copied(self, view: View, document: bytes) -> View:
+        """The view with a statement of its own, for a worker thread; `document` is that of its resource."""
+        if view.kept is not None or self.has_functions:
+            return view  # of one table, or made for one request
+        return view.over(Derived(view.source.thaw(document), view.source.meanings))
+
+    def _view(self, source: Source, derived: Derived, rules: ActiveRules) -> View:
+        may_estimate = self._policy.shows_all or self._settings.allow_estimates_under_hooks
         return View(source, derived, rules, self._settings, may_estimate, self._results)
+
+    def _derived(self, source: Source, document: bytes, principal: Principal | None) -> Derived:
+        statement = source.thaw(document)
+        if self.has_functions:
+            # Hooks that are functions make another statement for each principal, so their statements are not shared.
+            context = HookContext(principal=principal, source=source.name)
+            statement = self._policy.apply_functions(statement, context)
+        return Derived(statement, source.meanings)
 
     def live(self, resource: Resource, principal: Principal | None) -> View:
         """What `principal` sees of a resource, read from its database.

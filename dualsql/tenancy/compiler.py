@@ -42,6 +42,13 @@ class Exactly(FunctionElement[bool]):
     type = Boolean()
     inherit_cache = True
 
+    def self_group(self, against: Any = None) -> Exactly:
+        """As it is: SQLAlchemy would write `state = ? = 1` where a database has no boolean type.
+
+        No index serves that on SQLite, and SQL Server does not parse it.
+        """
+        return self
+
 
 def exactly(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[bool]:
     """The condition that `column` equals `value` exactly."""

@@ -8,9 +8,10 @@ from decimal import Decimal
 from ipaddress import ip_address
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, strategies as st
-from sqlalchemy import ARRAY, Integer, Numeric, String, column, insert, literal, select
+from sqlalchemy import ARRAY, Integer, Numeric, String, column, func, insert, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -135,6 +136,18 @@ def test_a_value_without_an_encoding_is_refused_not_guessed() -> None:
         with pytest.raises(ValueNotRepresentableError) as refused:
             json.dumps([value])
         assert "CAST" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("type_", "hint"), [(None, "type_=INT4RANGE"), (Integer(), "Registry(..., converters={Range: function})")]
+)
+def test_a_value_without_an_encoding_in_an_untyped_column_is_told_of_types(type_: Any, hint: str) -> None:
+    columns = result_columns(select(func.int4range(1, 5, type_=type_).label("span")).selected_columns.items())
+    with pytest.raises(ValueNotRepresentableError) as caught:
+        # Which asyncpg reads where no type says otherwise.
+        json.require_writable(columns, [[asyncpg.Range(1, 5)]])
+    assert hint in caught.value.developer_hint
+    assert ("type_" in caught.value.developer_hint) == (type_ is None)
 
 
 @given(st.integers())

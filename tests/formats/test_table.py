@@ -54,6 +54,7 @@ TSV = Format(
     media_type="text/tab-separated-values",
     suffix="tsv",
     writer=TSVWriter,
+    title="TSV",
     parameters="; charset=utf-8",
     resuming=Resuming(first_row=first_line),
     has_end=False,

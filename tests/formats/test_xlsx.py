@@ -140,6 +140,7 @@ _TEXT = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), _TEXT), min_size=1, max_size=5), _TEXT.filter(bool))
 def test_any_text_comes_back(texts: list[str | None], name: str) -> None:

@@ -23,6 +23,8 @@ from tests.freeze.shop import (
     orders,
 )
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 PEOPLE: list[dict[str, Any]] = [
     {"id": 1, "name": "x", "kind": "engineer", "level": None, "boss_id": None},
     {"id": 2, "name": "y", "kind": "manager", "level": 4, "boss_id": 1},

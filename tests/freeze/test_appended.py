@@ -180,6 +180,7 @@ def _fuzz(database: sqlite3.Connection, body: Any, seed: int, count: int) -> int
     return sum(_attack(database, mutate(body, rng)) for _ in range(count))
 
 
+@pytest.mark.long
 def test_no_mutation_reaches_beyond(database: sqlite3.Connection, body: Any) -> None:
     assert _fuzz(database, body, seed=11, count=1_000) > 20
 

@@ -23,6 +23,7 @@ assert [types.write_type(one) for one in read] == ["mssql.BIT", ["oracle.NUMBER"
 """
 
 
+@pytest.mark.long
 def test_a_server_imports_them_when_a_document_names_them() -> None:
     subprocess.run([sys.executable, "-c", NOT_IMPORTED], check=True)
 

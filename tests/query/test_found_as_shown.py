@@ -163,6 +163,7 @@ async def test_on_sqlite(tmp_path: Any) -> None:
     await _require(f"sqlite+aiosqlite:///{tmp_path}/odd.sqlite", _SQLITE)
 
 
+@pytest.mark.long
 async def test_on_mariadb(mariadb_server: Any) -> None:
     with mariadb_server.database() as url:
         await _require(url, _MARIADB)

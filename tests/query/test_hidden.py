@@ -13,6 +13,8 @@ from tests.engines import opened
 from tests.http.application import Application, by_header, problem_of, running
 from tests.query.readings import ALL, METADATA, READINGS, ROWS, TENANTS, person as principal_of, rows_of
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 GUESSES: list[dict[str, Any]] = [
     {"filters": [{"column": "secret", "op": "eq", "value": "hidden"}]},
     {"filters": [{"column": "secret", "op": "starts_with", "value": "h"}]},
@@ -33,7 +35,7 @@ async def _ask(
     return await application.http.post(f"{path}/query", json=body, headers=headers)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize("guess", GUESSES, ids=range(len(GUESSES)))
 async def test_a_masked_value_cannot_be_guessed(readings: Application, guess: dict[str, Any]) -> None:
     for tenant in TENANTS:

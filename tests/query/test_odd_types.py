@@ -38,6 +38,8 @@ from dualsql_client import FetchError
 from tests import engines
 from tests.columns.kinds.results import Served, served, values_of
 
+pytestmark = pytest.mark.quick(50, "sqlite", "postgresql")
+
 _REFUSALS = frozenset(
     {"BAD_PARAMETER", "FORBIDDEN_SQL", "INVALID_SQL", "NO_TOTAL_ORDER", "NOT_FREEZABLE", "UNKNOWN_COLUMN"}
 )
@@ -259,7 +261,7 @@ async def _found_as_shown(name: str, result: Any, shown: list[Any], faults: list
 
 
 # JSONPATH and MONEY of SQLAlchemy name no operators that they have.
-@pytest.mark.quick(1, "postgresql")
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Type object:sqlalchemy.exc.SADeprecationWarning")
 @pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_odd_types_are_answered_or_refused_in_words(
@@ -457,7 +459,7 @@ def _told(result: Any) -> str | None:
     return result.structured_content["error"]["code"] if result.is_error else None
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite", "postgresql")
 @pytest.mark.parametrize("sql", ["SELECT sum(name) FROM things", "SELECT id FROM things WHERE name = 1"])
 async def test_a_text_that_the_database_refuses_is_to_blame(things: tuple[str, Served], sql: str) -> None:
     engine, server = things

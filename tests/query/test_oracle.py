@@ -19,6 +19,8 @@ from tests.query import oracle
 from tests.query.readings import ALL, TENANTS, person, rows_of
 from tests.query.specifications import as_json, for_polars, groups_asked, rows_asked
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 _ANY: Any = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 any_question = given(spec=st.one_of(rows_asked(), groups_asked()))
 

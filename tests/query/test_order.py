@@ -14,6 +14,8 @@ from tests.http.application import Application, by_header, problem_of
 from tests.mariadb import MariaDB
 from tests.query.readings import READINGS, person, readings_at
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 HEADERS = {"x-user": "ada", "x-tenant": "north"}
 C = READINGS.c
 

@@ -122,6 +122,7 @@ async def test_a_pinned_child_outlives_its_parent(application: Application) -> N
     assert problem_of(await application.http.post(f"{path}/refine", json=BIG), 404)
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_each_child_is_its_principal_s_alone_on_every_engine(readings: Application) -> None:
     for tenant, other in (TENANTS, TENANTS[::-1]):
         ada = {"x-user": "ada", "x-tenant": tenant}
@@ -263,7 +264,7 @@ AGAIN: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("first", AGAIN)
 async def test_results_with_types_of_their_own_are_refined_again_and_again(
     source_url: str, first: str

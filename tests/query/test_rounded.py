@@ -80,7 +80,7 @@ async def test_every_comparison_is_of_what_is_shown(sqlite_url: str, kind: str) 
             assert [row["x"] for row in found.data] == [one for one in shown if Decimal(one) in many]
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 @pytest.mark.parametrize("database", ["sqlite", "duckdb"])
 async def test_quotients_are_found_as_shown(database: str, tmp_path: Path) -> None:
     """Of doubles with more digits than are shown, by every comparison; and they are no groups."""

@@ -27,6 +27,8 @@ from dualsql_client.query import Compared, where
 from dualsql_client.wire import Bucket, Operator
 from tests.http.application import Application, problem_of, running
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 DOCS = Path(__file__).parents[2] / "docs"
 METADATA = MetaData()
 DAYS = Table(

@@ -30,7 +30,7 @@ from sqlalchemy import (
     update,
     values,
 )
-from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.dialects import mssql, mysql, postgresql, sqlite
 from sqlalchemy.exc import InvalidRequestError
 
 from dualsql import ForbiddenSQLError, Principal, Registry
@@ -76,6 +76,16 @@ ORDERS = (
 def written(statement: Any, dialect: Any = DIALECTS[0], policy: Policy = POLICY) -> str:
     compiled = statement.compile(dialect=policy.rules_for(ANA).dialect(dialect))
     return re.sub(r"\s+", " ", re.sub(r"%\(\w+\)s(::\w+)?|%s", "?", compiled.string))
+
+
+@pytest.mark.parametrize("dialect", [*DIALECTS, mssql.dialect()], ids=lambda dialect: dialect.name)
+def test_a_rule_on_text_is_a_comparison_that_an_index_serves(dialect: Any) -> None:
+    """`code = ? = 1` reads the whole table on SQLite, and is no SQL on SQL Server."""
+    rule = TenantFilter(column="code", value=lambda principal: principal.tenant)
+    policy = Policy(Registry([countries]), [rule])
+    found = written(select(countries.c.code), dialect, policy)
+    assert " = 1" not in found
+    assert re.search(r"WHERE \(?countries\.code = (\?|:\w+)", found), found
 
 
 def test_a_table_stands_under_its_rule() -> None:

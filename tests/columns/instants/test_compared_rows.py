@@ -12,6 +12,8 @@ from sqlalchemy import Column, DateTime, Integer, MetaData, Table, Uuid
 from dualsql import Registry
 from tests.columns.instants.conftest import serving
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 metadata = MetaData()
 events = Table(
     "events",
@@ -27,7 +29,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 async def test_each_constant_takes_the_type_of_its_column(source_url: str, make_engine: Any) -> None:
     engine = make_engine(source_url)
     async with engine.begin() as connection:

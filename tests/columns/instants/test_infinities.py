@@ -127,7 +127,7 @@ LIMITS: list[tuple[str, str, Any, list[int]]] = [
 OPERATORS = {"=": "eq", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "postgresql")
 async def test_limits_are_bound_as_they_are(application: Application) -> None:
     """In a Select, a SQL text and a question; also as one of several, and in a list."""
     everything = await application.result(select(prices))
@@ -147,6 +147,7 @@ async def test_limits_are_bound_as_they_are(application: Application) -> None:
         assert _ids(await application.rows(listed)) == [2, 4]
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_infinities_are_shown_as_they_are(application: Application) -> None:
     result = await application.result(select(prices).order_by(prices.c.id))
     days = list(DAYS.values())
@@ -214,7 +215,7 @@ async def test_arrow_has_no_place_for_them(application: Application) -> None:
     assert days == [dt.date(2024, 12, 31), dt.date.max, dt.date.min]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "postgresql")
 async def test_they_are_found_as_they_are_shown(application: Application) -> None:
     everything = await application.result(select(prices))
     for name in COLUMNS:
@@ -240,7 +241,7 @@ async def test_groups_extremes_and_a_profile(application: Application) -> None:
         assert "infinity" in [found["value"] for found in column["most_frequent"]]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "postgresql")
 async def test_cursors_across_the_ends(application: Application) -> None:
     for name in COLUMNS:
         result = await application.result(select(prices).order_by(prices.c[name].desc(), prices.c.id))

@@ -70,6 +70,7 @@ def number(value: Any) -> Any:
     return None if value is None else Decimal(str(value))
 
 
+@pytest.mark.quick(1, "mariadb")
 async def test_no_fraction_is_cut(filled: AsyncEngine) -> None:
     statement = select(events.c.id, *(value.label(name) for name, value in COMPUTED.items())).order_by(
         events.c.id
@@ -116,7 +117,7 @@ UNITED: dict[str, Any] = {
 }
 
 
-@pytest.mark.quick(1, "sqlite", "mariadb")
+@pytest.mark.long
 async def test_a_column_of_a_set_operation_holds_the_values_of_all_its_parts(filled: AsyncEngine) -> None:
     async with filled.connect() as connection:
         plain = {
@@ -292,6 +293,7 @@ class TestPostgreSQL:
                 asked: Any = {"column": name, "op": "eq", "value": known[0]}
                 assert (await result.query(filters=asked, aggregates=["count"])).data == [{"count": 1}], name
 
+    @pytest.mark.long
     async def test_columns_of_no_known_type_are_sorted_by_the_database_everywhere(
         self, engine: AsyncEngine
     ) -> None:

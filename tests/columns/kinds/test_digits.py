@@ -28,6 +28,7 @@ documents = Table(
 )
 
 
+@pytest.mark.quick(1, "sqlite", "postgresql")
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"])
 @pytest.mark.parametrize("is_owned", [True, False])
 async def test_every_digit(database: str, is_owned: bool, request: pytest.FixtureRequest) -> None:

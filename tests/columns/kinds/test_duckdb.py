@@ -123,7 +123,7 @@ async def finds(server: Served, result: Any, value: Any) -> list[int] | str:
     return [row["id"] for row in page.data]
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_type_is_sorted_found_and_grouped_as_it_is_shown(
     path: Path, tables: MetaData, name: str
@@ -161,6 +161,7 @@ async def test_a_type_is_sorted_found_and_grouped_as_it_is_shown(
         assert (await result.profile())["columns"][1]["nulls"] == 1
 
 
+@pytest.mark.long
 async def test_a_type_whose_digits_the_driver_cuts_is_refused(path: Path, tables: MetaData) -> None:
     """Also where SQLAlchemy does not know the type, and within lists and structs."""
     fine = tables.tables["fine"]

@@ -215,7 +215,7 @@ async def require_odd(server: Served, statement: Select[Any], name: str, case: C
     assert typed[1][name] == case.text and type(typed[0][name]) is type(typed[2][name])
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("engine", "name"), ALL)
 async def test_an_odd_cell(servers: dict[str, Any], engine: str, name: str) -> None:
     odd = table_of(CASES[engine])
@@ -407,6 +407,7 @@ RANGES: dict[str, tuple[Any, list[str], list[Any]]] = {
 """By name: the type, ranges as PostgreSQL takes them, and as JSON shows them."""
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2"])
 async def test_ranges_with_ends_beyond_python(postgresql_url: str, driver: str) -> None:
     """The same text with every driver and in every format, and nothing of Python in it."""

@@ -23,6 +23,8 @@ from tests.columns.mappings.statements import STATEMENTS
 from tests.databases.streams.reading import read
 from tests.quick import one_in
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 ADDRESS = "http://127.0.0.1:8000"
 Served = tuple[DualResponseServer, httpx.AsyncClient, AsyncEngine]
 
@@ -43,7 +45,7 @@ def rows_of(connection: Connection, statement: Any) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in connection.execute(statement)]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("name", one_in(9, STATEMENTS))
 async def test_every_format_page_and_question(served: Served, name: str) -> None:
     dual, http, engine = served

@@ -23,6 +23,8 @@ from tests.columns.own_types.shown import comparable, plain
 from tests.columns.own_types.types import Money
 from tests.http.application import BASE_URL, Application, running
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 REFUSALS = frozenset({"BAD_PARAMETER", "FORBIDDEN_SQL", "INVALID_SQL"})
 _ENGINES = ("sqlite", "postgresql")
 
@@ -100,7 +102,7 @@ def judge(case: Case, ability: str, found: Any, wanted: Any) -> None:
 # --- what is shown ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, "sqlite")
 async def test_json_shows_what_the_type_shows(result: Any, created: DualResponse, case: Case) -> None:
     wanted = [plain(value) for value in shown(case)]
     announced = {column["name"]: column["encoding"] for column in created.columns}
@@ -128,7 +130,7 @@ def _cell(value: Any, case: Case) -> str:
 _AS_TEXT = frozenset({"json", "any"})
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, "sqlite")
 async def test_arrow_and_the_client_give_the_values_themselves(result: Any, case: Case) -> None:
     typed = [row[case.name] for row in await result.fetch_all(typed=True, columns=["id", case.name])]
     table = (await result.to_arrow(columns=["id", case.name]))[case.name].to_pylist()
@@ -156,7 +158,7 @@ def _given(case: Case) -> list[Any]:
     return [value for value in shown(case)[:3] if not isinstance(plain(value), dict | list)]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 async def test_equality_finds_what_is_shown(result: Any, case: Case) -> None:
     values = shown(case)
     for value in _given(case):
@@ -204,7 +206,7 @@ async def test_sorting_is_by_what_is_shown(result: Any, case: Case) -> None:
     assert [row["id"] for row in rows] == page
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, "sqlite")
 async def test_groups_are_of_what_is_shown(result: Any, case: Case) -> None:
     wanted = Counter(json.dumps(plain(value)) for value in shown(case))
     found = await answered(result.query(group_by=[case.name], aggregates=["count"]))
@@ -215,7 +217,7 @@ async def test_groups_are_of_what_is_shown(result: Any, case: Case) -> None:
     judge(case, "group", counted and counted.data[0]["n"], len(wanted) - 1)
 
 
-@pytest.mark.quick(30)
+@pytest.mark.quick(30, "sqlite")
 @pytest.mark.parametrize("function", ["min", "max", "sum", "avg"])
 async def test_figures_are_of_what_is_shown(result: Any, case: Case, function: str) -> None:
     found = await answered(result.query(aggregates=[{"function": function, "column": case.name, "as": "n"}]))
@@ -257,7 +259,7 @@ async def test_a_profile_is_of_what_is_shown(result: Any, case: Case) -> None:
 # --- what is asked in SQL --------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 async def test_sql_texts_answer_for_what_is_shown(
     application: Application, created: DualResponse, case: Case
 ) -> None:

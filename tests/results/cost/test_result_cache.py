@@ -18,6 +18,8 @@ from dualsql.tenancy import Hook, Mask, TenantFilter
 from tests.results.cost.test_page_serving import ACME, METADATA, ZETA, fill, kept, notes
 from tests.server.conftest import BASE_URL
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 LONG = ResultCache(ttl=timedelta(hours=1))
 BOSS = Principal(id="boss", tenant="acme")
 

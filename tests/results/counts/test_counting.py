@@ -25,6 +25,8 @@ from tests.schools import Base, Program, School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 ALL = {**STATEMENTS, **POSTGRESQL_ONLY, **TEXT}
 
 _rank = func.row_number().over(order_by=School.enrollment)
@@ -44,7 +46,7 @@ def cases() -> Iterator[Any]:
         yield case_of(name, is_long=number % 4 != 0 and name in ALL)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize("name", list(cases()))
 async def test_exact_is_the_number_of_rows_and_a_cap_is_right_at_its_edges(
     dual: DualResponseServer, engine: AsyncEngine, name: str

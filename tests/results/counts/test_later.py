@@ -18,6 +18,8 @@ from tests.identity.people import ANA, AS_ANA, AS_BOB, people
 from tests.results.counts.conftest import MANY, METADATA, events
 from tests.server.test_safety import SECRET
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 ACME, ZETA = Principal(id="ann", tenant="acme"), Principal(id="zoe", tenant="zeta")
 
 
@@ -26,7 +28,7 @@ async def path(application: Application) -> str:
     return await application.create(count="none", sample_size=15)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize(
     ("asked", "total"),
     [

@@ -157,6 +157,7 @@ def test_what_is_no_cursor(text: str) -> None:
         CURSORS.read(text, SCOPE)
 
 
+@pytest.mark.long
 @given(st.text() | st.text("ABCDabcd0189-_=", max_size=200))
 @settings(max_examples=150, deadline=None)
 def test_no_text_is_anything_but_refused(text: str) -> None:

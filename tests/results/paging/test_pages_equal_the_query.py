@@ -20,6 +20,8 @@ from tests.quick import case_of
 from tests.schools import School
 from tests.statements import POSTGRESQL_ONLY, STATEMENTS, TEXT
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 ALL = {**STATEMENTS, **TEXT, **POSTGRESQL_ONLY}
 SIZES = (1, 3, 7, 11, 1000)
 # Which rows these keep is up to the database, until dualsql gives them an order.
@@ -63,7 +65,7 @@ async def unpaged(engine: AsyncEngine, statement: Any) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in await connection.execute(statement)]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @of(CASES)
 async def test_in_the_query_s_own_order(dual: DualResponseServer, engine: AsyncEngine, name: str) -> None:
     response = await dual.create_response(ALL[name], name=name)
@@ -74,7 +76,7 @@ async def test_in_the_query_s_own_order(dual: DualResponseServer, engine: AsyncE
         assert await joined(dual, resource, size) == whole
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @of(CASES, every=3)
 async def test_sorted_by_every_column_both_ways(dual: DualResponseServer, name: str) -> None:
     response = await dual.create_response(ALL[name], name=name)
@@ -88,7 +90,7 @@ async def test_sorted_by_every_column_both_ways(dual: DualResponseServer, name: 
             assert await joined(dual, resource, 7, sort) == sorted_whole
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @of(SETTLED)
 async def test_the_values_are_the_query_s(dual: DualResponseServer, engine: AsyncEngine, name: str) -> None:
     response = await dual.create_response(ALL[name], name=name)

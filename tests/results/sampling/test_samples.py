@@ -17,6 +17,8 @@ from dualsql.freeze.document import Statement
 from dualsql.plan import even_ranks
 from tests.profiles.things import COUNT, METADATA, ROWS, things
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 SIZE = 7
 IDS = [row["id"] for row in ROWS]
 
@@ -61,7 +63,7 @@ async def _paged(dual: DualResponseServer, statement: Statement) -> Sequence[dic
     return (await dual.read_page_unchecked(resource, None, PageRequest(limit=10_000))).rows
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, "sqlite")
 @pytest.mark.parametrize("name", [name for name in STATEMENTS if name != "without a key"])
 async def test_the_last_rows_are_those_of_the_last_page(dual: DualResponseServer, name: str) -> None:
     rows = await _paged(dual, STATEMENTS[name])
@@ -80,7 +82,7 @@ async def test_spread_rows_are_at_even_ranks(dual: DualResponseServer, name: str
     )  # fmt: skip
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, "sqlite")
 @pytest.mark.parametrize("name", STATEMENTS)
 async def test_a_seed_repeats_its_rows(dual: DualResponseServer, name: str) -> None:
     rows = [
@@ -117,7 +119,7 @@ async def test_what_is_everything_is_in_its_own_order(dual: DualResponseServer, 
     assert (response.sampled, response.total_count) == ("head", SIZE)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("asked", ["tail", "random:3", "spread"])
 async def test_without_rows_or_of_no_size(dual: DualResponseServer, asked: str) -> None:
     empty = await answer(dual, select(things.c.id).where(things.c.id < 0), sample=asked)

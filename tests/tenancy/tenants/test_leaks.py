@@ -53,6 +53,8 @@ from tests.tenancy.tenants.sites import BASE_URL, ON_SQLITE, REGISTRY, Site, ope
 from tests.tenancy.tenants.tpch import Base
 from tests.tenancy.tenants.tpch_rows import TENANTS, Tenant
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 SMALL = TENANTS[3]
 MOST_ROWS = 20_000
 CANARIES = {tenant: tenant.canary.encode() for tenant in (*TENANTS, NOBODY)}
@@ -123,7 +125,7 @@ async def test_a_thousand_statements_read_their_tenant_alone(marked: Site, state
     await probe_random(marked, statement)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @ON_SQLITE
 @pytest.mark.parametrize("names", one_in(2, [list(PORTABLE)[start::8] for start in range(8)]), ids=range(8))
 async def test_no_statement_shows_another_s_canary(marked: Site, names: list[str]) -> None:
@@ -156,7 +158,7 @@ async def test_tenants_read_one_kind_of_document_by_turns(site: Site, name: str)
         assert Counter(found.rows) == Counter(expected[tenant])
 
 
-@pytest.mark.quick(1, "postgresql")
+@pytest.mark.long
 async def test_tenants_read_all_kinds_at_once(site: Site) -> None:
     asked = [(name, tenant) for name in KINDS[:4] for tenant in TENANTS]
 
@@ -202,7 +204,7 @@ class _Next(TypeDecorator[int]):
         return None if value is None else value + 1
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, "sqlite")
 @pytest.mark.parametrize("type_", [Integer(), String(), _Next()], ids=["integer", "text", "own"])
 @pytest.mark.parametrize("name", ["dualsql_tenant_0", "dualsql_row_0_0", "dualsql_tenant_7"])
 async def test_no_value_takes_the_name_of_a_rule_s(site: Site, name: str, type_: Any) -> None:
@@ -235,7 +237,7 @@ async def test_tenant_columns_of_two_types_are_bound_each_as_its_own(sqlite_url:
                 assert [json.loads(line)["id"] for line in found.rows] == [1]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize(
     "name", ["dualsql.tenant_0", "dualsql tenant 0", "dualsql[tenant]0", "Dualsql_tenant_0"]
 )

@@ -25,6 +25,8 @@ from tests.tenancy.tenants.sites import Site, opened_site
 from tests.tenancy.tenants.tpch import customer, orders, supplier
 from tests.tenancy.tenants.tpch_rows import TENANTS
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 C, O, S = customer.c, orders.c, supplier.c  # noqa: E741 - as TPC-H's specification writes them
 TENANT = TENANTS[1]
 AUDITOR = Principal(id="auditor", tenant=str(TENANT.id))
@@ -120,7 +122,7 @@ async def check(masked: Site, statement: Statement) -> None:
     assert found == await answer(masked.plain[TENANT], statement, None)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("name", PROBES)
 async def test_nothing_can_be_learned_of_a_masked_value(masked: Site, name: str) -> None:
     await check(masked, PROBES[name])
@@ -132,7 +134,7 @@ async def test_every_statement_sees_what_a_mask_shows(masked: Site, name: str) -
     await check(masked, TOUCHED[name])
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("name", ["filtered", "ordered", "aggregated", "limited", "its length"])
 async def test_one_document_shows_each_principal_its_own_columns(masked: Site, site: Site, name: str) -> None:
     """By turns, so that a compiled statement of the one would serve the other."""

@@ -23,6 +23,8 @@ from tests.quick import case_of
 from tests.tenancy.tenants.texts import MAKERS, Draw
 from tests.tenancy.tenants.worlds import two_worlds
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 Worlds = tuple[Application, Application]
 
 ADA = person("south")
@@ -168,7 +170,7 @@ READS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize(("below", "query"), READS)
 async def test_reads(worlds: Worlds, below: str, query: dict[str, str]) -> None:
     one, other = [
@@ -190,7 +192,7 @@ CHARTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize("specification", CHARTS)
 async def test_charts(worlds: Worlds, specification: dict[str, Any]) -> None:
     found: list[Any] = []

@@ -49,7 +49,7 @@ async def test_a_tenant_is_answered_from_its_own_rows(site: Site, name: str) -> 
     await check(site, PORTABLE[name], one_of_them(name))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @ON_POSTGRESQL
 @pytest.mark.parametrize("name", one_in(2, A_THIRD))
 async def test_a_tenant_is_answered_on_postgresql(site: Site, name: str) -> None:
