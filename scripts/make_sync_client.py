@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import Any, get_overloads
+from typing import Any, TypeGuard, get_overloads
 
 from dualsql_client.client import DualResponseClient
 from dualsql_client.parsed import ParsedDualResponse
@@ -245,15 +245,18 @@ def parsed(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionD
 def imports_of(kind: type, more: str) -> str:
     """All imports and names of the modules its methods are written in; ruff removes those that are too many."""
     lines = ["from collections.abc import Generator, Iterable", *more.splitlines()]
+    typing_only: list[str] = []
     modules = dict.fromkeys(base.__module__ for base in kind.__mro__[:-1])
     trees = {name: ast.parse(inspect.getsource(importlib.import_module(name))) for name in modules}
     imported = {alias.asname or alias.name for tree in trees.values() for alias in aliases_in(tree)}
     for module_name, tree in trees.items():
         lines += [ast.unparse(node) for node in tree.body if is_import(node)]
+        typing_only += [ast.unparse(each) for node in tree.body if is_for_types(node) for each in node.body]
         if module_name != kind.__module__:
             lines += [f"from {module_name} import {name}" for name in names_in(tree) if name not in imported]
-    lines.sort(key=lambda line: line.startswith("if "))  # what only type checkers import comes last
-    return "\n".join(dict.fromkeys(lines)) + "\n"
+    # ruff keeps a name that a block for type checkers imports once more.
+    blocks = [f"    {line}" for line in dict.fromkeys(typing_only) if line not in lines]
+    return "\n".join([*dict.fromkeys(lines), *(["if TYPE_CHECKING:", *blocks] if blocks else [])]) + "\n"
 
 
 def aliases_in(tree: ast.Module) -> Iterator[ast.alias]:
@@ -273,12 +276,14 @@ def names_in(tree: ast.Module) -> Iterator[str]:
 
 
 def is_import(node: ast.stmt) -> bool:
-    """An import, or a block of those that only type checkers read."""
     if isinstance(node, ast.ImportFrom):
         return node.module != "__future__"
-    return isinstance(node, ast.Import) or (
-        isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
+    return isinstance(node, ast.Import)
+
+
+def is_for_types(node: ast.stmt) -> TypeGuard[ast.If]:
+    """Whether it is a block that only type checkers read."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 if __name__ == "__main__":

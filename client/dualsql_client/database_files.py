@@ -187,6 +187,8 @@ class _DuckDBTable:
         # No extension comes from the network.
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         self._connection = duckdb.connect(str(path), config=config)
+        # In a program without a file (`python -c`), DuckDB draws a bar on its standard output.
+        self._connection.execute("SET enable_progress_bar = false")
         self._name = _quoted(name)
         self._cells = ""
 

@@ -318,6 +318,7 @@ class KeptResults:
             self._results.append(result)
             return _without_links(result) if drop_links else result
 
+        # An attribute of this session alone: other sessions keep the method of their class.
         session.call_tool = call_tool  # type: ignore[attr-defined]
         return session
 

@@ -168,6 +168,7 @@ class _Worker:
             while not wait([future], _INTERRUPTIBLE).done:
                 pass
             return future.result()
+        # Also KeyboardInterrupt, which is no Exception: otherwise the request would go on in its thread.
         except BaseException:
             future.cancel()
             raise

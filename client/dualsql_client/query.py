@@ -51,7 +51,7 @@ Aggregate = TypedDict(
         "as": NotRequired[str],
     },
 )
-"""A figure of each group: {"function": "median", "column": "tuition"}; `fraction` is a percentile's.
+"""An aggregate of each group: {"function": "median", "column": "tuition"}; `fraction` is a percentile's.
 
 The server has the list of functions, and refuses another with that list.
 """
@@ -160,7 +160,7 @@ class Question(TypedDict, total=False):
         columns: names of the columns wanted; of rows only.
         filters: which rows: one condition, or several that all hold, of `where` or as JSON.
         group_by: columns, or dates cut to a bucket.
-        aggregates: figures of each group; of all rows, without groups.
+        aggregates: computed for each group; for all rows, without groups.
         having: which groups, by columns of the answer.
         order_by: columns of the answer.
     """
@@ -369,7 +369,7 @@ class QueryMethods:
             columns: those that are looked at; None for all.
 
         Raises:
-            FetchError: see `query`. Figures that there was no time for are no error, but `missing`.
+            FetchError: see `query`. Statistics that were not ready in time are no error: they are in `missing`.
         """
         asked = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
         found = await self._configured().send("GET", self.resource_uri, query=asked, below="/profile")

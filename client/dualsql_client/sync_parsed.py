@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     from rich.console import Group
-if TYPE_CHECKING:
-    from dualsql_client.parsed import ParsedDualResponse
 
 
 class SyncParsedDualResponse:
@@ -186,7 +184,7 @@ class SyncParsedDualResponse:
             columns: those that are looked at; None for all.
 
         Raises:
-            FetchError: see `query`. Figures that there was no time for are no error, but `missing`.
+            FetchError: see `query`. Statistics that were not ready in time are no error: they are in `missing`.
         """
         return self._portal.call(self._parsed.profile, kind, columns=columns)
 

@@ -230,6 +230,7 @@ def _structure(raw: Any, text: str | None) -> tuple[Source, Any] | None:
 
 def _loaded(text: str | None) -> Any:
     """The JSON object or list that a text is, or None."""
+    # A number or a quoted word is JSON, too, and may be all that a tool says in prose.
     if text is None or text.lstrip()[:1] not in {"{", "["}:
         return None
     try:

@@ -375,10 +375,18 @@ class Bin(TypedDict):
     count: int
 
 
+class Estimated(TypedDict):
+    """Which `statistics` are estimates, from so many `rows` that were chosen at random."""
+
+    rows: int
+    statistics: list[StatisticName]
+
+
 class ColumnProfile(TypedDict):
     """What is known of one column, of the rows that `covers` tells.
 
     A figure that is not there does not exist for this type, or is named in `missing`: time ran out before it.
+    Figures that are named in `estimated` are estimates: there was no time to count all rows.
     Values are written as the column's rows are; texts are their first 100 characters, `longest` counts them.
     A `masked` column has no figures at all.
     """
@@ -396,12 +404,13 @@ class ColumnProfile(TypedDict):
     most_frequent: NotRequired[list[FrequentValue]]
     histogram: NotRequired[list[Bin]]
     longest: NotRequired[int]
+    estimated: NotRequired[Estimated]
 
 
 class Profile(TypedDict):
     """Answer of GET /{id}/profile.
 
-    `complete` is false when a figure is missing, or when `left_out` columns were too many to be looked at.
+    `complete` is false when a figure is missing or estimated, or when `left_out` columns were too many to be looked at.
     """
 
     kind: ProfileKind

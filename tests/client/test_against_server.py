@@ -223,6 +223,7 @@ async def test_a_profile(pair: Pair) -> None:
     assert unknown.value.code == "UNKNOWN_COLUMN"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("form", ["json", "markdown"])
 async def test_an_http_client_that_asks_tools_for_another_form_reads_rows_too(
     pair: Pair, library: Any, form: str

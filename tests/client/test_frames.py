@@ -37,6 +37,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql_client import DualResponseClient, ParsedDualResponse
 from tests.client.served import serving_results
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 METADATA = MetaData()
 MEASURES = Table(
     "measures",

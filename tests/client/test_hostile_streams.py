@@ -91,7 +91,7 @@ async def test_an_endless_line_is_cut(host: Host, open_at: Open) -> None:
     assert "maximum_response_bytes" in caught.value.hint
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 async def test_endless_rows_are_cut_and_cost_no_memory_meanwhile(host: Host, open_at: Open) -> None:
     base_url = host.serve(answering(lambda request: stream(endless(b'{"id":1}\n' * 5_000))))
     parsed = open_at(base_url, maximum_stream_bytes=4_000_000)

@@ -59,6 +59,7 @@ async def test_the_magic_shows_a_result(served: Served) -> None:
     assert "Give the URL of a result" in str(wrong)
 
 
+@pytest.mark.long
 async def test_a_notebook_shows_results_and_its_kernel_ends_quietly(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

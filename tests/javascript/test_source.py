@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+import pytest
+
 from dualsql_client import DualResponseClient
 from tests.client import ordinary
 from tests.client.hosting import RESOURCE_ID
@@ -55,6 +57,7 @@ async def test_numbers_keep_their_digits() -> None:
     await run(node(), "json.test.mjs")
 
 
+@pytest.mark.long
 async def test_the_same_is_found_as_by_the_python_client() -> None:
     python = DualResponseClient("http://127.0.0.1:1/resources")
     found = [{"name": name, "value": value, "found": _found(python, value)} for name, value in _inputs()]

@@ -154,6 +154,7 @@ class Pages:
         )
 
     async def _begin(self, sort: SortKey | None, found: Filter | None) -> FetchResult | None:
+        # Fetched apart: if the server refuses, the pages that are shown stay as they are.
         other = Pages(self.parsed, sort, found)
         page = await other.turn_to(0)
         if found is not None and other.total is None:

@@ -27,6 +27,8 @@ from tests.columns.kinds import table as kinds
 from tests.columns.kinds.results import served
 from tests.columns.kinds.test_table import filled
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 DATABASES: list[DatabaseFormat] = ["duckdb", "sqlite"]
 
 

@@ -419,6 +419,7 @@ async def test_a_note_that_was_tampered_with_starts_again(served: Served, tmp_pa
     assert "1,x" not in target.read_text().splitlines()
 
 
+@pytest.mark.long
 async def test_a_note_is_not_written_through_a_link(served: Served, tmp_path: Path) -> None:
     """In a folder that others write to, they could have any file of the caller's overwritten."""
     target, other = tmp_path / "rows.csv", tmp_path / "other.json"

@@ -206,6 +206,7 @@ async def test_pages_both_ways_without_holding_everything(
         assert "This is the first page." in await session.press("p")
 
 
+@pytest.mark.long
 async def test_the_cursor_leads_over_the_edges(open_viewer: Sit) -> None:
     async with open_viewer() as session:
         await session.press("up")
@@ -261,6 +262,7 @@ async def test_sorts_by_the_cursor_s_column(open_viewer: Sit) -> None:
         assert session.ids == ids(1, ROWS_OF_A_PAGE)
 
 
+@pytest.mark.long
 async def test_sorts_by_the_heading_that_is_clicked(open_viewer: Sit) -> None:
     async with open_viewer() as session:
         await session.pilot.click("RowsTable", offset=(2, 0))
@@ -311,6 +313,7 @@ async def test_cells_use_the_width_of_the_screen(open_viewer: Sit) -> None:
         assert session.app.rows.fixed_columns == 0
 
 
+@pytest.mark.long
 async def test_the_first_column_stays_on_a_narrow_screen(open_viewer: Sit) -> None:
     wide = [(SCHOOLS.c.name + f" of column {number}").label(f"c{number}") for number in range(8)]
     async with open_viewer(select(SCHOOLS.c.id, *wide).order_by(SCHOOLS.c.id)) as session:
@@ -367,6 +370,7 @@ async def test_what_a_filter_finds(open_viewer: Sit, column: int, written: str, 
         assert session.ids == expected
 
 
+@pytest.mark.long
 async def test_a_filter_that_does_not_fit_leaves_the_rows(open_viewer: Sit) -> None:
     async with open_viewer() as session:
         session.app.rows.move_cursor(column=2)
@@ -388,6 +392,7 @@ async def test_shows_a_row_in_full(open_viewer: Sit) -> None:
         assert session.row == 10
 
 
+@pytest.mark.long
 async def test_no_cell_does_anything(open_viewer: Sit) -> None:
     async with open_viewer() as session:
         screens = {0: session.screen}
@@ -439,6 +444,7 @@ async def test_pins(open_viewer: Sit) -> None:
         assert (await session.parsed.get_metadata()).status == "ready"
 
 
+@pytest.mark.long
 async def test_tells_that_the_time_is_over(open_viewer: Sit) -> None:
     def end(parsed: ParsedDualResponse) -> None:
         parsed.expires_at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -462,6 +468,7 @@ async def test_a_failure_is_a_line_and_the_page_stays(open_viewer: Sit) -> None:
         assert "page 1 of 9" in await session.press("down")
 
 
+@pytest.mark.long
 async def test_nothing_is_there_to_be_shown(open_viewer: Sit) -> None:
     async with open_viewer(
         select(SCHOOLS).where(SCHOOLS.c.id < 0), prepare=lambda parsed: parsed.delete()
