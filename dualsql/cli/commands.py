@@ -22,7 +22,7 @@ from dualsql.cli.connect import (
     planned,
     with_the_line_that_installs,
 )
-from dualsql.cli.options import DoctorOptions, ServeOptions, takes
+from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes
 from dualsql.databases.files import find_files
 from dualsql.errors import ConfigurationError, DualResponseError, importing
 from dualsql_client.cli.commands import fetch_command, view_command
@@ -253,7 +253,8 @@ def _errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except DualResponseError as error:
-        typer.echo(f"dualsql: {with_the_line_that_installs(str(error))}", err=True)
+        told = f"{error.message} {hint_with_flag(error)}".rstrip()
+        typer.echo(f"dualsql: {with_the_line_that_installs(told)}", err=True)
         raise typer.Exit(1) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
         typer.echo("Stopped.")

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Literal
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -21,19 +22,19 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from sqlalchemy import MetaData, Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.cli.options import DEFAULT_PORT, ServeOptions, secrets
+from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.serve import authenticate_of, is_of_this_machine, selection_of, settings_of, without_log
 from dualsql.databases import ReflectedTables
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import server_at
-from dualsql.databases.proof import connection_limit, prove_read_only, prove_role
+from dualsql.databases.proof import connection_limit, prove_read_only, prove_role, unproved_notice
 from dualsql.databases.reflection import reflect
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source, open_source, reach
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.freeze import Registry
 from dualsql.http.openapi import OPENAPI
-from dualsql.kept import LocalResultStorage
+from dualsql.kept import ObjectResultStorage, storage_at
 from dualsql.kept.files import require_packages
 from dualsql.resource import Clock
 from dualsql.server import TOLERATED_SKEW, DualResponseServer
@@ -75,7 +76,7 @@ async def examine(options: ServeOptions) -> list[Finding]:
     with without_log():
         found += [each async for each in _database(options)]
         found += [each async for each in _store(options)]
-        found += await asyncio.to_thread(_kept, options)
+        found += await _kept(options)
     return [*found, await asyncio.to_thread(_base_url, options)]
 
 
@@ -94,7 +95,7 @@ def is_healthy(findings: Sequence[Finding]) -> bool:
 
 
 def _fault(check: str, error: DualResponseError) -> Finding:
-    return Finding(check, "fault", error.message, error.hint)
+    return Finding(check, "fault", error.message, hint_with_flag(error))
 
 
 @contextmanager
@@ -152,6 +153,7 @@ def _exposure(options: ServeOptions) -> Iterator[Finding]:
 
 def _is_loopback(host: str) -> bool:
     try:
+        # 0.0.0.0 and :: are all addresses of the machine, and so no loopback.
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
@@ -166,12 +168,18 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
             found.append(Finding("database", "ok", f"{source.capabilities.name} answers."))
             with _noting("read-only", found):
                 await prove_read_only(source, timeout=timeout)
-                found.append(Finding("read-only", "ok", "A session refuses to write."))
+                unproved = unproved_notice(source)
+                found.append(
+                    Finding("read-only", "ok", "A session refuses to write.")
+                    if unproved is None
+                    else Finding("read-only", "warning", unproved)
+                )
             with _noting("tables", found):
                 tables = await reflect(source, selection_of(options))
                 found.append(_readable(tables))
                 found += await _rights(source, tables)
             found.append(await _connections(source, options))
+            found += await _pooler(source)
     for each in found:
         yield each
 
@@ -249,6 +257,7 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
     wanted = source.maximum_connections
     if options.store is not None:
         store = SQLResourceStore(options.store)
+        # A store in the same server takes its connections from the same limit.
         wanted += store.maximum_connections if store.server == server_at(source.engine.url) else 0
         await store.close()
     allowed = await connection_limit(source, timeout=source.limits.connection_timeout)
@@ -257,9 +266,25 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
         return Finding("connections", "ok", f"{told}; the database tells no limit.")
     told = f"{told}, and the database allows this user {allowed}."
     if wanted > allowed:
-        hint = "Raise max_connections, or put a pool such as PgBouncer (in session mode) between them."
+        hint = "Raise max_connections, or put a pooler such as PgBouncer between them."
         return Finding("connections", "fault", told, hint)
     return Finding("connections", "ok", f"{told} That is enough for {allowed // wanted} workers.")
+
+
+async def _pooler(source: Source) -> list[Finding]:
+    """What a pooler between needs, if one is seen."""
+    with database_errors(source):
+        is_pooled = await in_session(
+            source, None, source.guard.is_pooled, timeout=source.limits.connection_timeout
+        )
+    if not is_pooled:
+        return []
+    told = "A pooler stands between the server and its database."
+    # An argument of SQLAlchemy's own (dialects/postgresql/asyncpg.py), which asyncpg does not know.
+    if source.engine.url.query.get("prepared_statement_cache_size") == "0":
+        return [Finding("pooler", "ok", f"{told} No statement is prepared beyond a transaction.")]
+    hint = "In transaction mode, add ?prepared_statement_cache_size=0 to the URL. In session mode nothing is needed."
+    return [Finding("pooler", "warning", told, hint)]
 
 
 async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
@@ -304,30 +329,38 @@ async def _clock(url: str) -> Finding:
     )
 
 
-def _kept(options: ServeOptions) -> list[Finding]:
-    """Whether rows can be kept in the folder; it is not made here."""
+async def _kept(options: ServeOptions) -> list[Finding]:
+    """Whether rows can be kept in the folder or the object store. Nothing is written there."""
     if options.keep is None:
         return []
     found: list[Finding] = []
-    folder = options.keep.absolute()
+    settings = _settings_or_default(options)
     with _noting("kept results", found):
         require_packages()
+        storage = storage_at(options.keep, settings)
         try:
-            there = next(path for path in (folder, *folder.parents) if path.exists())
-            if there == folder:
-                LocalResultStorage(folder).require_safe()
-            free = shutil.disk_usage(there).free
+            await storage.check()
+            free = await asyncio.to_thread(_free, storage.folder)
         except OSError as error:
             raise ConfigurationError(
-                "The folder of kept results cannot be used.", hint=f"Check {folder}."
+                "The folder of kept results cannot be used.", hint=f"Check {storage.folder}."
             ) from error
-        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-            raise ConfigurationError(
-                "The process may not write to the folder of kept results.",
-                hint=f"Check the rights of {there}.",
-            )
-        found.append(_room(free, _settings_or_default(options).keep_bytes))
+        found.append(_room(free, settings.keep_bytes))
+        if isinstance(storage, ObjectResultStorage):
+            found.append(Finding("kept results", "ok", "The object store can be read."))
     return found
+
+
+def _free(folder: Path) -> int:
+    """Free bytes where the folder is, or will be."""
+    # The server makes the folder when it starts, with the rights and the space of the nearest one that exists.
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise ConfigurationError(
+            "The process may not write to the folder of kept results.",
+            hint=f"Check the rights of {there}.",
+        )
+    return shutil.disk_usage(there).free
 
 
 def _room(free: int, wanted: int) -> Finding:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 
 import typer
 
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.formats.samples import TextFormat
 from dualsql.response import ResultsFormat
+from dualsql.settings import Settings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -53,6 +54,14 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
         return call
 
     return decorated
+
+
+def hint_with_flag(error: DualResponseError) -> str:
+    """What to do, for a person at a command line: the flag in place of the setting that the error asks for."""
+    setting = error.details.get("setting")
+    if setting is None:
+        return error.developer_hint or error.hint
+    return f"{error.hint} Then add --{setting.replace('_', '-')}."
 
 
 DEFAULT_PORT = 8000
@@ -93,6 +102,13 @@ class ServeOptions:
     read_only_role: Annotated[
         str | None, typer.Option(help="Role that every database session takes (PostgreSQL).")
     ] = None
+    unproved_read_only: Annotated[
+        bool,
+        typer.Option(
+            "--unproved-read-only",
+            help="Serve a database that has no read-only sessions; its user must have no right to write.",
+        ),
+    ] = False
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
     port: Annotated[
         int | None,
@@ -149,12 +165,19 @@ class ServeOptions:
         str | None, typer.Option(help="URL of a database that stores results; in memory without it.")
     ] = field(default=None, repr=False)
     keep: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Folder that keeps the rows of slow queries, so that their pages do not run them again "
-            "(pip install 'dualsql[kept]')."
+            metavar="FOLDER|URL",
+            help="Keep the rows of slow queries, so that their pages do not run them again: in a folder "
+            "(pip install 'dualsql[kept]'), or in an object store such as s3://bucket/prefix (and 'dualsql[storage]').",
         ),
-    ] = None
+    ] = field(default=None, repr=False)
+    keep_cache: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where copies of objects are read, with --keep URL.")
+    ] = ""
+    keep_cache_bytes: Annotated[
+        int, typer.Option(help="Bytes that these copies may take together.", min=1)
+    ] = Settings().keep_cache_bytes
     secret_file: Annotated[
         Path | None,
         typer.Option(

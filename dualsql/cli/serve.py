@@ -30,7 +30,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
-from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, secrets
+from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import parsed_url
 from dualsql.databases.files import FileLoader, files_url, find_files
@@ -45,13 +45,12 @@ from dualsql.http.health import START_INTERVAL, metrics_route, routes_until_star
 from dualsql.http.problems import answer_starting
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
-from dualsql.kept import LocalResultStorage
 from dualsql.log import LogFormatter, request_logger
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
 from dualsql.serve.hosts import over_http, over_stdio
 from dualsql.serve.listening import (
-    Gate,
+    StandIn,
     is_loopback,
     is_wildcard,
     listen,
@@ -257,7 +256,7 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
-            storage=None if options.keep is None else LocalResultStorage(options.keep),
+            storage=options.keep,
             secrets=secrets(options),
             **settings_of(options),
         )
@@ -312,6 +311,9 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
         "pages_in_text": options.pages_in_text,
         "cors_origins": origins,
         "allowed_hosts": _listed(options.allowed_hosts),
+        "unproved_read_only": options.unproved_read_only,
+        "keep_cache": options.keep_cache,
+        "keep_cache_bytes": options.keep_cache_bytes,
     }
     rates = {
         "principal": _rates("--rate-limits", options.rate_limits),
@@ -428,15 +430,15 @@ Serve = Callable[["Started"], Coroutine[Any, Any, None]]
 
 async def _over_http(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
     """Listen at once, and answer 503 until the databases can be reached and are proved."""
-    front, health = Gate(answer_starting), Gate(Starlette(routes=routes_until_started()))
+    front, health = StandIn(answer_starting), StandIn(Starlette(routes=routes_until_started()))
     async with _administered(health, admin), running(front, listener) as serving:
         built = await _patiently(build)
         app = _app(options, built, _build_mcp(options, built.server))
         is_cancelled = False
         async with app.router.lifespan_context(app):
             # Within its lifespan: before, the application has no sessions and no started server.
-            front.open(app)
-            health.open(_health(options, built.server))
+            front.replace(app)
+            health.replace(_health(options, built.server))
             _show(_announcement(options, built, admin), options)
             if options.opens_browser:
                 # In a thread: a browser in text mode returns when its user quits it.
@@ -504,7 +506,7 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
         _show(["Stopped."], options)
         _end(0, options)
     except DualResponseError as error:
-        _show([f"dualsql: {error}"], options)
+        _show([f"dualsql: {error.message} {hint_with_flag(error)}".rstrip()], options)
         _end(1, options)
 
 
@@ -587,7 +589,8 @@ _ENDS_WITH_THE_PROCESS = (
 def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> Iterator[str]:
     base_url, found = built.server.base_url, built.reflected
     tables = len(found.metadata.tables)
-    yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options)}, read-only."
+    only = ", read-only" * (not built.server.unproved)
+    yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options)}{only}."
     if options.files:
         yield "The files were read once. Start the server again to read them anew."
     if found.left_out:
@@ -665,6 +668,8 @@ def _given(options: ServeOptions) -> Iterator[str]:
         value = getattr(options, name)
         if value != _DEFAULTS[name]:
             yield from (f"--{name.replace('_', '-')}", str(value))
+    if options.unproved_read_only:
+        yield "--unproved-read-only"
     if options.notes is not None:
         yield from ("--notes", str(options.notes.absolute()))
 

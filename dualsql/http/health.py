@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -63,10 +63,14 @@ class Health:
     Args:
         probes: makes the probes, by part; called again after `close`.
         timeout: how long one check may take.
+        unproved: the databases of which it is not proved that they are only read.
     """
 
-    def __init__(self, probes: Callable[[], Mapping[str, Probe]], timeout: timedelta) -> None:
+    def __init__(
+        self, probes: Callable[[], Mapping[str, Probe]], timeout: timedelta, *, unproved: Sequence[str] = ()
+    ) -> None:
         self._make_probes = probes
+        self._unproved = list(unproved)
         self._probes: Mapping[str, Probe] = {}
         self._seconds = timeout.total_seconds()
         self._running: dict[str, asyncio.Task[str]] = {}
@@ -120,7 +124,12 @@ class Health:
 
     async def _ready(self, _: Request) -> JSONResponse:
         found = await self.readiness()
-        body = {"status": "ready" if found.is_ready else "not ready", "parts": dict(found.parts)}
+        body: dict[str, Any] = {
+            "status": "ready" if found.is_ready else "not ready",
+            "parts": dict(found.parts),
+        }
+        if self._unproved:
+            body["unproved_read_only"] = self._unproved
         headers = _NEVER_KEPT if found.is_ready else {**_NEVER_KEPT, "Retry-After": "1"}
         return JSONResponse(body, 200 if found.is_ready else 503, headers)
 

@@ -32,7 +32,7 @@ from dualsql.http.parameters import (
 )
 from dualsql.http.problems import KINDS, METHODS, PRIVATE_HEADERS, RETRY_SECONDS
 from dualsql.log import REQUEST_ID_HEADER
-from dualsql.resource import WELL_KNOWN
+from dualsql.resource import LONGEST_LISTING, WELL_KNOWN
 from dualsql.settings import Settings
 from dualsql_client import wire
 
@@ -47,7 +47,6 @@ ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 Schema = Mapping[str, Any]
 
 JSON = "application/json"
-_LONGEST_LISTING = 100
 _EXAMPLE_ID = "TilOQRDcoKWRQDm8es86EA85ZCU"
 
 
@@ -157,11 +156,10 @@ def in_json(*names: str, further: Sequence[Schema] = ()) -> dict[str, Schema]:
 
 def plain_schema(media_type: str) -> Schema:
     """The schema of an answer that is not described further: text, any JSON object, or bytes, which have none."""
-    if media_type.endswith("json"):
-        return {"type": "object"}
     # NDJSON is a text here: a schema of its lines needs itemSchema, which OpenAPI has since 3.2.
-    is_text = media_type.startswith("text/") or media_type.endswith(("ndjson", "+xml"))
-    return {"type": "string"} if is_text else {}
+    if media_type.startswith("text/") or media_type.endswith(("ndjson", "+xml")):
+        return {"type": "string"}
+    return {"type": "object"} if media_type.endswith("json") else {}
 
 
 ROWS: Schema = {"type": "array", "items": {"type": "object"}}
@@ -170,11 +168,7 @@ ROWS: Schema = {"type": "array", "items": {"type": "object"}}
 def streams() -> dict[str, Schema]:
     """The formats of a stream of rows, by media type."""
     return {
-        found.media_type: ROWS
-        if found.media_type == JSON
-        else {"type": "string"}
-        if "ndjson" in found.name
-        else plain_schema(found.media_type)
+        found.media_type: ROWS if found.media_type == JSON else plain_schema(found.media_type)
         for found in FORMATS.values()
     }
 
@@ -373,7 +367,7 @@ def resource_operations(
             name="listResults",
             summary="Your own results, newest first.",
             methods=COLLECTION_METHODS,
-            query=_of(known, LISTING_QUERY, limit=whole(1, _LONGEST_LISTING, 20)),
+            query=_of(known, LISTING_QUERY, limit=whole(1, LONGEST_LISTING, 20)),
             answers=in_json("ResourceListing") | of_listing,
             headers=further_headers if of_listing else (),
             errors=(*ANY, "RESOURCE_NOT_FOUND"),

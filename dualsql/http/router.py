@@ -43,6 +43,7 @@ from dualsql.http.parameters import (
     parse_rows_query,
     preferred_media_type,
     read_json_body,
+    refuse_body,
     refuse_query,
     resource_id_of,
     split_link,
@@ -273,6 +274,7 @@ class Routes:
     async def refresh(self, request: Request) -> Response:
         """POST of /refresh: read the rows of a kept result again."""
         refuse_query(request.scope["query_string"])
+        await refuse_body(request, self.server.settings)
         principal = await self.server.identify(request)
         metadata = await self.server.refresh(
             resource_id_of(request), principal, wait=self.server.settings.keep_after
@@ -444,7 +446,8 @@ class RequestLog:
             try:
                 await self.app(scope, receive, send)
             finally:
-                _measure(measurement, method, scope)
+                if measurement.is_seen:
+                    _measure(measurement, method, scope)
 
 
 def _begun(scope: Scope, prefix: str) -> RequestRecord:

@@ -40,11 +40,13 @@ def new_incident() -> str:
 
 def resource_hash(resource_id: str) -> str:
     """A hash that identifies a resource in the log. Its id is not logged, because it may give access."""
+    # Callers send ids that no server made, perhaps with lone surrogates.
     return sha256(resource_id.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 def principal_hash(principal: Any) -> str:
     """What the log calls a principal. It is the same in every process; who knows an id and a tenant can compute it."""
+    # As JSON: joined texts would be the same for ("a", "bc") and ("ab", "c").
     named = json.dumps([principal.id, principal.tenant])
     return sha256(named.encode()).hexdigest()[:12]
 

@@ -51,16 +51,16 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
-class Gate:
-    """An application that stands in for another one until that has started.
+class StandIn:
+    """An application that answers until another one has started, and is then replaced by it.
 
-    Its lifespan is that of the stand-in: who opens the gate runs the other's.
+    Its lifespan is its own: the caller of `replace` runs that of the other one.
     """
 
-    def __init__(self, stand_in: ASGIApp) -> None:
-        self._app = stand_in
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-    def open(self, app: ASGIApp) -> None:
+    def replace(self, app: ASGIApp) -> None:
         """Let `app` answer from now on."""
         self._app = app
 
@@ -85,6 +85,7 @@ class Running:
         await self._task
 
 
+# `docker stop` kills after 10 seconds, Kubernetes after 30: streams are to end with an error of ours before.
 GRACE_SECONDS = 5
 
 KEEP_ALIVE_SECONDS = 75

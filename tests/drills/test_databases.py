@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 def serving_both(url: str, **options: Any) -> Any:
     """A server whose data and store are in the same database."""
     kept = SQLResourceStore(url, timeout=timedelta(seconds=2))
-    settings = {"query_timeout": timedelta(seconds=2), "queue_timeout": timedelta(seconds=2)}
+    settings: dict[str, Any] = {"query_timeout": timedelta(seconds=2), "queue_timeout": timedelta(seconds=2)}
     return listening(
         url,
         kind=ToolServer,

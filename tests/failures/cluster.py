@@ -42,10 +42,24 @@ class Cluster(PostgreSQL):
         command: list[str | Path] = [self._programs / "initdb", *INITDB_OPTIONS.split(), "-D", self._data]
         subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=self._folder, **unprivileged_user())
 
-    def start(self) -> None:
+    def initialize_as_standby_of(self, primary: Cluster) -> None:
+        """Make the data folder of a standby, which follows `primary` once it is started."""
+        copy = (
+            f"-h {primary.socket_folder} -U postgres -D {self._data} --write-recovery-conf --checkpoint=fast"
+        )
+        command: list[str | Path] = [self._programs / "pg_basebackup", *copy.split()]
+        subprocess.run(command, check=True, cwd=self._folder, **unprivileged_user())
+
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return (self._folder / "log").read_text()
+
+    def start(self, *settings: str) -> None:
         """Start it, and wait until it answers."""
         # What is committed must outlive the server's crash here, as it does in earnest.
-        options = [word for option in (*SERVER_OPTIONS, "synchronous_commit=on") for word in ("-c", option)]
+        chosen = (*SERVER_OPTIONS, "synchronous_commit=on", *settings)
+        options = [word for option in chosen for word in ("-c", option)]
         command: list[str | Path] = [*dies_with_us(), self._programs / "postgres", "-D", self._data]
         command += ["-k", self._folder, *options]
         log = self._folder / "log"
@@ -68,7 +82,7 @@ class Cluster(PostgreSQL):
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
+def cluster(*settings: str, standby_of: Cluster | None = None) -> Iterator[Cluster]:
     """A running server, thrown away at the end of the block."""
     folder = Path(tempfile.mkdtemp(prefix="dualsql-cluster-"))
     identity = unprivileged_user()
@@ -76,8 +90,11 @@ def cluster() -> Iterator[Cluster]:
         os.chown(folder, identity["user"], identity["group"])
     made = Cluster(find_programs() or _embedded_programs(), folder)
     try:
-        made.initialize()
-        made.start()
+        if standby_of is None:
+            made.initialize()
+        else:
+            made.initialize_as_standby_of(standby_of)
+        made.start(*settings)
         yield made
     finally:
         made.stop(signal.SIGQUIT)

@@ -73,6 +73,7 @@ async def test_head_is_refused_where_get_is(everything: Application, accept: str
     assert {"rows", "profile", "chart", "view"} <= refused
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("of_chart", "asked"),
     [

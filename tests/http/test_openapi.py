@@ -249,6 +249,7 @@ async def test_other_methods_are_405_with_those_of_the_path(application: Applica
             assert set(refused.headers["allow"].split(", ")) == methods, path
 
 
+@pytest.mark.long
 def test_the_command_prints_it() -> None:
     command = [
         str(Path(sys.executable).with_name("dualsql")),

@@ -185,6 +185,7 @@ async def test_one_more_stream_than_there_may_be_is_told_when_to_come_back(servi
     assert third.messages[0]["status"] == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", ["stream_stall_timeout", "maximum_stream_duration"])
 @pytest.mark.parametrize("options", [{}])
 async def test_a_full_socket_is_waited_for_so_long(institutions_url: str, option: str, options: Any) -> None:

@@ -74,6 +74,7 @@ async def test_an_unknown_member_of_a_body_is_refused_with_the_nearest_known(
     assert problem["hint"] == f"Did you mean '{near}'?"
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("given", [{}, [], {"a": [1]}, 1, True])
 @pytest.mark.parametrize(
     "body",

@@ -110,6 +110,7 @@ main()
     assert {each.stat().st_mode & 0o777 for each in (path, copy)} == {0o600}
 
 
+@pytest.mark.long
 def test_the_program_takes_no_module_of_the_folder_in_which_a_host_starts_it(here: Path) -> None:
     (here / "dualsql").mkdir()
     (here / "dualsql" / "__init__.py").write_text("raise SystemExit('a stranger runs')")

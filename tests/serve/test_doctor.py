@@ -76,6 +76,7 @@ def test_a_person_reads_lines_with_what_to_do(shop: str) -> None:
     assert "memory" in lines[at] and "--store" in lines[at + 1]
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     ("arguments", "variables", "check", "told"),
     [
@@ -140,6 +141,28 @@ def test_the_folder_of_kept_results_is_checked(
     assert checked(tmp_path / "a")[:2] == (
         "warning", "The disk of the folder has 1.0 GiB free; one result may take 4.0.",
     )  # fmt: skip
+
+
+def test_the_object_store_of_kept_results_is_checked(shop: str, tmp_path: Path) -> None:
+    def checked(url: str, **environment: str) -> tuple[str, str, str]:
+        arguments = ("--database", shop, "--all", "--keep", url, "--keep-cache", str(tmp_path / "cache"))
+        return doctor(*arguments, **environment)[1]["kept results"]
+
+    assert checked((tmp_path / "objects").as_uri())[:2] == ("ok", "The object store can be read.")
+    assert not (tmp_path / "cache").exists() and list((tmp_path / "objects").iterdir()) == []
+    state, told, hint = checked("ftp://example.com/rows")
+    assert (state, "example" in told, "s3://bucket" in hint) == ("fault", False, True)
+    with listening_socket() as nobody:
+        port = nobody.getsockname()[1]
+        state, told, hint = checked(
+            "s3://bucket/rows",
+            AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
+            AWS_ALLOW_HTTP="true",
+            AWS_ACCESS_KEY_ID="someone",
+            AWS_SECRET_ACCESS_KEY="EXAMPLEKEYdonotshow",
+        )
+    assert (state, "object store" in told, "credentials" in hint) == ("fault", True, True)
+    assert "EXAMPLE" not in told + hint and str(port) not in told + hint
 
 
 def test_a_database_that_is_not_there(tmp_path: Any) -> None:

@@ -19,7 +19,7 @@ from mcp.client.stdio import stdio_client
 from openpyxl import Workbook
 from pyarrow import parquet
 
-from dualsql.databases.duckdb import CONNECT_ARGUMENTS
+from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
 from dualsql.databases.files import FileLoader, find_files
 from dualsql.errors import ConfigurationError
 from dualsql_client import DualResponseClient
@@ -290,6 +290,7 @@ def test_the_database_itself_reads_and_writes_nothing_else(tmp_path: Path, sales
     database = loaded(tmp_path, sales)
     kept = set(tmp_path.iterdir())
     with duckdb.connect(str(database), **CONNECT_ARGUMENTS) as connection:
+        close_instance(connection)
         assert connection.execute("SELECT count(*) FROM sales").fetchone() == (1_000,)
         with pytest.raises(duckdb.Error):
             connection.execute(attack.format(given=sales, folder=tmp_path)).fetchall()
@@ -305,6 +306,7 @@ def opened_page(tmp_path: Path) -> Path:
     return browser
 
 
+@pytest.mark.long
 async def test_files_are_served_over_http(
     tmp_path: Path, sales: Path, opened_page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

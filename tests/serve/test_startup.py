@@ -129,6 +129,7 @@ def started(*command: str, **variables: str) -> Iterator[Host]:
             process.kill()
 
 
+@pytest.mark.long
 def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
     program = [sys.executable, "-X", "importtime", *PROGRAM[1:], "serve", "--stdio", "--all"]
     with started(*program, DUALSQL_DATABASE_URL=shop) as host:
@@ -152,6 +153,7 @@ def test_the_end_of_the_process_is_quiet_after_frozen_imports() -> None:
     assert ran.stderr == b"", "DuckDB's binding reports frozen objects as leaks"
 
 
+@pytest.mark.long
 async def test_the_handshake_is_answered_while_the_database_is_silent_and_no_call_is() -> None:
     connected: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
 

@@ -16,6 +16,7 @@ import yaml  # type: ignore[import-untyped]
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
+from dualsql import LocalResultStorage
 from dualsql.errors import QueryTimeoutError
 from dualsql.http.health import metrics_route
 from dualsql.log.telemetry import INSTRUMENTS, TELEMETRY
@@ -67,6 +68,7 @@ async def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[st
         "query_timeout": timedelta(milliseconds=300),
         "store": SQLResourceStore(store),
         "secrets": SECRETS,
+        "storage": LocalResultStorage(tmp_path_factory.mktemp("kept")),
     }
     metrics = metrics_route()
     try:
@@ -108,6 +110,7 @@ def selectors(expression: Any) -> list[Any]:
 EXPRESSIONS = [*dashboard_expressions(), *(rule["expr"] for rule in alert_rules())]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 async def test_an_expression_reads_what_is_exported(expression: str, exported: dict[str, set[str]]) -> None:
     read = selectors(promql_parser.parse(expression))

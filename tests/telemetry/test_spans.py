@@ -21,6 +21,8 @@ from tests.http.application import ALL, INSTITUTIONS, ROWS, fill, running
 from tests.telemetry.exporting import Exports, exporting
 from tests.telemetry.live import CALLER, SDKS, SECRETS, SLOW, TRACE, TRACEPARENT, live
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 
 def tree(exports: Exports) -> dict[str, list[str]]:
     """The names of the children of each span; of spans without a parent here under the parent's id, or "" ."""
@@ -223,6 +225,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 async def test_without_the_package_nothing_is_imported_or_measured(sqlite_url: str) -> None:
     numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
     async with opened(sqlite_url) as engine, engine.begin() as connection:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -58,6 +59,7 @@ async def listening(
     *,
     kind: type[DualResponseServer] = DualResponseServer,
     statement: Any = ALL,
+    tables: MetaData = METADATA,
     **options: Any,
 ) -> AsyncIterator[LiveServer]:
     """A server of `kind` under uvicorn, serving one result, until the end of the block."""
@@ -66,7 +68,7 @@ async def listening(
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
         port = bound.getsockname()[1]
         base_url = f"http://127.0.0.1:{port}/resources"
-        server = kind(database, base_url=base_url, tables=METADATA, **options)
+        server = kind(database, base_url=base_url, tables=tables, **options)
         app = Starlette(routes=[Mount("/resources", server.router())], lifespan=server.lifespan)
         # The socket listens already: who connects before uvicorn accepts is kept waiting by the system.
         uvicorn_server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))

@@ -24,6 +24,8 @@ from tests.http.live.serving import LiveServer, listening
 from tests.http.live.test_connections import sextuples
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 DOUBLINGS = 8
 MANY = len(ROWS) * 2**DOUBLINGS
 LONG = pytest.mark.long
@@ -119,7 +121,7 @@ async def test_every_row_crosses_a_real_connection(many_url: str) -> None:
         assert [orjson.loads(row)["id"] for row in rows] == list(range(1, MANY + 1))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("coding", ["gzip", "zstd", "identity"])
 async def test_the_first_rows_arrive_before_the_last_are_read(many_url: str, coding: str) -> None:
     trail = Trail()
@@ -137,7 +139,7 @@ async def test_the_first_rows_arrive_before_the_last_are_read(many_url: str, cod
 
 
 class TestReadersWhoLeave:
-    @pytest.mark.quick(1)
+    @pytest.mark.quick(1, "sqlite")
     @pytest.mark.parametrize(
         "written",
         ["ndjson", "csv", *(pytest.param(name, marks=LONG) for name in ("json", "arrow", "parquet"))],
