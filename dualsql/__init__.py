@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     )
     from dualsql.kept import (
         LocalResultStorage as LocalResultStorage,
+        ObjectResultStorage as ObjectResultStorage,
         ResultStorage as ResultStorage,
         StoredFile as StoredFile,
     )
@@ -230,6 +231,7 @@ _MODULES = {
     "MemoryStore": "dualsql.store",
     "NoTotalOrderError": "dualsql.errors",
     "NotFreezableError": "dualsql.errors",
+    "ObjectResultStorage": "dualsql.kept",
     "Page": "dualsql_client.wire",
     "PageOrder": "dualsql_client.wire",
     "PageRequest": "dualsql.results.pages",

@@ -164,6 +164,7 @@ class Addresses:
             ConfigurationError: not an absolute http(s) URL, or a scheme that hosts would follow.
         """
         parts = urlsplit(base_url)
+        # No query and no fragment: ids are appended.
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ConfigurationError(
                 f"base_url must be an absolute URL without a query or fragment, and is {base_url!r}.",
@@ -201,6 +202,9 @@ def id_in(uri: str) -> str:
 
 RELATION = "data"
 """The name of the stored result in a SQL text about it."""
+
+LONGEST_LISTING = 100
+"""Resources in one listing."""
 
 WELL_KNOWN = "/.well-known/resource-link-service"
 """Below the base URL."""

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -33,6 +34,7 @@ from dualsql.databases import (
     missing_tables,
     open_sources,
     prove,
+    unproved_notice,
 )
 from dualsql.databases.engines import server_at
 from dualsql.errors import (
@@ -44,13 +46,13 @@ from dualsql.http.health import SERVER, Health, Probe, Run, warn_of_endless_shut
 from dualsql.http.router import FeatureRoutes, build_router, operations_of, origin_of, own_hosts
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
-from dualsql.kept import ResultKeeper, ResultStorage
+from dualsql.kept import ResultKeeper, ResultStorage, storage_at
 from dualsql.log.telemetry import (
     CACHED_BYTES,
+    KEPT_BYTES,
     PENDING,
     RUNNING_STREAMS,
     TELEMETRY,
-    UNMEASURED,
     Gauged,
     step,
 )
@@ -107,7 +109,7 @@ class ServerOptions(Settings):
     base_url: str
     tables: Any
     store: ResourceStore | None = None
-    storage: ResultStorage | None = None
+    storage: ResultStorage | str | Path | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
     hooks: Sequence[Hook] = ()
     saved_queries: Sequence[SavedQuery] = ()
@@ -126,6 +128,11 @@ class ServerOptions(Settings):
         """The settings among the arguments."""
         return Settings(**values_of(self))
 
+    def chosen_storage(self) -> ResultStorage | None:
+        """The storage, also where it was given as a folder or a URL."""
+        given = self.storage
+        return storage_at(given, self) if isinstance(given, str | Path) else given
+
 
 class DualResponseServer:
     """Creates dual responses and serves the results that they link to.
@@ -138,8 +145,8 @@ class DualResponseServer:
         tables: the declarative base (SQLModel, too) or MetaData whose tables may be queried; or a `Registry`, which
             then decides on text and document size itself.
         store: where resources are kept; in memory by default.
-        storage: where the rows of results are kept: of slow queries unless `keep` says otherwise; see
-            docs/kept-results.md.
+        storage: where the rows of results are kept, of slow queries unless `keep` says otherwise: a folder, the URL
+            of an object store (s3://bucket/prefix), or a `ResultStorage`; see docs/kept-results.md.
         secrets: the first one signs stored resources, and all of them are accepted; at least 32 characters each.
         hooks: rules and functions that restrict every statement at every execution. If there is one, every table must
             be filtered or declared shared (see `dualsql.tenancy`).
@@ -184,7 +191,7 @@ class DualResponseServer:
         self.sql = SQLService(self._named)
         found = checked_saved_queries(options.saved_queries, self._sources)
         self.saved_queries = SavedQueries(found, self._named)
-        self._kept = ResultKeeper(options.storage, self._store, seal, self.settings, self._clock)
+        self._kept = ResultKeeper(options.chosen_storage(), self._store, seal, self.settings, self._clock)
         self._views = Views(self._sources, self._policy, self.settings, self._kept)
         self._pages = ResultPages(Cursors(seal), self._access)
         self._streams = Streams(seal, self.settings, self._access)
@@ -216,7 +223,7 @@ class DualResponseServer:
         )
         self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
         self._refreshes = self.responses.refreshes(self.change_notifier.tell)
-        self._health = Health(self._probes, self.settings.health_timeout)
+        self._health = Health(self._probes, self.settings.health_timeout, unproved=self.unproved)
         self._run = Run(self._begin)
         self._entered = 0
         self.notices: list[str] = []
@@ -368,7 +375,7 @@ class DualResponseServer:
         """As `read_page`, for a resource that was opened already: rights and expiry are not checked."""
         await self._ready()
         checked = request.checked(self.settings)
-        with step("page") if TELEMETRY.is_on else UNMEASURED:
+        with step("page"):
             return await self._pages.read(await self._views.target(resource, principal), checked)
 
     async def check_page_unchecked(
@@ -652,6 +659,11 @@ class DualResponseServer:
             found[f"database {name}"] = SourceHealth(source, self._policy.secured, self.settings).state
         return found
 
+    @property
+    def unproved(self) -> Sequence[str]:
+        """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
+        return [name for name, source in self._sources.items() if unproved_notice(source) is not None]
+
     def _gauges(self) -> Iterator[Gauged]:
         """What is in use at present; see `dualsql.log.telemetry`."""
         for source in self._sources.values():
@@ -659,6 +671,8 @@ class DualResponseServer:
         yield RUNNING_STREAMS, self._streams.running, {}
         yield PENDING, self._jobs.running, {}
         yield CACHED_BYTES, self._views.cached_bytes, {}
+        if self._kept.stored_bytes is not None:
+            yield KEPT_BYTES, self._kept.stored_bytes, {}
 
     def _features(self) -> list[FeatureRoutes]:
         return [profile_routes(self), chart_routes(self), query_routes(self), web_routes(self)]
@@ -700,6 +714,8 @@ class DualResponseServer:
         await self._compare_clocks()
         for source in self._sources.values():
             await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
+            if (unproved := unproved_notice(source)) is not None:
+                self._notice(unproved)
         await self._say_what_is_missing()
         await self._compare_connections()
         self._housekeeper.start()

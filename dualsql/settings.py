@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
 from functools import wraps
@@ -144,7 +144,7 @@ class Settings:
     maximum_page_size: int = setting(10_000, "The largest limit of a page.", positive=True)
     maximum_page_bytes: int = setting(
         64 * 1024 * 1024,
-        "The most bytes that the rows of one page may have while they are read. docs/engines.md says for which "
+        "The most bytes that the rows of one page may have while they are read. docs/databases.md says for which "
         "drivers; the others have bounds of their own.",
     )
     maximum_offset: int = setting(
@@ -184,6 +184,11 @@ class Settings:
         {},
         "By source: the role that every session takes (SET LOCAL ROLE). The server does not start if that role may "
         "change a table.",
+    )
+    unproved_read_only: bool | Collection[str] = setting(
+        False,
+        "Serve databases that have no read-only sessions: True for the only database, or the names of such sources. "
+        "Nothing but a SELECT is sent to them; that nothing is written is up to the rights of their users.",
     )
     maximum_document_size: int = setting(
         1024 * 1024, "Bytes of a frozen Select, before compression.", positive=True
@@ -252,7 +257,7 @@ class Settings:
     )
     profile_budget: timedelta = setting(
         timedelta(seconds=10),
-        "Time limit of a profile. Figures that are not known by then are left out, and the profile says so.",
+        "Time limit of a profile. Statistics that are not known by then are left out, and the profile says so.",
         positive=True,
     )
     profile_sample: int = setting(10_000, 'Rows that profile="sample" reads.', positive=True)
@@ -300,8 +305,8 @@ class Settings:
     )
     keep_quota: int | None = setting(
         16 * 1024**3,
-        "Bytes that the kept rows of one principal may take; None for no limit. Further results are read from their "
-        "database.",
+        "Bytes that the kept rows of one principal may take, and those of all callers without one together; None for "
+        "no limit. Further results are read from their database.",
         positive=True,
     )
     keep_total: int | None = setting(
@@ -314,6 +319,16 @@ class Settings:
         2 * 1024**3,
         "Bytes of memory with which a process reads and writes the files of kept results: divided among at most 16 "
         "files that are open at once.",
+        positive=True,
+    )
+    keep_cache: str = setting(
+        "",
+        "If the `storage` is the URL of an object store: the folder of the copies that are read. By default "
+        "`dualsql/kept` in the cache folder of the user.",
+    )
+    keep_cache_bytes: int = setting(
+        16 * 1024**3,
+        "Bytes that these copies may take together; more than `keep_bytes`.",
         positive=True,
     )
     keep_past_rule_changes: bool = setting(
@@ -371,10 +386,17 @@ class Settings:
     def __post_init__(self) -> None:
         """Raise ConfigurationError for an invalid value."""
         for option in fields(Settings):
-            if option.name != "keep":
+            if option.name not in ("keep", "unproved_read_only"):
                 _check(option.name, getattr(self, option.name))
         if self.keep_memory < LEAST_KEEP_MEMORY:
             raise ConfigurationError(f"keep_memory must be at least {LEAST_KEEP_MEMORY}.")
+        if isinstance(self.unproved_read_only, str) or not isinstance(
+            self.unproved_read_only, bool | Collection
+        ):
+            raise ConfigurationError(
+                "unproved_read_only must be True, False or names of sources.",
+                hint='For example {"warehouse"}.',
+            )
         if not is_keep_option(self.keep):
             raise ConfigurationError('keep must be True, "slow" or False.')
         if self.default_expiration > self.maximum_lifetime:

@@ -79,6 +79,8 @@ JoinedLoader = strategies._JoinedLoader
 
 def compiles_as(cls: type, base: type) -> bool:
     """Whether the compiler treats `cls` as `base`, which it is made of: neither @compiles nor a name of its own."""
+    # Visitable.__init_subclass__ makes a method for each class that names a __visit_name__ itself (sql/visitors.py);
+    # @compiles replaces the method of its class (ext/compiler.py).
     return cls._compiler_dispatch is base._compiler_dispatch  # type: ignore[attr-defined]
 
 
@@ -129,6 +131,7 @@ def fetch_clause(statement: Any) -> ColumnElement[Any] | None:
 
 def fetch_options(statement: Any) -> Mapping[str, bool]:
     """with_ties and percent of fetch(); empty without it."""
+    # None before fetch() and after limit() (sql/selectable.py: GenerativeSelect).
     return statement._fetch_clause_options or {}
 
 
@@ -282,6 +285,7 @@ def annotated(element: T, notes: Mapping[str, Any]) -> T:
 
 def unannotated(element: Any) -> Any:
     """The element that an annotated one is a copy of; any other element itself."""
+    # `self.__element` of the class Annotated (sql/annotation.py), as Python mangles the name.
     return getattr(element, "_Annotated__element", element)
 
 
@@ -347,6 +351,7 @@ def set_text_parameters(text: Any, parameters: dict[str, BindParameter[Any]]) ->
 
 def registered_function(name: str) -> Any:
     """The class that `func.<name>` makes an instance of, without a package; None if it is a plain Function."""
+    # register_function() stores every name in lower case.
     return functions._registry["_default"].get(name.lower())
 
 

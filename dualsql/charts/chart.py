@@ -113,6 +113,7 @@ def _y(value: Any, mark: Mark) -> tuple[str | None, str | None]:
             _refuse("y of a bar or line chart must have an aggregate.")
         return _name(value, "y"), None
     refuse_unknown(value, ("field", "aggregate"), "key of y")
+    # A chart's y has no key for the fraction of a percentile.
     charted = [name for name, known in AGGREGATES.items() if not known.takes_fraction]
     aggregate = _word(value, "aggregate", charted)
     if value.get("field") is None:

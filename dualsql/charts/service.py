@@ -19,7 +19,7 @@ from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.query.service import QueryService
-from dualsql.resource import Principal, Resource
+from dualsql.resource import Principal, Resource, id_in
 from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
@@ -84,7 +84,7 @@ class ChartService:
         parent = await self._access.open(_id_of(result), principal, "read")
         _require_range(chart, parent)
         question = chart_query(chart)
-        select = self._query.statement(parent, question, principal)
+        select = await self._query.statement(parent, question, principal)
         options = CreateOptions(
             select,
             name=name or chart.title or chart.words[:200],
@@ -152,7 +152,7 @@ def _id_of(result: Resource | DualResponse | str) -> str:
         return result.id
     if isinstance(result, DualResponse):
         return result.resource_id
-    return result.rpartition("://")[2]
+    return id_in(result)
 
 
 def _require_range(chart: Chart, parent: Resource) -> None:

@@ -26,6 +26,7 @@ Authenticate = Callable[[Request], Awaitable[Principal | None]]
 Raises UnauthenticatedError, or Starlette's HTTPException(401), for a wrong credential.
 """
 
+# What Node.js takes for all headers together (--max-http-header-size); nginx takes 8 KiB for one.
 MAXIMUM_TOKEN_LENGTH = 16 * 1024
 """Characters of a bearer token. A longer one is refused before it is checked."""
 

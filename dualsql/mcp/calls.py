@@ -27,7 +27,7 @@ from dualsql.errors import (
     UnauthenticatedError,
     refuse_unknown,
 )
-from dualsql.formats.text import single_line
+from dualsql.formats.text import INT64_BOUND, single_line
 from dualsql.log import RequestIds, RequestRecord, log_failure, log_unforeseen, logged_request, new_incident
 from dualsql.log.telemetry import ERROR, ERRORS, SHOWN_ROWS, TELEMETRY, call_of_tool
 from dualsql.mcp.negotiation import Report, with_structured_text
@@ -100,8 +100,8 @@ def _incident_problem(error: Exception, tool: str) -> ToolProblem:
     )
 
 
-_LARGEST = 2**63
-_LARGEST_HALF = 2**31
+# A failure of a value may be that of an INTEGER column, which holds 32 bits.
+_INT32_BOUND = 2**31
 
 
 def refused_argument(error: Exception, arguments: Mapping[str, Any]) -> BadParameterError | None:
@@ -112,7 +112,7 @@ def refused_argument(error: Exception, arguments: Mapping[str, Any]) -> BadParam
     """
     if not isinstance(error, QueryExecutionError | NotFreezableError):
         return None
-    largest = _LARGEST_HALF if getattr(error, "is_of_a_value", False) else _LARGEST
+    largest = _INT32_BOUND if getattr(error, "is_of_a_value", False) else INT64_BOUND
     for name, value in arguments.items():
         kind = _beyond_databases(value, largest)
         if kind:

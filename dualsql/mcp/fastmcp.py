@@ -85,8 +85,8 @@ class FastMCPTool(FunctionTool):
 
 
 def _call_context(context: Context) -> CallContext:
-    async def report(seconds: float, message: str) -> None:
-        await context.report_progress(seconds, message=message)
+    async def report(number: float, message: str) -> None:
+        await context.report_progress(number, message=message)
 
     return CallContext(
         _client(context),

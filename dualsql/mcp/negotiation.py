@@ -22,10 +22,11 @@ from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
 from dualsql.log import REQUEST_ID_HEADER, RequestIds
 from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
+from dualsql.results.jobs import WAITING_CALL, WaitingCall
 from dualsql_client.wire import ToolProblem
 
 Report = Callable[[float, str], Awaitable[None]]
-"""Sends progress to a client: the seconds that the call has taken, and a message."""
+"""Sends progress to a client: a number that grows, and a message."""
 
 PROGRESS_SECONDS = 1.0
 """Seconds between two progress notifications. Hosts that cancel a silent call do so after five seconds or more."""
@@ -61,28 +62,33 @@ TASK_OFFER: ContextVar[TaskOffer | None] = ContextVar("dualsql_task_offer", defa
 
 @asynccontextmanager
 async def progress(report: Report | None) -> AsyncIterator[None]:
-    """Send progress with `report` every `PROGRESS_SECONDS` while the block runs."""
+    """Send progress with `report` every `PROGRESS_SECONDS` while the block runs: rows so far, and seconds."""
     if report is None:
         yield
         return
-    reporting = asyncio.create_task(_send_progress(report))
+    call = WaitingCall()
+    token = WAITING_CALL.set(call)
+    reporting = asyncio.create_task(_send_progress(report, call))
     try:
         yield
     finally:
+        WAITING_CALL.reset(token)
         reporting.cancel()
         # No notification may follow the result.
         await asyncio.wait({reporting})
 
 
-async def _send_progress(report: Report) -> None:
+async def _send_progress(report: Report, call: WaitingCall) -> None:
     clock = asyncio.get_running_loop().time
-    started = clock()
+    started, number = clock(), 0.0
     # The query does not fail because a client has disconnected, or because the SDK cannot send progress to it.
     with suppress(Exception):
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
             seconds = round(clock() - started)
-            await report(seconds, progress_message(seconds))
+            # MCP wants a number that grows with each notification: rows may not, while the database sorts.
+            number = max(float(call.rows or seconds), number + 0.001)
+            await report(number, progress_message(seconds, call.rows))
 
 
 def progress_message(seconds: int, rows: int | None = None) -> str:

@@ -123,8 +123,8 @@ def _call_context(context: Context[Any, Any]) -> CallContext:
     except ValueError:  # called by server.call_tool, without a client
         return CallContext(None, get_access_token())
 
-    async def report(seconds: float, message: str) -> None:
-        await context.report_progress(seconds, message=message)
+    async def report(number: float, message: str) -> None:
+        await context.report_progress(number, message=message)
 
     meta = cast("Mapping[str, Any] | None", context.request_context.meta)
     headers, client_address = (None, None) if request is None else (request.headers, request.client)

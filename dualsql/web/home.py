@@ -163,7 +163,7 @@ class Home:
             }
             found = self.server.saved_queries.resolve(name, parameters=given, principal=principal)
         elif sql:
-            found = self.server.sql.resolve(sql, source=form.get("source") or None, principal=principal)
+            found = await self.server.sql.read(sql, source=form.get("source") or None, principal=principal)
         else:
             raise InvalidSQLError("There is no SQL.", hint="Write one SELECT.")
         response = await self.server.create_response(

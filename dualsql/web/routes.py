@@ -305,18 +305,10 @@ class WebPages:
         }
 
 
-_TITLES = {
-    "xlsx": "Excel",
-    "csv": "CSV, for spreadsheets",
-    "parquet": "Parquet",
-    "arrow": "Arrow",
-    "ndjson": "NDJSON, a row on each line",
-    "json": "JSON",
-}
-# What people open first; then every other format of the server.
-_DOWNLOADS = [
-    (name, _TITLES.get(name, name)) for name in dict.fromkeys((*_TITLES, *FORMATS)) if name in FORMATS
-]
+# FORMATS begins with those for programs. People get the opposite order, and the first one is chosen for them.
+_FOR_PEOPLE = [*reversed(FORMATS.values())]
+_FOR_PEOPLE.sort(key=lambda found: not found.is_for_spreadsheets)
+_DOWNLOADS = [(found.name, found.title) for found in _FOR_PEOPLE]
 
 
 def _wanted(query: bytes, settings: Settings) -> PageRequest:

@@ -94,15 +94,24 @@ def profile_rows(profile: Profile) -> list[Sequence[str]]:
 def _profile_row(column: Mapping[str, Any]) -> Sequence[str]:
     if column["masked"]:
         return (visible(column["name"]), "masked", "", "", "", "")
+    estimated = column.get("estimated", {}).get("statistics", ())
+    about = "about " if "most_frequent" in estimated else ""
     frequent = (
-        f"{_figure(each['value'])} ({each['count']:,})" for each in column.get("most_frequent", [])[:3]
+        f"{_statistic(each['value'])} ({about}{each['count']:,})"
+        for each in column.get("most_frequent", [])[:3]
     )
     known = ("nulls", "distinct", "minimum", "maximum")
-    figures = (_figure(column[name]) if name in column else "" for name in known)
-    return (visible(column["name"]), *figures, ", ".join(frequent))
+    is_about = column.get("distinct_kind") == "approximate"
+    statistics = (
+        ("about " if is_about and name == "distinct" else "") + _statistic(column[name])
+        if name in column
+        else ""
+        for name in known
+    )
+    return (visible(column["name"]), *statistics, ", ".join(frequent))
 
 
-def _figure(value: Any) -> str:
+def _statistic(value: Any) -> str:
     return "NULL" if value is None else visible(exact(value)[:100]) or "empty"
 
 

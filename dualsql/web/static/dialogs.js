@@ -211,13 +211,15 @@ export function confirmDeletion() {
 export function showProfile(profile) {
   const figure = (value) => (value === null ? "NULL" : value === "" ? "empty" : visible(exact(value)));
   const head = ["Column", "NULL", "Distinct", "Lowest", "Highest", "Most frequent"];
+  const about = (column, name) => (column.estimated?.statistics.includes(name) ? "about " : "");
+  const distinct = (column) => (column.distinct_kind === "approximate" ? `about ${column.distinct}` : column.distinct);
   const rows = profile.columns.map((column) => make("tr", {},
     make("th", { scope: "row" }, make("bdi", {}, visible(column.name))),
-    ...[...[column.nulls, column.distinct, column.minimum, column.maximum].map((value) => (value === undefined ? "" : figure(value))),
-      column.most_frequent?.slice(0, 3).map((each) => `${figure(each.value)} (${grouped(each.count)})`).join(", ") ?? ""]
+    ...[...[column.nulls, distinct(column), column.minimum, column.maximum].map((value) => (value === undefined ? "" : figure(value))),
+      column.most_frequent?.slice(0, 3).map((each) => `${figure(each.value)} (${about(column, "most_frequent")}${grouped(each.count)})`).join(", ") ?? ""]
       .map((text) => make("td", {}, column.masked ? "masked" : text))));
   const covers = profile.covers.of === "all" ? "All rows" : `The first ${grouped(profile.covers.rows ?? 0)} rows`;
-  openDialog("Profile", make("p", { className: "facts" }, `${covers}${profile.complete ? "" : "; time ran out before everything was computed"}.`),
+  openDialog("Profile", make("p", { className: "facts" }, `${covers}${profile.complete ? "" : "; time ran out before everything was counted"}.`),
     make("div", { className: "rows", tabIndex: 0, role: "region", "aria-label": "Profile of the columns" }, make("table", {},
       make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...rows))));
 }
