@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -23,7 +24,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.store import upgrade
 from tests import engines, mariadb
-from tests.quick import THIRDS, beyond_their_number, third_of
+from tests.quick import (
+    LONG,
+    THIRDS,
+    beyond_their_number,
+    is_long_as_a_whole,
+    leave_out_long_cases,
+    third_of,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,10 +43,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores, because tests wait for databases: 139 s in place of 168 for `make test`, on two."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
     # How long one case takes says how busy the machine is; `timeout` ends what hangs.
-    settings.register_profile("on any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    examples = 30 if _is_quick_run(config) else 100
+    settings.register_profile(
+        "on any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples
+    )
     settings.load_profile("on any machine")
     # A shell starts what runs in the background, or under nohup, with SIGINT ignored, and so would our children be.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -59,6 +76,37 @@ def pytest_collection() -> Generator[None, object, object]:
         # Objects of one test seldom live into the next: 700, the default, costs 8 % of the run.
         gc.set_threshold(50_000, 20, 20)
         gc.enable()
+
+
+def _is_quick_run(config: pytest.Config) -> bool:
+    return config.getoption("-m") == "not long" and not config.getoption("--record-exchanges")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A quick run does not import files without quick tests."""
+    is_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if is_file and _is_quick_run(config) and is_long_as_a_whole(collection_path.read_text(encoding="utf-8")):
+        return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """A quick run makes nothing of tests that are long as a whole."""
+    marks = getattr(obj, "pytestmark", None) if name.startswith(("test_", "Test")) else None
+    is_long = isinstance(marks, list) and not LONG.isdisjoint(mark.name for mark in marks)
+    return [] if is_long and _is_quick_run(collector.config) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
+    """A quick run makes no tests of long cases."""
+    result = yield
+    if _is_quick_run(metafunc.config):
+        leave_out_long_cases(metafunc)
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own `-m` deselects

@@ -5,6 +5,7 @@ A test is quick, `long` (`make test-all`) or `exhaustive` (`make test-exhaustive
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -27,19 +28,68 @@ def beyond_their_number(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     Where databases are named, the cases of others are long: what is theirs alone has quick tests elsewhere. A whole
     module may be marked; its tests without a database are quick.
     """
-    groups: defaultdict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    groups: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        marker = item.get_closest_marker("quick")
-        if marker is not None and item.get_closest_marker("long") is None:
-            test, _, case = item.nodeid.partition("[")
-            groups[test, _database_of(case)].append(item)
-    for (_, database), group in groups.items():
+        if item.get_closest_marker("quick") is not None and item.get_closest_marker("long") is None:
+            groups[item.nodeid.partition("[")[0]].append(item)
+    for group in groups.values():
         marker = group[0].get_closest_marker("quick")
         assert marker is not None
-        number, *databases = marker.args
-        is_quick = not databases or database in ("", *databases)
-        quick = set(_evenly(number, len(group), start=_DATABASES.index(database))) if is_quick else set()
-        yield from (item for number, item in enumerate(group) if number not in quick)
+        quick = _quick_places([item.nodeid.partition("[")[2] for item in group], *marker.args)
+        yield from (item for place, item in enumerate(group) if place not in quick)
+
+
+def leave_out_long_cases(metafunc: pytest.Metafunc) -> None:
+    """Make no tests of a test's long cases; of a test without quick ones, the first case alone, which `-m` deselects.
+
+    10,000 of 18,000 cases are long: to make their tests and to deselect them is a third of a quick run's collection.
+    """
+    calls = [call for call in metafunc._calls if not LONG & {mark.name for mark in call.marks}]
+    marker = metafunc.definition.get_closest_marker("quick")
+    if marker is not None:
+        quick = _quick_places([call.id for call in calls], *marker.args)
+        calls = [call for place, call in enumerate(calls) if place in quick]
+    # pytest makes one test without parameters of a list without cases (_pytest/python.py, _genfunctions).
+    metafunc._calls[:] = calls or metafunc._calls[:1]
+
+
+LONG = {"long", "exhaustive"}
+_LONG_FILE = re.compile(r"pytestmark = .*pytest\.mark\.(long|exhaustive)")
+_LONG_TEST = re.compile(r"@pytest\.mark\.(long|exhaustive)$")
+_TEST = re.compile(r"(async )?def test_")
+_OTHER = re.compile(r"(async )?def |class |Test")
+
+
+def is_long_as_a_whole(source: str) -> bool:
+    """Whether a file of tests has no quick one, by its text: parsing every file would take 2 s."""
+    is_long = found = False
+    for line in source.splitlines():
+        if _LONG_FILE.match(line):
+            return True
+        if _LONG_TEST.match(line):
+            is_long = True
+        elif _TEST.match(line):
+            if not is_long:
+                return False
+            is_long, found = False, True
+        elif _OTHER.match(line):
+            if line.startswith(("class Test", "Test")):
+                return False  # classes may hold tests of their bases
+            is_long = False
+    return found
+
+
+def _quick_places(cases: list[str], number: int, *databases: str) -> set[int]:
+    """Of these cases of one test, the places of so many for each database."""
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for place, case in enumerate(cases):
+        groups[_database_of(case)].append(place)
+    return {
+        group[chosen]
+        for database, group in groups.items()
+        if not databases or database in ("", *databases)
+        for chosen in _evenly(number, len(group), start=_DATABASES.index(database))
+    }
 
 
 _DATABASES = ("", "sqlite", "postgresql", "mariadb", "duckdb")

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import socket
+import struct
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
+
+# Linux: a filter of a socket is asked before TCP is, so that a segment which it drops is not acknowledged.
+_SO_ATTACH_FILTER = 26
+_RETURN_NOTHING = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+_DROP_ALL = struct.pack("HL", 1, ctypes.addressof(_RETURN_NOTHING))
 
 
 class Relay:
@@ -16,6 +24,7 @@ class Relay:
         target: the server: a port of the loopback, or the path of a Unix socket.
         port: where it listens.
         sent: bytes that the server has sent.
+        listening: the sockets on which it does.
     """
 
     def __init__(self, target: int | str) -> None:
@@ -27,10 +36,18 @@ class Relay:
         self._flows.set()
         self._carrying: set[asyncio.Task[None]] = set()
         self._writers: set[StreamWriter] = set()
+        self._accepted: set[StreamWriter] = set()
+        self.listening: Sequence[Any] = ()
 
     def fall_silent(self) -> None:
         """Hold back every byte from here on. Connections stay open."""
         self._flows.clear()
+
+    def vanish(self) -> None:
+        """Acknowledge no byte more, and hold back every one: the machine is gone, or the way to it."""
+        self.fall_silent()
+        for each in (*self.listening, *(writer.get_extra_info("socket") for writer in self._accepted)):
+            each.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _DROP_ALL)
 
     def speak(self) -> None:
         """Let through what was held back, and what comes."""
@@ -45,6 +62,12 @@ class Relay:
                     await self._moved.wait()
         return self.sent
 
+    async def has_sent(self, number: int) -> None:
+        """Wait until the server has sent so many bytes."""
+        while self.sent < number:
+            self._moved.clear()
+            await self._moved.wait()
+
     def cut(self) -> None:
         """Break every connection."""
         for task in self._carrying:
@@ -52,6 +75,7 @@ class Relay:
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()
+        self._accepted.clear()
 
     async def end(self) -> None:
         """Break every connection, and wait until nothing is carried any more."""
@@ -61,16 +85,20 @@ class Relay:
 
     async def accept(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Begin to carry one connection."""
-        with suppress(OSError):
+        try:
             far_reader, far_writer = await self._connect()
-            self._writers |= {writer, far_writer}
-            for carried in (
-                self._carry(reader, far_writer),
-                self._carry(far_reader, writer, counts=True),
-            ):
-                task = asyncio.create_task(carried)
-                self._carrying.add(task)
-                task.add_done_callback(self._carrying.discard)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, far_writer}
+        self._accepted.add(writer)
+        for carried in (
+            self._carry(reader, far_writer),
+            self._carry(far_reader, writer, counts=True),
+        ):
+            task = asyncio.create_task(carried)
+            self._carrying.add(task)
+            task.add_done_callback(self._carrying.discard)
 
     async def _connect(self) -> tuple[StreamReader, StreamWriter]:
         if isinstance(self.target, str):
@@ -96,6 +124,7 @@ AnyRelay = TypeVar("AnyRelay", bound=Relay)
 async def relaying(relay: AnyRelay) -> AsyncIterator[AnyRelay]:
     """The relay on a free port of the loopback, until the end of the block."""
     async with await asyncio.start_server(relay.accept, "127.0.0.1", 0) as listener:
+        relay.listening = listener.sockets
         relay.port = listener.sockets[0].getsockname()[1]
         try:
             yield relay

@@ -31,8 +31,11 @@ SMALL_MODULES = {
 """Modules with less code, apart from `__init__`, and the reason for each."""
 MOST_ENTRIES = 32
 """Directly under dualsql/: 30, `testing` and kept results."""
-MOST_MODULES = 210
-"""Of dualsql: 200, 5 for `testing` and stores of others, 5 of kept results. A new feature may raise it by 12."""
+MOST_MODULES = 218
+"""Of dualsql: 200, 5 for `testing` and stores of others, 6 of kept results, 2 of reader processes, 5 beyond.
+
+A feature may add 12.
+"""
 MOST_MODULES_OF_THE_CLIENT = 40
 LONGEST_FUNCTION = 60
 ON_BOTH_SIDES_OF_THE_WIRE = {
@@ -135,7 +138,9 @@ WANTED_LOOPS: dict[tuple[str, str], str] = {
             ("dualsql.databases.backends", "dualsql.databases"),
             ("dualsql.databases.backends", "dualsql.databases.duckdb"),
             ("dualsql.databases.backends", "dualsql.databases.mariadb"),
+            ("dualsql.databases.backends", "dualsql.databases.other"),
             ("dualsql.databases.backends", "dualsql.databases.postgresql"),
+            ("dualsql.databases.backends", "dualsql.databases.spark"),
             ("dualsql.databases.backends", "dualsql.databases.sqlite"),
         ),
         "the registry of databases, and the name of the group by which other packages add some",

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.quick import THIRDS, third_of
+from tests.quick import THIRDS, is_long_as_a_whole, third_of
+from tests.test_requirements import is_quick_by_test
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,6 +83,14 @@ def test_the_quick_run_takes_neither_long_nor_exhaustive_tests(suite: Path) -> N
     assert len(cases) == 4
     assert len([name for name in cases if "mariadb" in name]) == 2, "as many for each database"
     assert len({name.partition("-")[2] for name in cases}) == 4, "other ones"
+
+
+def test_files_that_a_quick_run_does_not_import_have_no_quick_test() -> None:
+    files = [*Path(__file__).parent.rglob("test_*.py")]
+    left_out = [file for file in files if is_long_as_a_whole(file.read_text(encoding="utf-8"))]
+    assert len(left_out) > 10
+    # A list of marks is read by neither; its file is one of tests that are all exhaustive.
+    assert [file.name for file in left_out if any(is_quick_by_test(file).values())] == ["test_bridge.py"]
 
 
 def test_a_third_depends_on_the_name_alone() -> None:

@@ -24,6 +24,8 @@ from dualsql.charts import MEDIA_TYPE
 from tests.http.application import Application, by_header, problem_of, running
 from tests.profiles.things import METADATA, ROWS, things
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 ALL = select(things)
 COUNTED = {"mark": "bar", "x": "kind", "y": {"aggregate": "count"}}
 
@@ -56,6 +58,7 @@ async def test_bars_are_figures_of_all_rows(application: Application) -> None:
     )
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_bars_are_sorted_as_it_is_asked(application: Application) -> None:
     chart = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
     heights = [value["y"] for value in await values_of(application.server, chart)]
@@ -170,7 +173,7 @@ async def test_bars_are_cut_to_the_largest_and_the_others(application: Applicati
     assert sort not in ("y", "-y") or [value["y"] for value in bars] == sizes[:40]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize("aggregate", ["sum", "min", "max", "avg", "count_distinct"])
 async def test_what_the_others_are(application: Application, aggregate: str) -> None:
     """Only figures that can be computed of figures are joined."""
@@ -261,7 +264,7 @@ async def test_a_tenant_s_chart_has_its_own_rows(engine: AsyncEngine) -> None:
         assert problem_of(foreign, 404)["code"] == "RESOURCE_NOT_FOUND"
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(3, "sqlite")
 @pytest.mark.parametrize(
     "chart",
     [

@@ -101,6 +101,7 @@ def hostile(address: str, **changes: Any) -> dict[str, Any]:
     return {**asked, **changes}
 
 
+@pytest.mark.long
 def test_the_listener_would_hear_a_renderer_that_asks(listener: socket.socket) -> None:
     asking = {"data": {"url": address_of(listener)}, "mark": "bar", "encoding": {}}
     with pytest.raises(ValueError, match="not allowed"):
@@ -111,7 +112,7 @@ def test_the_listener_would_hear_a_renderer_that_asks(listener: socket.socket) -
     assert not has_heard(listener)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("mark", ["bar", "line", "point"])
 async def test_hostile_names_titles_and_cells(
     application: Application, listener: socket.socket, mark: str
@@ -243,6 +244,7 @@ def test_an_axis_of_time_tells_the_year(mark: str) -> None:
     assert buckets("hour", *hours, mark=mark) == ["2025-03-01 22:00", "2025-03-01 23:00", "2025-03-02 00:00"]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("bucket", ["hour", "day", "week", "month", "quarter", "year"])
 def test_an_axis_of_time_has_room_for_its_labels(bucket: str) -> None:
     found = buckets(bucket, "0001-01-01T00:00:00", "9999-12-31T00:00:00")
@@ -278,6 +280,7 @@ def test_characters_without_a_font_are_told(caplog: pytest.LogCaptureFixture) ->
     assert caplog.text == ""
 
 
+@pytest.mark.long
 def test_a_font_of_the_machine_is_used(tmp_path: Path) -> None:
     """Fonts are looked for once in a process, hence another one."""
     fonts = tmp_path / ".local" / "share" / "fonts"

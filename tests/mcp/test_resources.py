@@ -168,6 +168,7 @@ async def test_long_rows_are_fewer(make_dual: MakeDual, host: Host) -> None:
     assert alone.resource_url in error.message
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "uri",
     [

@@ -99,7 +99,7 @@ async def _filled(url: str) -> AsyncIterator[Judge]:
             yield found
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize(("judged", "name"), of(CASES), indirect=["judged"])
 async def test_what_dualsql_gives_is_what_sqlalchemy_gives(judged: Judge, name: str) -> None:
     try:

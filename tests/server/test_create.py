@@ -21,6 +21,7 @@ from dualsql import (
     PageRequest,
     QueryExecutionError,
     Registry,
+    Settings,
 )
 from tests.schools import SCHOOLS, Base, School
 from tests.server.conftest import BASE_URL, MakeServer, statements_of
@@ -276,5 +277,5 @@ async def test_the_number_of_rows_of_a_small_limit_is_known_however_slow_the_que
     wide = [SLOW_NUMBERS.c.n.label(f"column_{number}") for number in range(90)]
     server = make_server(count_budget=timedelta(microseconds=1))
     response = await server.create_response(select(*wide).order_by(SLOW_NUMBERS.c.n).limit(20), name="20")
-    assert (len(response.sample), response.total_count) == (15, 20)
+    assert (len(response.sample), response.total_count) == (Settings().default_sample_size, 20)
     assert "of 20 rows" in response.to_text()

@@ -17,6 +17,8 @@ from dualsql.results.create import CompileChecks, page_forms
 from tests.schools import Base, School
 from tests.server.conftest import MakeServer, statements_of
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 
 class Outermost(ColumnElement[int]):
     """A number that is written in a statement's own columns only, and not in those of a subquery."""

@@ -31,6 +31,8 @@ from tests.server.conftest import MakeServer
 from tests.server.test_safety import SECRET
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 ALL = select(School)
 
 
@@ -172,6 +174,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("database_url", one_in(2, ENGINES, start=1), indirect=True)
 async def test_another_process_serves_what_this_one_stored(
     make_server: MakeServer, database_url: str

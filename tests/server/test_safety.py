@@ -41,6 +41,8 @@ from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL, MakeServer
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.quick(50, "sqlite")
+
 SECRET = "a secret of at least thirty-two characters"
 ANA = Principal(id="ana", tenant="one")
 EVERYTHING_SHARED = Shared(*Base.metadata.tables.values())
@@ -184,7 +186,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("what", CHANGES)
 async def test_a_changed_row_is_refused(stored: DualResponseServer, schools: AsyncEngine, what: str) -> None:
     response = await stored.create_response(select(School), name="x", principal=ANA)
@@ -238,7 +240,7 @@ def test_a_store_that_lasts_wants_a_secret(database_url: str, schools: AsyncEngi
 # What is someone else's -------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize(
     "caller", [None, Principal(id="bob", tenant="one"), Principal(id="ana", tenant="two")]
 )
@@ -290,7 +292,7 @@ async def _awaited(statement: Any, _context: HookContext) -> Any:
     return statement
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, "sqlite")
 @pytest.mark.parametrize(
     "hook",
     [_awaited, lambda statement, _: None, lambda statement, _: select(School.id, School.name)],

@@ -57,6 +57,7 @@ async def test_a_result_opens_as_a_grid(site: Site, browser: Browser) -> None:
 class TestGoToRow:
     """In a result whose rows were not counted, the grid knows the end of what it has read."""
 
+    @pytest.mark.long
     async def test_a_row_behind_the_known_ones(self, site: Site, browser: Browser) -> None:
         async with tab(browser) as page:
             await page.goto(await site.create(BY_ID, count="none"))
@@ -69,7 +70,7 @@ class TestGoToRow:
             await page.reload()
             await expect(page.locator("tbody th").first).to_have_text("5,000")
 
-    @pytest.mark.quick(1)
+    @pytest.mark.long
     @pytest.mark.parametrize("count", ["none", "exact"])
     async def test_a_row_that_is_not_there(
         self, site: Site, browser: Browser, count: Literal["none", "exact"]
@@ -91,7 +92,7 @@ class TestGoToRow:
             await expect(page.locator("tbody th").last).to_have_text("1,000")
             await expect(page.locator("#total")).to_have_text("1,000 rows")
 
-    @pytest.mark.quick(1)
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("locale", "row"), [("ar-EG", "٩٠٬٠٠٠"), ("ar-EG", "90000"), ("fr-FR", "90 000")]
     )
@@ -478,6 +479,7 @@ async def test_a_query_that_runs_is_cancelled_or_fails(flights: AsyncEngine, bro
             await findings_are_none(page)
 
 
+@pytest.mark.long
 async def test_a_reader_who_is_signed_out_is_told_so(flights: AsyncEngine, browser: Browser) -> None:
     """An application's own `authenticate` redirects to its login, whose page is no answer to a script."""
     signed_in = [ANA]

@@ -261,6 +261,7 @@ async def test_a_browser_signs_in(institutions_url: str) -> None:
         assert "recent results" in page.text
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "cookie", ["", "1.x", "99999999999.", f"99999999999.{'0' * 64}", "x.y", "²." + "0" * 64]
 )
