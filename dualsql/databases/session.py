@@ -354,6 +354,7 @@ class Session(Generic[T]):
         self._limit = limit
         self._working: asyncio.Future[T] | None = None
         self._is_stopped = False
+        self._stopping = asyncio.Lock()
         self._deadline: tuple[asyncio.Timeout, float] | None = None
         self.connection: AsyncConnection | None = None
         self.task = asyncio.ensure_future(self._run())
@@ -372,7 +373,12 @@ class Session(Generic[T]):
                 deadline, seconds = self._deadline
                 deadline.reschedule(asyncio.get_running_loop().time() + seconds)
             self._working = asyncio.ensure_future(self._work(connection))
-            return await self._working
+            try:
+                return await self._working
+            finally:
+                # A request to cancel that is still on its way would hit the ROLLBACK, or the next session.
+                async with self._stopping:
+                    pass
 
     def _connected(self, connection: AsyncConnection) -> None:
         self.connection = connection
@@ -386,9 +392,10 @@ class Session(Generic[T]):
                 await asyncio.wait({self.task}, timeout=_SET_UP)
             self.task.cancel()
         elif not self._working.done():  # else its session is about to end, and the connection may be closed
-            try:
-                await self._source.guard.stop(self.connection, self._working)
-            except Exception:  # noqa: BLE001 - of driver or network; whatever it is, the task is cancelled
-                self._working.cancel()
+            async with self._stopping:
+                try:
+                    await self._source.guard.stop(self.connection, self._working)
+                except Exception:  # noqa: BLE001 - of driver or network; whatever it is, the task is cancelled
+                    self._working.cancel()
         with suppress(Exception, asyncio.CancelledError):
             await self.task

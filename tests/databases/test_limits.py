@@ -12,8 +12,9 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
+from dualsql.databases.backends import driver_of
 from dualsql.databases.engines import async_url
-from dualsql.databases.session import read_only
+from dualsql.databases.session import Session, read_only
 from dualsql.databases.source import QueryLimits, reach
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
@@ -268,3 +269,47 @@ async def test_connections_that_the_database_has_closed_are_replaced(
         await _end_sessions(operator)
         stream = await server.stream(response.resource_id, None, StreamRequest(format="ndjson"))
         assert sum([chunk.rows async for chunk in stream.chunks]) == len(SCHOOLS)
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_a_connection_that_was_left_in_a_transaction_is_replaced(make_server: MakeServer) -> None:
+    """SQLAlchemy returns one to its pool after a ROLLBACK that was cancelled."""
+    server = await make_server()
+    source = server._sources["default"]
+    response = await server.create_response(select(School).order_by(School.id), name="schools")
+    before = (await server.read_page(response.resource_id, None)).rows
+    async with source.engine.connect() as connection:
+        await driver_of(connection).execute("BEGIN")
+    assert (await server.read_page(response.resource_id, None)).rows == before
+
+
+@pytest.mark.quick(1, "postgresql")
+@pytest.mark.parametrize("driver", ["asyncpg"], indirect=True)
+async def test_a_connection_is_kept_until_the_request_to_cancel_has_been_sent(
+    make_server: MakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would stop the next session's statement."""
+    source = (await make_server())._sources["default"]
+    begun, ended, sending, sent = (asyncio.Event() for _ in range(4))
+
+    async def work(_: AsyncConnection) -> None:
+        begun.set()
+        await ended.wait()
+
+    async def send(*_: object) -> None:
+        sending.set()
+        await sent.wait()
+
+    monkeypatch.setattr(source.guard, "stop", send)
+    session = Session(source, None, work)
+    await begun.wait()
+    stopping = asyncio.ensure_future(session.stop())
+    await sending.wait()
+    ended.set()
+    async with source.engine.connect() as connection:
+        await connection.execute(select(1))  # by then, a session that does not wait has ended
+    assert not session.task.done()
+    sent.set()
+    await stopping
+    assert source.engine.pool.checkedout() == 0  # type: ignore[attr-defined]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -216,8 +217,7 @@ class PostgreSQLGuard(Guard):
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.failure_kind`."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-        if state is None and type(error).__name__ == "InterfaceError" and "closed" in str(error):
-            # asyncpg's and psycopg2's for a connection that was lost: a standby's conflict with recovery ends so.
+        if state is None and type(error).__name__ == "InterfaceError" and _UNUSABLE.search(str(error)):
             return FailureKind.BROKEN
         return _FAULTS.get(state or "")
 
@@ -241,6 +241,10 @@ async def _cancel(driver: Any) -> None:
 
 
 _CANCEL_SECONDS = 2.0
+
+_UNUSABLE = re.compile("closed|manually started transaction")
+"""asyncpg's and psycopg2's words for a connection that was lost: a standby's conflict with recovery ends so. The others
+are asyncpg's, for a connection whose ROLLBACK failed: SQLAlchemy forgets the transaction and keeps the connection."""
 
 
 class _Meter(asyncio.Protocol):
