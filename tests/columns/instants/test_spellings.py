@@ -8,17 +8,19 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from sqlalchemy import Column, DateTime, Integer, MetaData, Table, select
+from sqlalchemy import Column, DateTime, Dialect, Integer, MetaData, Table, select, type_coerce
+from sqlalchemy.dialects import sqlite
 
 from dualsql import Registry
+from dualsql.databases.sqlite.capabilities import CAPABILITIES
 from dualsql.errors import InvalidSQLError
 from dualsql.sql import read_select
 from dualsql.tenancy import Policy
-from dualsql_client import where
+from dualsql_client.wire import Bucket
 from tests.columns.instants.conftest import Application, serving
 
 metadata = MetaData()
@@ -241,9 +243,7 @@ async def test_extremes_groups_and_distinct(application: Application) -> None:
     assert {row["at"]: row["n"] for row in grouped} == Counter(KNOWN.values())
     for bucket, cut in (("day", 10), ("month", 7), ("hour", 13)):
         answer = await everything.query(
-            filters=where("at").is_null(False)
-            if False
-            else {"column": "at", "op": "is_null", "value": False},  # type: ignore[arg-type]
+            filters=[{"column": "at", "op": "is_null", "value": False}],
             group_by=[{"column": "at", "bucket": bucket, "as": "bucket"}],  # type: ignore[list-item]
             aggregates=["count"],
         )
@@ -255,16 +255,66 @@ async def test_extremes_groups_and_distinct(application: Application) -> None:
     assert sum(one["count"] for one in profile["histogram"]) == len(KNOWN)
 
 
+BEGINNINGS = (
+    "2024-01-31 23:59:59",
+    "2024-01-31T23:59:59",
+    "2024-01-31  23:59  ",
+    "2024-01-31 23:59   ",
+    "2024-01-31         ",
+    "2024-02-30 10:00:00",
+    "2024-13-01 00:00:00",
+    "0001-01-01 00:00:00",
+    "9999-12-31 23:59:59",
+    "-024-01-31 23:59:59",
+    "abcd-ef-gh ij:kl:mn",
+    "12:00:00.1234567890",
+    "0000000000002460341",
+    "            2460341",
+    "2460341.50000000000",
+    "2024-01-31 23:59",
+    "2024-01-31",
+    "23:59",
+    "",
+)
+ENDS = (
+    *("", ".000000", ".0000004", ".000000999", ".9996", ".999999", ".5+02:00", "Z"),
+    *(".000000Z", ".000000+02:00", ".000000-14:00", ".000000x", ".000000.000000", "\0.000000", ".000000\0x"),
+)
+NUMBERS = (None, 0, 2460341, 2460341.5, 2460341.499999999, -1, 2**62, float("inf"))
+
+
+@pytest.mark.parametrize("bucket", get_args(Bucket))
+def test_whole_seconds_are_cut_as_all_spellings_are(bucket: Bucket) -> None:
+    """They are read as they are, whatever else begins like them."""
+    column = events.c.at
+    cut = CAPABILITIES.query.cut_date
+    quick, normalized = cut(column, bucket), cut(type_coerce(column, DateTime()), bucket)
+    texts = [begin + end for begin in BEGINNINGS for end in ENDS]
+    values = [*texts, *NUMBERS]
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE events (at)")
+    connection.executemany("INSERT INTO events VALUES (?)", [(value,) for value in values])
+    sql, parameters = _sent(select(column.label("at"), quick, normalized), sqlite.dialect())
+    rows = connection.execute(sql, parameters).fetchall()
+    connection.close()
+    assert [row for row in rows if row[1] != row[2]] == []
+    assert len({row[1] for row in rows}) > 5
+
+
+def _sent(statement: Any, dialect: Dialect) -> tuple[str, list[Any]]:
+    """What is sent to SQLite: the text, and the values."""
+    compiled = statement.compile(dialect=Policy(Registry(metadata)).rules_for(None).dialect(dialect))
+    values = [compiled.params[name] for name in compiled.positiontup]
+    return compiled.string, [str(value) if isinstance(value, dt.datetime) else value for value in values]
+
+
 def _plan(application: Application, statement: Any) -> str:
     """What SQLite says of the statement that is sent."""
-    source = application.server._sources["default"]
-    rules = Policy(Registry(metadata)).rules_for(None)
-    compiled = statement.compile(dialect=rules.dialect(source.engine.dialect))
-    values = [compiled.params[name] for name in compiled.positiontup]
-    texts = [str(value) if isinstance(value, dt.datetime) else value for value in values]
-    connection = sqlite3.connect(source.engine.url.database or "")
+    engine = application.server._sources["default"].engine
+    sql, values = _sent(statement, engine.dialect)
+    connection = sqlite3.connect(engine.url.database or "")
     try:
-        found = connection.execute(f"EXPLAIN QUERY PLAN {compiled.string}", texts).fetchall()
+        found = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
     finally:
         connection.close()
     return "; ".join(row[-1] for row in found)
