@@ -6,6 +6,7 @@ and -Infinity are written as these words, also inside such fields.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import datetime, time
@@ -123,7 +124,7 @@ def _copied_text(value: Any, kind: int) -> str:
     if kind == _JSONB:
         return _spaced(value)
     if isinstance(value, float):
-        return _shortest(value, 6 if kind == _FLOAT4 else 15)
+        return _shortest(repr(value), 6) if kind == _FLOAT4 else _shortest(_inside(value), 15)
     if isinstance(value, datetime | time):
         return _WHOLE_SECONDS.sub("", _TRAILING_ZEROS.sub(r"\1", value.isoformat()))
     if isinstance(value, Decimal) and not json.is_finite(value):
@@ -145,18 +146,42 @@ def _spaced(value: Any) -> str:
     return json.dumps(value).decode()
 
 
-def _shortest(value: float, digits: int) -> str:
+def _shortest(text: str, digits: int) -> str:
     """A number as PostgreSQL writes it: with an exponent from so many digits on, and without a fraction of zero."""
-    if not json.is_finite(value):
-        return json.word(value)
-    sign, found, exponent = Decimal(repr(value)).normalize().as_tuple()
+    number = Decimal(text)
+    if not number.is_finite():
+        return json.word(number)
+    sign, found, exponent = number.normalize().as_tuple()
     assert isinstance(exponent, int)
     power = len(found) + exponent - 1
-    if value == 0 or -4 <= power < digits:
+    if number == 0 or -4 <= power < digits:
         return format(Decimal((sign, found, exponent)), "f")
     first, *rest = map(str, found)
     fraction = f".{''.join(rest)}" if rest else ""
     return f"{'-' if sign else ''}{first}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
+def _inside(value: float) -> str:
+    """The fewest digits that are nearer to a number of 8 bytes than to any other.
+
+    Python also takes digits that are half-way to the next number (1e23), PostgreSQL does not (acceptBounds in d2s.c).
+    Only of whole numbers beyond 2**54 can they be fewer than the number's own.
+    """
+    shortest = repr(value)
+    if not math.isfinite(value) or abs(value) < _MOST_HALVES:
+        return shortest
+    part, power = math.frexp(value)
+    above = 1 << power - 54
+    below = above // 2 if abs(part) == 0.5 else above
+
+    def is_inside(text: str) -> bool:
+        return -below < abs(int(Decimal(text))) - abs(int(value)) < above
+
+    tried = (f"{value:.{places}e}" for places in range(17))
+    return shortest if is_inside(shortest) else next(text for text in tried if is_inside(text))
+
+
+_MOST_HALVES = 2.0**54
 
 
 class GuardedCSVWriter(CSVWriter):

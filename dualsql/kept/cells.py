@@ -25,6 +25,7 @@ from dualsql.columns.own_types import ArrowCast, Meaning, Meanings, SQLType
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
+from dualsql.formats.cells import Unfit
 from dualsql.formats.text import INT64_BOUND
 from dualsql.formats.writer import Chunk, Rows, StreamEnd
 
@@ -101,12 +102,16 @@ _KINDS: Mapping[str, _CellKind] = {
     ),
     "uuid": _CellKind("VARCHAR", "string", (UUID,), (), str, UUID),
     "base64": _CellKind("BLOB", "binary", (bytes, bytearray, memoryview), (), bytes),
+    "label": _CellKind("VARCHAR", "string", (str,), (), None, str),
     # Any class: see _CellTexts.
     "text of a value": _CellKind("VARCHAR", "string", (object,)),
 }
 
 _ORDERED = frozenset({"instant", "interval", "uuid"})
 """Kinds that are kept in another form, in the same order."""
+
+_EQUAL = _ORDERED | {"label"}
+"""Kinds whose forms are equal where the values are. Databases order labels by their meaning: amounts of money."""
 
 _CAST = frozenset({"instant", "interval", "uuid", "decimal"})
 """Kinds that are kept as what Arrow has for the values, or as their text, where Arrow has none."""
@@ -140,13 +145,15 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
         kind: of `_KINDS`. shown: SQLAlchemy's type for the values. items: of a list, the encoding of its parts.
     """
 
-    impl = types.String
+    impl: SQLType | type[SQLType] = types.String
     cache_ok = True
 
     def __init__(
         self, kind: str = "text of a value", shown: SQLType = types.NULLTYPE, items: str = ""
     ) -> None:
         super().__init__()
+        # Cursors carry what is stored.
+        self.impl = _STORED.get(kind, types.String())
         self.kind = kind
         self.shown = shown
         self.items = items
@@ -174,7 +181,6 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
     def meaning(self) -> Meaning:
         """What its values are."""
         shown, cls = _SHOWN.get(self.kind, (self.shown, None))
-        is_ordered = self.kind in _ORDERED
         return Meaning(
             shown=shown,
             stored=_STORED.get(self.kind, types.String()),
@@ -182,8 +188,8 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
             binds=lambda value: self.process_bind_param(value, None),  # type: ignore[arg-type]
             reads=self.read,
             is_same=False,
-            keeps_order=is_ordered,
-            keeps_equality=is_ordered,
+            keeps_order=self.kind in _ORDERED,
+            keeps_equality=self.kind in _EQUAL,
             is_zoned=True if self.kind == "instant" else None,
             name="kept as text",
         )
@@ -260,6 +266,9 @@ class _CellTexts:
     shown: Callable[[Any], Any]
 
     def __call__(self, value: Any) -> str:
+        # Its text would come back as one of the column's own.
+        if isinstance(value, Unfit):
+            raise UnkeepableError
         one = self.shown(value)
         text = text_of_value(one)
         other = self.shown(value_of_text(text, self.items))
@@ -280,7 +289,15 @@ def _as_shown(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any]:
     return converters[0][1] if converters else lambda value: value
 
 
-_OF_CLASSES: Mapping[type[Any], str] = {int: "integer", float: "float", str: "text", Decimal: "decimal"}
+_OF_CLASSES: Mapping[type[Any], str] = {
+    int: "integer",
+    float: "float",
+    str: "text",
+    Decimal: "decimal",
+    dt.date: "date",
+    dt.datetime: "datetime",
+    dt.time: "time",
+}
 
 
 def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> str:
@@ -290,7 +307,7 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
     if column.is_computed:
         return "float" if encoding == "float" else "decimal"
     if encoding == "any" and not column.meaning.is_made:
-        return _OF_CLASSES.get(classes.pop(), "text of a value") if len(classes) == 1 else "text of a value"
+        return _kind_of_any(column, values, classes)
     if encoding == "datetime":
         abilities = capabilities_of(dialect)
         keeps_zones = abilities is not None and abilities.keeps_zones
@@ -299,6 +316,16 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
         return "text"
     is_range = isinstance(column.shown, ranges.AbstractRange)
     return "text of a value" if is_range or encoding not in _KINDS else encoding
+
+
+def _kind_of_any(column: ResultColumn, values: Sequence[Any], classes: set[type[Any]]) -> str:
+    """How the cells of a column can be kept whose type says nothing of their class."""
+    found = _OF_CLASSES.get(next(iter(classes)), "") if len(classes) == 1 else ""
+    if found == "text" and not isinstance(column.shown, types.NullType):
+        return "label"
+    if found in ("datetime", "time") and any(value is not None and value.tzinfo for value in values):
+        return "text of a value"
+    return found or "text of a value"
 
 
 class _KeptColumn:

@@ -7,8 +7,8 @@ class. In dualsql's sessions, these types and loaders replace theirs.
 from __future__ import annotations
 
 import json
+import math
 import re
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
@@ -410,17 +410,23 @@ def _shortest(value: float | None) -> float | None:
     """A float of four bytes with the fewest digits that identify it: 0.1, and not 0.10000000149011612."""
     if value is None or value != value or value in (_INFINITE, -_INFINITE):  # noqa: PLR0124 - NaN
         return value
+    if abs(value) in _OF_POWERS:
+        return math.copysign(_OF_POWERS[abs(value)], value)
+    part, power = math.frexp(value)
+    # As PostgreSQL's own text, digits that are half-way to the next number are those of neither.
+    above = max(2.0 ** (power - 25), 2.0**-150)
+    below = above / 2 if abs(part) == 0.5 and abs(value) > _SMALLEST_NORMAL else above
     for digits in (6, 7, 8, 9) if abs(value) >= _SMALLEST_NORMAL else range(1, 10):
         found = float(f"{value:.{digits}g}")
-        if abs(found) <= _LARGEST_SINGLE and struct.unpack("f", struct.pack("f", found))[0] == value:
+        if -below < abs(found) - abs(value) < above:
             return found
     return value
 
 
 _INFINITE = float("inf")
 _SMALLEST_NORMAL = 2.0**-126
-_LARGEST_SINGLE = 3.4028235677973366e38
-"""Beyond it, struct finds no number of four bytes: half a step above the largest."""
+_OF_POWERS = {2.0**-96: 1.2621775e-29, 2.0**87: 1.5474251e26, 2.0**90: 1.2379401e27}
+"""The powers of two whose fewest digits are not the nearest: the number below is at half the distance of that above."""
 
 
 def _log_position(value: int | None) -> str | None:
