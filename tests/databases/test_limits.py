@@ -8,15 +8,17 @@ from threading import Event
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, Select, literal_column, select, text
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
 from dualsql.databases.backends import driver_of
 from dualsql.databases.engines import async_url
 from dualsql.databases.session import Session, read_only
-from dualsql.databases.source import QueryLimits, reach
+from dualsql.databases.source import CompiledStatements, QueryLimits, reach
 from dualsql.http.problems import problem_response
+from dualsql.log import telemetry
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import DRIVERS, SLOW, MakeServer
 from tests.engines import opened
@@ -147,11 +149,38 @@ async def test_a_thread_for_texts_is_taken_until_its_work_has_ended() -> None:
     await asyncio.sleep(0)
     with pytest.raises(TooManyQueriesError, match="running and waiting"):
         await all_slots.computed(work)
+    assert _text_slots(all_slots) == {telemetry.SLOTS_USED: 1, telemetry.SLOTS: 1}
     waiting.pop(0).cancel()
     assert left.cancelled() and run == []
     release.set()
     await asyncio.gather(*waiting)
-    assert run == [*range(1, 64)]
+    assert run == [*range(1, 64)] and _text_slots(all_slots)[telemetry.SLOTS_USED] == 0
+
+
+def _text_slots(all_slots: QueryLimits) -> dict[Any, float]:
+    return {name: value for name, value, told in all_slots.gauges({}) if told.get("dualsql.slot") == "text"}
+
+
+def test_large_compiled_statements_are_bounded_by_their_size_and_drop_no_others() -> None:
+    cache = CompiledStatements()
+
+    def compiled(characters: int, number: int = 0) -> Any:
+        statement: Select[Any] = select(literal_column(str(number).zfill(characters)))
+        return statement.compile(dialect=sqlite.dialect())
+
+    cache["short"] = short = compiled(100)
+    made = {number: compiled(20_000, number) for number in range(30)}
+    for number, statement in made.items():
+        cache[number] = statement
+        assert cache.get(number) is statement
+        assert cache.get(0) is made[0], "it was used last"
+    kept = [number for number in made if cache.get(number) is not None]
+    assert kept == [0, *range(19, 30)] and cache.large_characters <= 250_000
+    cache[29] = made[29]
+    assert cache.large_characters == sum(len(made[number].string) for number in kept)
+    assert cache.get("short") is short and cache.get("unknown") is None
+    cache["largest"] = largest = compiled(300_000)
+    assert cache.get("largest") is largest and cache.get(29) is None
 
 
 async def test_the_error_of_a_text_reaches_its_caller() -> None:
