@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiosqlite
 from alembic import command, context
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -133,26 +132,8 @@ def _in_a_loop_of_its_own(work: Coroutine[Any, Any, T]) -> T:
 
 async def _connected(url: URL, work: Callable[[Connection], T]) -> T:
     require_folder(url)
-    connect_args = {"async_creator_fn": _open_sqlite} if url.get_driver_name() == "aiosqlite" else {}
-    async with new_engine(url, poolclass=NullPool, connect_args=connect_args).begin() as connection:
+    async with new_engine(url, poolclass=NullPool).begin() as connection:
         return await connection.run_sync(work)
-
-
-async def _open_sqlite(*args: Any, **options: Any) -> aiosqlite.Connection:
-    """A connection. If it cannot be opened, its thread has ended when the error is raised.
-
-    aiosqlite itself does not wait for the thread, which fails if the event loop is closed before it reports its end.
-    """
-    connection = aiosqlite.connect(*args, **options)
-    thread: Any = getattr(
-        connection, "_thread", connection
-    )  # before aiosqlite 0.22, the connection object was the thread
-    thread.daemon = True  # as SQLAlchemy's dialect sets it
-    try:
-        return await connection
-    except BaseException:
-        await asyncio.to_thread(thread.join)
-        raise
 
 
 def _read_revision(connection: Connection) -> str | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import aiosqlite
 from sqlalchemy import URL
 
 from dualsql.databases.backends import Backend
@@ -34,6 +38,26 @@ def _require_file(url: URL) -> None:
         )
 
 
+async def _opened(*args: Any, **options: Any) -> aiosqlite.Connection:
+    """A connection. If it cannot be opened, its thread has ended when the error is raised.
+
+    aiosqlite itself does not wait for the thread, which fails if the event loop is closed before it reports its end.
+    """
+    connection = aiosqlite.connect(*args, **options)
+    # Before aiosqlite 0.22, the connection object was the thread.
+    thread: Any = getattr(connection, "_thread", connection)
+    thread.daemon = True  # as SQLAlchemy's dialect sets it
+    try:
+        return await connection
+    except BaseException:
+        await asyncio.to_thread(thread.join)
+        raise
+
+
+def _arguments_beyond(url: URL) -> Mapping[str, Any]:
+    return {"async_creator_fn": _opened} if url.get_driver_name() == "aiosqlite" else {}
+
+
 BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=SQLiteGuard(),
@@ -41,6 +65,7 @@ BACKEND = Backend(
     package="aiosqlite",
     file_suffixes=(".db", ".sqlite", ".sqlite3"),
     require_url=_require_file,
+    arguments_beyond=_arguments_beyond,
     has_pool=lambda url: not _is_in_memory(url),
     page_reader=file_reader,
     stream_backends={"aiosqlite": choose_stream},
