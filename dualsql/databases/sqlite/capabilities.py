@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnClause, ColumnElement, Dialect, case, cast, func, types
@@ -48,6 +48,12 @@ _FORMATS: Mapping[Bucket, str] = {
     "day": "%Y-%m-%d",
     "hour": "%Y-%m-%d %H:00:00.000000",  # as SQLAlchemy keeps instants
 }
+_DATES: Mapping[Bucket, tuple[str, Sequence[str]]] = {
+    "year": ("????-??-[012][0-8] ??:??:??.000000", ["start of year"]),
+    "month": ("????-??-[012][0-8] ??:??:??.000000", ["start of month"]),
+    "day": ("????-??-?? ??:??:??.000000", []),
+}
+"""Of instants like these, date() with these modifiers gives what strftime() gives, in every version of SQLite."""
 
 
 def _binary(element: Expression) -> Expression:
@@ -64,7 +70,14 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     # Most instants are whole seconds as SQLAlchemy writes them, which need no other spelling: that takes half as long
     # again. This begins alike for every text, or it is NULL.
     is_whole = func.instr(element, ".000000") == 20
-    return func.coalesce(case((is_whole, _beginning(element, bucket))), found)
+    whole = [(is_whole, _beginning(element, bucket))]
+    if bucket in _DATES:
+        # date() takes two thirds of the time of strftime(). Of the years before 0 and of February 30, it may give
+        # another text: strftime() cuts what is not like this.
+        pattern, modifiers = _DATES[bucket]
+        cut = func.date(element, *modifiers, type_=types.Date())
+        whole.insert(0, (func.glob(pattern, element, type_=types.Boolean()), cut))
+    return func.coalesce(case(*whole), found)
 
 
 def _beginning(element: Expression, bucket: Bucket) -> Expression:
@@ -74,7 +87,8 @@ def _beginning(element: Expression, bucket: Bucket) -> Expression:
     if bucket == "quarter":
         month = cast(func.strftime("%m", element), types.Integer())
         past = func.printf("-%d months", (month - 1) % 3)
-        return func.date(element, "start of month", past, type_=types.Date())
+        # Newer versions of SQLite read February 30 as a day of March, but not before a modifier: date() comes first.
+        return func.date(func.date(element), "start of month", past, type_=types.Date())
     kind = types.DateTime() if bucket == "hour" else types.Date()
     return func.strftime(_FORMATS[bucket], element, type_=kind)
 

@@ -7,7 +7,7 @@ import operator
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, get_args
 
 import pytest
@@ -270,6 +270,8 @@ BEGINNINGS = (
     "12:00:00.1234567890",
     "0000000000002460341",
     "            2460341",
+    "       +00001720000",  # of the year -3, which strftime() and date() spell differently
+    "0000000000001720000",
     "2460341.50000000000",
     "2024-01-31 23:59",
     "2024-01-31",
@@ -280,7 +282,16 @@ ENDS = (
     *("", ".000000", ".0000004", ".000000999", ".9996", ".999999", ".5+02:00", "Z"),
     *(".000000Z", ".000000+02:00", ".000000-14:00", ".000000x", ".000000.000000", "\0.000000", ".000000\0x"),
 )
-NUMBERS = (None, 0, 2460341, 2460341.5, 2460341.499999999, -1, 2**62, float("inf"))
+NUMBERS = (None, 0, 1720000, 2460341, 2460341.5, 2460341.499999999, -1, 2**62, float("inf"))
+BLOBS = (b"2024-01-28 23:59:59.000000", b"2024-01-31 23:59:59.000000", b"\xff")
+PIECES = (
+    ("0000", "0999", "2023", "2024", "9999", "é024"),
+    ("-00", "-01", "-02", "-06", "-12", "-13"),
+    ("-00", "-01", "-08", "-09", "-28", "-29", "-30", "-31", "-3 "),
+    (" ", "T", "é"),
+    ("00:00:00", "23:59:59", "23:59:60", "24:00:00", "é3:59:59"),
+    (".000000", ".9996", "+02:00"),
+)
 
 
 @pytest.mark.parametrize("bucket", get_args(Bucket))
@@ -290,7 +301,7 @@ def test_whole_seconds_are_cut_as_all_spellings_are(bucket: Bucket) -> None:
     cut = CAPABILITIES.query.cut_date
     quick, normalized = cut(column, bucket), cut(type_coerce(column, DateTime()), bucket)
     texts = [begin + end for begin in BEGINNINGS for end in ENDS]
-    values = [*texts, *NUMBERS]
+    values = [*texts, *NUMBERS, *BLOBS, *map("".join, product(*PIECES))]
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE events (at)")
     connection.executemany("INSERT INTO events VALUES (?)", [(value,) for value in values])
