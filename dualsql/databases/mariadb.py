@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, cast, collate, func, type_coerce, types
-from sqlalchemy.dialects.mysql import SET
+from sqlalchemy.dialects.mysql import SET, TIME
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import (
@@ -46,6 +46,7 @@ from dualsql.databases.generic import (
     whole_sum,
 )
 from dualsql.databases.threads import ThreadedResult
+from dualsql.formats.cells import Unfit
 from dualsql_client.wire import Bucket
 
 _KEPT = ("tx_read_only", "max_statement_time")
@@ -408,6 +409,20 @@ def _time_text(value: Any) -> Any:
     return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"
 
 
+class _TimeOfDay(TIME):
+    """A time of day. MariaDB's TIME has up to 838 hours, of which SQLAlchemy's own type leaves whole days out."""
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any]:
+        """Read a time of day; any other one is an Unfit."""
+        read: Any = super().result_processor(dialect, coltype)
+
+        def process(value: Any) -> Any:
+            is_other = isinstance(value, timedelta) and not timedelta() <= value < timedelta(days=1)
+            return Unfit(_time_text(value)) if is_other else read(value)
+
+        return process
+
+
 class _Members(SET):
     """A SET as the text that MariaDB writes and reads: SQLAlchemy's is a Python set, which has no order."""
 
@@ -425,7 +440,9 @@ def _in_bytes(column: str, value: str) -> str:
 
 
 # https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
-_VALUES = DriverValues(processors={11: _time_text, 16: _bits}, types={SET: _Members})
+_VALUES = DriverValues(
+    processors={11: _time_text, 16: _bits}, types={SET: _Members, TIME: _TimeOfDay, types.Time: _TimeOfDay}
+)
 """TIME, BIT and SET."""
 
 CAPABILITIES = Capabilities(

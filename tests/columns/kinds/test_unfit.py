@@ -34,7 +34,7 @@ from sqlalchemy import (
     text,
     types,
 )
-from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.dialects import mysql, postgresql as pg
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.columns.kinds.results import Served, served, unfit_of, values_of
@@ -221,6 +221,34 @@ async def test_an_odd_cell(servers: dict[str, Any], engine: str, name: str) -> N
     odd = table_of(CASES[engine])
     async with served(servers[engine], odd.metadata) as server:
         await require_odd(server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, CASES[engine][name])
+
+
+MARIADB = {
+    "a_day": Case(Time, "TIME", "'23:59:59'", "23:59:59", "'24:00:00'", "24:00:00"),
+    "longest": Case(Time, "TIME(6)", "'00:00:00'", "00:00:00", "'838:59:59.5'", "838:59:59.500000"),
+    "shortest": Case(mysql.TIME(fsp=6), "TIME(6)", "'12:30'", "12:30:00", "'-838:59:59'", "-838:59:59"),
+}
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("driver", ["asyncmy", "pymysql"])
+async def test_times_beyond_a_day(mariadb_url: str, driver: str) -> None:
+    url, odd = make_url(mariadb_url).set(drivername=f"mysql+{driver}"), table_of(MARIADB)
+    columns = ", ".join(f"{name} {case.sql_type}" for name, case in MARIADB.items())
+    async with opened(mariadb_url) as filled, filled.begin() as connection:
+        await connection.exec_driver_sql(f"CREATE TABLE odd (id INTEGER PRIMARY KEY, {columns})")
+        for key, field in ((1, "fits"), (2, "odd"), (3, "fits")):
+            values = ", ".join(getattr(case, field) for case in MARIADB.values())
+            await connection.exec_driver_sql(f"INSERT INTO odd VALUES ({key}, {values})")
+        await connection.exec_driver_sql("INSERT INTO odd (id) VALUES (4)")
+    engine: Any = create_async_engine(url) if driver == "asyncmy" else create_engine(url)
+    async with served(engine, odd.metadata) as server:
+        for name, case in MARIADB.items():
+            await require_odd(server, select(odd.c.id, odd.c[name]).order_by(odd.c.id), name, case)
+            by_time = await server.result(select(odd.c[name]).order_by(odd.c[name]))
+            shown = [row[name] for row in await by_time.fetch_all() if row[name] is not None]
+            assert sorted(shown) == sorted([case.shown, case.shown, case.text])
+    await (engine.dispose() if driver == "asyncmy" else to_thread(engine.dispose))
 
 
 async def test_several_in_a_row_and_in_tools(servers: dict[str, Any]) -> None:
