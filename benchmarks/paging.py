@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,22 +51,22 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Keyset:
-    """Median seconds of pages of KEYSET_PAGE rows, and of whole fetches made of them."""
+    """Median seconds of pages of KEYSET_PAGE rows, and of whole fetches made of them.
+
+    Attributes:
+        growth: what three times the rows cost, in times; the median of the rounds.
+    """
 
     engine: str
     first: float
     last: float
     third: float
     whole: float
+    growth: float
 
     @property
     def last_to_first(self) -> float:
         return self.last / self.first
-
-    @property
-    def growth(self) -> float:
-        """What three times the rows cost, in times."""
-        return self.whole / self.third
 
 
 @dataclass(frozen=True)
@@ -134,30 +134,46 @@ async def keyset(engine: str, url: str, note: Callable[[str], object], rounds: i
         firsts, lasts, thirds, wholes = [], [], [], []
         for _ in range(rounds):
             note(f"{engine}: pages of {KEYSET_PAGE}")
-            small, big = await _all_pages(third, EACH), await _all_pages(everything, ROWS)
+            small, big = await _in_turns(third, everything)
             thirds.append(sum(small))
             wholes.append(sum(big))
             firsts.append(median(big[:20]))
             lasts.append(median(big[-21:-1]))  # the very last page is shorter and would flatter the ratio
     kinds = {"first page": firsts, "last page": lasts, "a third of the rows": thirds, "all rows": wholes}
-    return Keyset(
-        engine, *(median_of(f"{engine}, keyset: {kind}, s", taken) for kind, taken in kinds.items())
+    first, last, part, whole = (
+        median_of(f"{engine}, keyset: {kind}, s", taken) for kind, taken in kinds.items()
     )
+    growths = [whole / part for whole, part in zip(wholes, thirds, strict=True)]
+    return Keyset(engine, first, last, part, whole, median_of(f"{engine}, keyset: growth", growths))
 
 
-async def _all_pages(result: ParsedDualResponse, rows: int) -> list[float]:
-    seconds, count, cursor = [], 0, None
+async def _in_turns(
+    third: ParsedDualResponse, everything: ParsedDualResponse
+) -> tuple[list[float], list[float]]:
+    """Seconds of every page of both. Three pages of all rows follow each of a third, so that both share the weather."""
+    small: list[float] = []
+    big: list[float] = []
+    walk = _pages(everything, ROWS)
+    async for taken in _pages(third, EACH):
+        small.append(taken)
+        big += [page for page in [await anext(walk, None) for _ in range(3)] if page is not None]
+    big += [taken async for taken in walk]
+    return small, big
+
+
+async def _pages(result: ParsedDualResponse, rows: int) -> AsyncIterator[float]:
+    count, cursor = 0, None
     while True:
         begun = perf_counter()
         page = await result.fetch(cursor=cursor, limit=KEYSET_PAGE)
-        seconds.append(perf_counter() - begun)
+        taken = perf_counter() - begun
         count += len(page.data)
         cursor = page.next_cursor
+        yield taken
         if cursor is None:
             break
     if count != rows:
         raise SystemExit(f"The pages held {count:,} rows, and not {rows:,}.")
-    return seconds
 
 
 async def overhead(engine: str, url: str) -> Overhead:

@@ -70,8 +70,8 @@ async def page(note: Note, options: Options) -> Report:
     speeds = await paging.throughput(path, options.reference, note, options.rounds)
     async with loaded() as url:
         engines = {"SQLite": f"sqlite:///{path}", "PostgreSQL": url}
-        few = min(options.rounds, 3)  # of up to a minute each
-        keysets = [await paging.keyset(name, place, note, few) for name, place in engines.items()]
+        rounds = {"SQLite": options.rounds, "PostgreSQL": min(options.rounds, 3)}  # of up to a minute each
+        keysets = [await paging.keyset(name, place, note, rounds[name]) for name, place in engines.items()]
         overheads = [await paging.overhead(name, place) for name, place in engines.items()]
     return paging.report(speeds, keysets, overheads)
 
