@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnClause, ColumnElement, Dialect, case, cast, func, types
+from sqlalchemy import ColumnClause, ColumnElement, Dialect, case, cast, func, literal, types
 from sqlalchemy.dialects import sqlite
 
 from dualsql import sqlalchemy_internals as internals
@@ -76,7 +76,8 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
         # another text: strftime() cuts what is not like this.
         pattern, modifiers = _DATES[bucket]
         cut = func.date(element, *modifiers, type_=types.Date())
-        whole.insert(0, (func.glob(pattern, element, type_=types.Boolean()), cut))
+        is_like_this = element.op("GLOB", is_comparison=True)(literal(pattern, types.String()))
+        whole.insert(0, (is_like_this, cut))
     return func.coalesce(case(*whole), found)
 
 
