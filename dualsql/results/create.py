@@ -345,7 +345,7 @@ class Creator:
             if run is not None:
                 return run
         kept, read = await self._kept_rows(view, resource, progress, must_succeed=keep is True)
-        return await self._shown_run(read, resource, options, kept)
+        return await self._shown_run(read, resource, options, progress, kept)
 
     async def _answered_from(
         self,
@@ -360,11 +360,18 @@ class Creator:
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
             kept, read = await self._kept_rows(view, resource, progress, must_succeed=False, answer=answer)
-        return await self._shown_run(read, resource, options, kept)
+        return await self._shown_run(read, resource, options, progress, kept)
 
     async def _shown_run(
-        self, read: View, resource: Resource, options: CreateOptions, kept: KeptRows
+        self,
+        read: View,
+        resource: Resource,
+        options: CreateOptions,
+        progress: RunProgress,
+        kept: KeptRows,
     ) -> _Run:
+        if "rows" not in kept:
+            progress.rows = 0  # of the run that failed
         async with self._deleted_on_failure(resource, kept):
             shown = await self._sampled(read, options)
         if "rows" in kept:

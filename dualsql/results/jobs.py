@@ -368,8 +368,8 @@ class Jobs:
     async def _note_progress(self) -> None:
         for job in [job for job in self._running if job.is_kept and not job.is_over]:
             noted = self._keeper.running(None, job.progress.rows)
-            is_new = job.noted is None or job.noted["running"]["rows"] != job.progress.rows
-            if job.progress.rows and is_new and await self._keeper.change(job.id, job.noted, noted):
+            before = 0 if job.noted is None else job.noted["running"]["rows"]
+            if job.progress.rows != before and await self._keeper.change(job.id, job.noted, noted):
                 job.noted = noted
 
     async def _renew_leases(self) -> None:
