@@ -5,6 +5,7 @@ from dualsql.databases.fetch import RowCounter, Rows, Sample, fetch_page, fetch_
 from dualsql.databases.proof import (
     SourceHealth,
     connection_limit,
+    has_policies,
     missing_tables,
     prove,
     prove_read_only,
@@ -32,6 +33,7 @@ __all__ = [
     "fetch_page",
     "fetch_rows",
     "fetch_sample",
+    "has_policies",
     "missing_tables",
     "open_source",
     "open_sources",

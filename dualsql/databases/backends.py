@@ -332,6 +332,10 @@ class Guard(ABC):
         """The tables that no policy restricts for the session's user; called if the database has row-level security."""
         raise NotImplementedError
 
+    async def has_policies(self, connection: AsyncConnection) -> bool:
+        """Whether policies restrict the session's user on any table; called if the database has row-level security."""
+        raise NotImplementedError
+
     async def is_pooled(self, connection: AsyncConnection) -> bool:
         """Whether a pooler is seen between the driver and the database."""
         return False

@@ -138,6 +138,18 @@ async def prove_row_security(source: Source, tables: Sequence[Any], *, timeout: 
         )
 
 
+async def has_policies(source: Source, *, timeout: timedelta) -> bool:
+    """Whether policies of the database restrict this user, declared or not.
+
+    Raises:
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database did not tell.
+    """
+    if not source.capabilities.has_row_security:
+        return False
+    with database_errors(source):
+        return await in_session(source, None, source.guard.has_policies, timeout=timeout)
+
+
 async def prove_role(source: Source, *, timeout: timedelta) -> None:
     """Check that the role of `source` could not change a table even without read-only sessions.
 

@@ -124,13 +124,16 @@ class LocalResultStorage:
             self.require_safe()
 
     def require_safe(self) -> None:
-        """Raise ConfigurationError if it is no folder, or other users may write to it; OSError if it does not exist."""
+        """Raise ConfigurationError if it is no folder, or other users may use it; OSError if it does not exist.
+
+        DuckDB writes the files of a large sort there, with the umask of the process.
+        """
         found = self._path.stat()
         if not S_ISDIR(found.st_mode):
             raise ConfigurationError("The folder of kept results is a file.", hint=f"Check {self._path}.")
-        if found.st_mode & 0o022 or found.st_uid != os.getuid():
+        if found.st_mode & 0o077 or found.st_uid != os.getuid():
             raise ConfigurationError(
-                "The folder of kept results is not safe: other users may write to it.",
+                "The folder of kept results is not safe: other users may read it or write to it.",
                 hint=f"chmod 700 {self._path}, as its owner, who runs the server.",
             )
 

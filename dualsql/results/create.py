@@ -388,7 +388,7 @@ class Creator:
         running = asyncio.ensure_future(self._sampled(view, options))
         try:
             await asyncio.wait({running}, timeout=at_most.total_seconds())
-            obstacle = None if running.done() else self._views.obstacle_to_keeping(view)
+            obstacle = None if running.done() else await self._views.obstacle_to_keeping(view)
             if not running.done() and obstacle is None:
                 return None
             shown = await running
@@ -414,7 +414,7 @@ class Creator:
             must_succeed: raise the error of a run that fails. Otherwise it is tried as one that is not kept.
             answer: where the rows are read; None for the database.
         """
-        obstacle = self._views.obstacle_to_keeping(view)
+        obstacle = await self._views.obstacle_to_keeping(view)
         fingerprint = self._views.fingerprint(view)
         if obstacle is not None or fingerprint is None:
             return KeptRows(reason=obstacle or ""), view

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections import OrderedDict
@@ -31,9 +32,10 @@ from dualsql.databases import (
     fetch_page,
     fetch_rows,
     fetch_sample,
+    has_policies,
     stream_rows,
 )
-from dualsql.errors import Asked, ConfigurationError
+from dualsql.errors import Asked, ConfigurationError, DualResponseError
 from dualsql.formats import json
 from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
@@ -42,12 +44,17 @@ from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.values import EXACT, exact_forms
 from dualsql.kept import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.files import kept_statement
+from dualsql.log import log_failure
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total, instant
 from dualsql.settings import ResultCache, Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import Column, KeptDescription, Row, SortKey
+
+_log = logging.getLogger(__name__)
+
+_NARROWED = "The database narrows the rows by its own policies."
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
@@ -665,8 +672,19 @@ class Views:
         # A text may hold lone surrogates, which UTF-8 has no bytes for.
         return sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()
 
-    def obstacle_to_keeping(self, view: View) -> str | None:
+    async def obstacle_to_keeping(self, view: View) -> str | None:
         """Why the rows of a view may not be kept; None if they may."""
+        obstacle = self._known_obstacle(view)
+        if obstacle is not None or self._settings.keep_past_rule_changes:
+            return obstacle
+        try:
+            is_narrowed = await has_policies(view.source, timeout=self._settings.query_timeout)
+        except DualResponseError as error:
+            log_failure(_log, error, "asking the database for its policies", level=logging.WARNING)
+            is_narrowed = True
+        return _NARROWED if is_narrowed else None
+
+    def _known_obstacle(self, view: View) -> str | None:
         names = [column.name.casefold() for column in view.columns]
         # DuckDB compares names without case, also quoted ones, and would read one column for both.
         if len(set(names)) < len(names):
@@ -679,7 +697,7 @@ class Views:
             return "The rows are narrowed by functions."
         if view.rules.form.reads_tables:
             return "A rule for the rows reads other rows."
-        return "The database narrows the rows by its own policies." if self._policy.secured else None
+        return _NARROWED if self._policy.secured else None
 
     def sql(self, resource: Resource) -> str:
         """The SQL of a stored statement for its database, with placeholders for its values and without rules."""

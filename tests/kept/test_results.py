@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import (
@@ -24,6 +25,7 @@ from sqlalchemy import (
     String,
     Table,
     func,
+    make_url,
     select,
     update,
 )
@@ -54,8 +56,10 @@ from dualsql import (
 )
 from dualsql.kept import files, service
 from dualsql.query import read_result_query
+from dualsql.settings import KeepOption
 from dualsql.store.tables import resources
 from dualsql_client.wire import SortKey, row_digest
+from tests import engines
 
 metadata = MetaData()
 sales = Table(
@@ -400,9 +404,10 @@ async def test_a_link_is_never_followed(kept: Kept, tmp_path: Path) -> None:
     assert len(await kept.lines(made)) == 21
 
 
-async def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o777, 0o755, 0o750])
+async def test_a_folder_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
     (tmp_path / "kept").mkdir()
-    (tmp_path / "kept").chmod(0o777)
+    (tmp_path / "kept").chmod(mode)
     with pytest.raises(ConfigurationError, match="other users"):
         async with kept_server(tmp_path):
             pass
@@ -652,3 +657,43 @@ async def test_duckdb_draws_no_bars_on_the_output_of_a_program(tmp_path: Path) -
     )
     output, _ = await process.communicate()
     assert output.split() == [b"False"] * 3
+
+
+@pytest.mark.parametrize("keep", [True, "slow"])
+async def test_policies_that_were_not_declared_are_seen(
+    postgresql_server: engines.PostgreSQL, tmp_path: Path, keep: KeepOption
+) -> None:
+    """A policy can change without a change of the statement, whoever told the server of it."""
+    reader = f"reader_{uuid4().hex}"
+    with postgresql_server.database() as url:
+        database = str(make_url(url).database)
+
+        def execute(statement: str) -> None:
+            postgresql_server.execute(statement, database)
+
+        for statement in (
+            f"CREATE ROLE {reader} LOGIN",
+            "CREATE TABLE notes AS SELECT n AS id FROM generate_series(1, 9) AS n",
+            f"GRANT SELECT ON notes TO {reader}",
+        ):
+            execute(statement)
+        notes = Table("notes", MetaData(), Column("id", Integer, primary_key=True))
+        try:
+            async with DualResponseServer(
+                url.replace("postgres@", f"{reader}@"),
+                base_url="http://127.0.0.1/resources",
+                tables=notes.metadata,
+                storage=LocalResultStorage(tmp_path / "kept"),
+                keep_after=timedelta(),
+            ) as dual:
+                kept = Kept(dual, tmp_path)
+                made = await kept.make(select=select(notes), keep=keep)
+                assert (await kept.said(made))["rows"] == 9
+                execute("ALTER TABLE notes ENABLE ROW LEVEL SECURITY")
+                execute("CREATE POLICY few ON notes USING (id < 4)")
+                made = await kept.make(select=select(notes), keep=keep)
+                reason = "The database narrows the rows by its own policies."
+                assert (made.total_count, await kept.said(made)) == (3, {"kept": False, "reason": reason})
+        finally:
+            execute(f"DROP OWNED BY {reader}")
+            execute(f"DROP ROLE {reader}")

@@ -138,6 +138,9 @@ FROM pg_database d, pg_roles r WHERE d.datname = current_database() AND r.rolnam
 """
 
 
+_HAS_POLICIES = "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relrowsecurity AND row_security_active(oid))"
+
+
 class PostgreSQLGuard(Guard):
     """For asyncpg, psycopg and any other driver.
 
@@ -208,6 +211,10 @@ class PostgreSQLGuard(Guard):
         active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
         row = (await connection.execute(select(*active))).one()
         return [table for table, is_active in zip(tables, row, strict=True) if not is_active]
+
+    async def has_policies(self, connection: AsyncConnection) -> bool:
+        """See `Guard.has_policies`. Of all tables: a view or a function may read others than a statement names."""
+        return bool((await connection.execute(text(_HAS_POLICIES))).scalar())
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """See `Guard.refusal_of`."""
