@@ -11,8 +11,9 @@ import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from functools import cache
 from threading import get_ident
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
     URL,
@@ -20,9 +21,11 @@ from sqlalchemy import (
     ColumnElement,
     Delete,
     Executable,
+    Select,
     String,
     Update,
     and_,
+    bindparam,
     case,
     column,
     delete,
@@ -39,6 +42,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from dualsql.databases.backends import LOOP_TURN
 from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
@@ -95,8 +99,10 @@ class FastRowReader:
         event.listen(self._engine, "connect", self._prepare)
         watch_file(self._engine)
 
-    def rows(self, statement: Executable) -> list[dict[str, Any]] | None:
-        """The rows of `statement`; None if reading fails or takes more than a few milliseconds."""
+    def rows(
+        self, statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]] | None:
+        """The rows of `statement` with its values; None if reading fails or takes more than a few milliseconds."""
         now = time.monotonic()
         self._thread = self._thread or get_ident()
         # sqlite3 refuses a connection in another thread than its own (check_same_thread).
@@ -106,7 +112,7 @@ class FastRowReader:
         # Errors of the database or its file, or a value that does not have the type of its column.
         failures = suppress(SQLAlchemyError, sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
         with failures, self._engine.connect() as connection:
-            return [row._asdict() for row in connection.execute(statement)]
+            return [row._asdict() for row in connection.execute(statement, values)]
         self._rests_until = now + _REST
         return None
 
@@ -246,14 +252,15 @@ class SQLResourceStore:
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         if not is_storable_id(resource_id):
             return None
-        is_visible = () if viewer is None else _is_there_for(viewer)
-        statement = select(*_ROW).where(_t.id == resource_id, *is_visible)
+        statement, values = _row_for(viewer)
+        values["wanted"] = resource_id
         rows = None
         if self._fast_reader is not None:
             with measured_store("select"):
-                rows = self._fast_reader.rows(statement)
+                rows = self._fast_reader.rows(statement, values)
+            await LOOP_TURN.end_if_long()
         if rows is None:
-            rows = await self._rows(statement)
+            rows = await self._rows(statement, values)
         return from_row(rows[0]) if rows else None
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
@@ -397,10 +404,12 @@ class SQLResourceStore:
             async with self._connections.open() as connection:
                 return (await connection.execute(statement)).rowcount
 
-    async def _rows(self, statement: Executable) -> list[dict[str, Any]]:
+    async def _rows(
+        self, statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         with measured_store(statement.__visit_name__):
             async with self._connections.open() as connection:
-                result = await connection.execute(statement)
+                result = await connection.execute(statement, values)
                 try:
                     return [row._asdict() for row in result]
                 except _NOT_OF_ITS_TYPE as error:
@@ -462,12 +471,29 @@ def _total(column: ColumnElement[int]) -> ColumnElement[int]:
     return func.coalesce(func.sum(column), 0).cast(BigInteger)
 
 
-def _is_there_for(viewer: Requester) -> tuple[ColumnElement[bool], ...]:
-    is_nobody_s, who = _t.owner.is_(None), viewer.principal
-    return (
-        is_nobody_s if who is None else or_(is_nobody_s, _is_bound_to(who)),
-        or_(_t.expires_at.is_(None), _t.expires_at >= _instant(viewer.since)),
-    )
+def _row_for(viewer: Requester | None) -> tuple[Select[Any], dict[str, Any]]:
+    """The statement that reads the row "wanted", if the viewer may find it, and the values of the viewer."""
+    if viewer is None:
+        return _row_statement("all"), {}
+    who, values = viewer.principal, {"since": viewer.since}
+    if who is None:
+        return _row_statement("unowned"), values
+    if who.tenant is None:
+        return _row_statement("owner"), values | {"owner": who.id}
+    return _row_statement("tenant"), values | {"owner": who.id, "tenant": who.tenant}
+
+
+@cache
+def _row_statement(which: Literal["all", "unowned", "owner", "tenant"]) -> Select[Any]:
+    """Built once: every request reads a row, and building its statement takes longer than reading."""
+    statement = select(*_ROW).where(_t.id == bindparam("wanted"))
+    if which == "all":
+        return statement
+    is_found: ColumnElement[bool] = _t.owner.is_(None)
+    if which != "unowned":
+        tenant = _t.tenant.is_(None) if which == "owner" else _t.tenant == bindparam("tenant")
+        is_found = or_(is_found, and_(_t.owner == bindparam("owner"), tenant))
+    return statement.where(is_found, or_(_t.expires_at.is_(None), _t.expires_at >= bindparam("since")))
 
 
 def _lives_for(principal: Principal, now: datetime) -> tuple[ColumnElement[bool], ...]:
