@@ -658,6 +658,7 @@ BEYOND: dict[str, str] = {
     "profiles/test_estimates.py": "what there was no time to count is estimated, and labelled as such",
     "profiles/test_serving.py": "who may read a profile, and its time limit",
     "results/sampling/test_samples.py": "samples other than the first rows: the last, at even ranks, at random by seed",
+    "results/test_turns.py": "tasks that only read let the other tasks of the event loop run",
     "server/test_restart.py": "a server starts again after a shutdown, in whatever event loop",
     "server/test_told.py": "callers are never told what only a developer can do",
     "server/test_keywords.py": "misspelt keyword arguments are refused, and help() shows what there is",

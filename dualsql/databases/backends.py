@@ -10,7 +10,6 @@ import inspect
 import logging
 import math
 import re
-import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import (
@@ -420,28 +419,6 @@ ENTRY_POINTS = "dualsql.databases"
 
 The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`); its object is a `Backend`.
 """
-
-
-class LoopTurn:
-    """Lets other tasks run between reads on the event loop.
-
-    Such a read does not wait. Tasks that do nothing but read would keep all others from running, also the one that a
-    thread answers.
-    """
-
-    def __init__(self) -> None:
-        self._began = 0.0
-
-    async def end_if_long(self) -> None:
-        """Let the other tasks run once, if they could not for a millisecond."""
-        if time.monotonic() - self._began > _LONGEST_TURN:
-            await asyncio.sleep(0)
-            self._began = time.monotonic()
-
-
-_LONGEST_TURN = 0.001
-
-LOOP_TURN = LoopTurn()
 
 
 class PageReaderBusyError(Exception):

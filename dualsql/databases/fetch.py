@@ -17,7 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql import plan
 from dualsql.columns.result import DriverNames
 from dualsql.databases.backends import (
-    LOOP_TURN,
     PageReader,
     PageReaderBusyError,
     driver_statement,
@@ -353,8 +352,6 @@ async def _quickly(
                     rows = reader.fetch_at_once(sent, timeout)
                     if rows is None:
                         rows = await _in_time(reader.fetch(sent, timeout), timeout)
-                    else:
-                        await LOOP_TURN.end_if_long()
                     if measurement is not None and rows is not None:
                         measurement.note({"db.response.returned_rows": len(rows)})
                     return rows

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets as randomness
+import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -170,6 +172,27 @@ class Listing:
     next_cursor: str | None
 
 
+_LONGEST_TURN = 0.001
+"""Seconds that tasks may work before the others run."""
+
+
+class _Checkpoint:
+    """Lets the other tasks of the event loop run.
+
+    What is read from memory, or quickly from SQLite, is not waited for: a task that does nothing but read would keep
+    all others from running, also those that a thread has answered.
+    """
+
+    def __init__(self) -> None:
+        self._passed_at = 0.0
+
+    async def pass_through(self) -> None:
+        """Let the others run once, if they could not for some time."""
+        if time.monotonic() - self._passed_at > _LONGEST_TURN:
+            await asyncio.sleep(0)
+            self._passed_at = time.monotonic()
+
+
 class AccessControl:
     """Stores and loads resources, with their checks.
 
@@ -197,6 +220,7 @@ class AccessControl:
         self._authenticate = authenticate
         self._authorize = authorize
         self._audit = audit
+        self._checkpoint = _Checkpoint()
         self._rates = None if settings.rate_limits is None else RateLimiter(settings.rate_limits)
 
     @property
@@ -241,6 +265,7 @@ class AccessControl:
         Raises:
             TamperedError: the row was not written by this server.
         """
+        await self._checkpoint.pass_through()
         resource = await self._store.get(resource_id, viewer)
         if resource is not None:
             require_signature(self._seal, resource)
@@ -340,6 +365,7 @@ class AccessControl:
 
     async def note_access(self, resource: Resource) -> datetime | None:
         """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""
+        await self._checkpoint.pass_through()
         now = self.clock.now()
         self._accesses.note(resource.id, now)
         if resource.expires_at is None or not self._settings.sliding_expiration:

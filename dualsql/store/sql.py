@@ -42,7 +42,6 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from dualsql.databases.backends import LOOP_TURN
 from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
@@ -258,7 +257,6 @@ class SQLResourceStore:
         if self._fast_reader is not None:
             with measured_store("select"):
                 rows = self._fast_reader.rows(statement, values)
-            await LOOP_TURN.end_if_long()
         if rows is None:
             rows = await self._rows(statement, values)
         return from_row(rows[0]) if rows else None

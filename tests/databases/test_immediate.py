@@ -118,21 +118,6 @@ async def test_a_slow_sample_does_not_keep_pages_from_their_reader(path: Path) -
     assert record.lane == "page_reader"
 
 
-async def test_tasks_that_only_read_do_not_hold_the_loop(path: Path) -> None:
-    numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
-    others_have_run = asyncio.Event()
-    async with DualResponseServer(
-        f"sqlite:///{path}", base_url="http://127.0.0.1/resources", tables=numbers.metadata
-    ) as dual:
-        response = await dual.create_response(select(numbers), name="numbers")
-        await dual.read_page(response.resource_id, None)  # the thread learns that it is quick
-        asyncio.get_running_loop().call_soon(others_have_run.set)
-        ends_at = time.monotonic() + 10
-        while not others_have_run.is_set() and time.monotonic() < ends_at:
-            await dual.read_page(response.resource_id, None)
-        assert others_have_run.is_set()
-
-
 async def _is_held_up(reader: Any) -> bool:
     return not reader._is_free()
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url, text
 
-from dualsql.store import SQLResourceStore
 from dualsql.store.sql import FastRowReader
 
 ONE = text("SELECT n FROM numbers")
@@ -81,16 +80,3 @@ async def test_another_thread_takes_the_long_way(reader: FastRowReader) -> None:
 def test_nothing_is_read_after_the_end(reader: FastRowReader) -> None:
     reader.close()
     assert reader.rows(ONE) is None
-
-
-async def test_a_task_that_only_reads_does_not_hold_the_loop(sqlite_store_url: str) -> None:
-    others_have_run = asyncio.Event()
-    store = SQLResourceStore(sqlite_store_url)
-    await store.open()
-    await store.standings(["unknown"])  # brings the file into WAL mode
-    asyncio.get_running_loop().call_soon(others_have_run.set)
-    ends_at = time.monotonic() + 10
-    while not others_have_run.is_set() and time.monotonic() < ends_at:
-        await store.get("unknown")
-    assert others_have_run.is_set()
-    await store.close()
