@@ -18,6 +18,7 @@ from typing import Any, Literal
 from sqlalchemy import (
     URL,
     BigInteger,
+    BindParameter,
     ColumnElement,
     Delete,
     Executable,
@@ -489,18 +490,22 @@ def _row_statement(which: Literal["all", "unowned", "owner", "tenant"]) -> Selec
         return statement
     is_found: ColumnElement[bool] = _t.owner.is_(None)
     if which != "unowned":
-        tenant = _t.tenant.is_(None) if which == "owner" else _t.tenant == bindparam("tenant")
-        is_found = or_(is_found, and_(_t.owner == bindparam("owner"), tenant))
+        tenant: BindParameter[str] | None = None if which == "owner" else bindparam("tenant")
+        is_found = or_(is_found, _is_bound_to(bindparam("owner"), tenant))
     return statement.where(is_found, or_(_t.expires_at.is_(None), _t.expires_at >= bindparam("since")))
 
 
 def _lives_for(principal: Principal, now: datetime) -> tuple[ColumnElement[bool], ...]:
-    return _is_bound_to(principal), or_(_t.expires_at.is_(None), _t.expires_at > _instant(now))
+    return _is_bound_to(principal.id, principal.tenant), or_(
+        _t.expires_at.is_(None), _t.expires_at > _instant(now)
+    )
 
 
-def _is_bound_to(principal: Principal) -> ColumnElement[bool]:
-    tenant = _t.tenant.is_(None) if principal.tenant is None else _t.tenant == principal.tenant
-    return and_(_t.owner == principal.id, tenant)
+def _is_bound_to(
+    owner: BindParameter[str] | str, tenant: BindParameter[str] | str | None
+) -> ColumnElement[bool]:
+    """Whether the row is bound to the principal with this id and tenant."""
+    return and_(_t.owner == owner, _t.tenant.is_(None) if tenant is None else _t.tenant == tenant)
 
 
 def _sorted(ids: ColumnElement[str]) -> ColumnElement[str]:
