@@ -34,27 +34,46 @@ class Request:
 
 
 async def pages_per_second(request: Request, *, seconds: float, connections: int = CONNECTIONS) -> float:
-    """How many answers come in a second, on `connections` that each ask again as soon as they are answered."""
+    """How many answers come in a second, on `connections` that each ask again as soon as they are answered.
+
+    They are opened one after the other, as clients come: of connections that are opened at once, one of several workers
+    takes all.
+    """
+    opened = [await _Connection.opened(request) for _ in range(connections)]
     begun = perf_counter()
-    deadline = begun + seconds
-    answers = await asyncio.gather(*(_ask_until(deadline, request) for _ in range(connections)))
+    answers = await asyncio.gather(*(one.ask_until(begun + seconds) for one in opened))
     return sum(answers) / (perf_counter() - begun)
 
 
-async def _ask_until(deadline: float, request: Request) -> int:
-    parts = urlsplit(request.url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=2**22)
-    encoded, count = request.encoded(), 0
-    try:
-        while perf_counter() < deadline:
-            writer.write(encoded)
-            body = await _answer(reader)
-            if request.expected not in body:
-                raise SystemExit(f"{request.url} did not answer with the page: {body[:200]!r}")
-            count += 1
-    finally:
-        writer.close()
-    return count
+class _Connection:
+    def __init__(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._request, self._encoded = request, request.encoded()
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def opened(cls, request: Request) -> _Connection:
+        """A connection that was answered once."""
+        parts = urlsplit(request.url)
+        found = cls(request, *await asyncio.open_connection(parts.hostname, parts.port, limit=2**22))
+        await found._ask()
+        return found
+
+    async def ask_until(self, deadline: float) -> int:
+        """Ask until then, and close the connection; the number of answers."""
+        count = 0
+        try:
+            while perf_counter() < deadline:
+                await self._ask()
+                count += 1
+        finally:
+            self._writer.close()
+        return count
+
+    async def _ask(self) -> None:
+        self._writer.write(self._encoded)
+        body = await _answer(self._reader)
+        if self._request.expected not in body:
+            raise SystemExit(f"{self._request.url} did not answer with the page: {body[:200]!r}")
 
 
 async def _answer(reader: asyncio.StreamReader) -> bytes:
