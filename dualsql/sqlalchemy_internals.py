@@ -591,6 +591,11 @@ def decimal_scale(type_: Any) -> int:
     return type_._effective_decimal_return_scale
 
 
+def bind_processor(type_: Any, dialect: Any) -> Any:
+    """What SQLAlchemy does to a value for the driver, kept by the dialect; None for nothing."""
+    return type_._cached_bind_processor(dialect)
+
+
 def result_processor(type_: Any, dialect: Any, code: Any) -> Any:
     """What SQLAlchemy does to a driver's value, kept by the dialect; None for nothing."""
     return type_._cached_result_processor(dialect, code)

@@ -501,6 +501,10 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         same(True),
     ),
     "decimal_scale": (lambda: internals.decimal_scale(Float(asdecimal=True)), equal(10)),
+    "bind_processor": (
+        lambda: internals.bind_processor(JSON(), ENGINE.dialect)({"a": 1}),
+        equal('{"a": 1}'),
+    ),
     "result_processor": (
         lambda: internals.result_processor(JSON(), ENGINE.dialect, None)('{"a": 1}'),
         equal({"a": 1}),

@@ -9,10 +9,11 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import datetime, timedelta
 from functools import cache
 from threading import get_ident
+from types import MappingProxyType
 from typing import Any, Literal
 
 from sqlalchemy import (
@@ -22,7 +23,6 @@ from sqlalchemy import (
     ColumnElement,
     Delete,
     Executable,
-    Select,
     String,
     Update,
     and_,
@@ -40,9 +40,11 @@ from sqlalchemy import (
     update,
     values,
 )
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
@@ -72,15 +74,55 @@ from dualsql.store.tables import (
 )
 from dualsql_client.wire import ToolProblem
 
+_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 _CLOSED = float("inf")
 _REST = 1.0
 """Seconds after a failure until the next attempt."""
 
 
+class RowQuery:
+    """A statement that is compiled once. To prepare it again takes SQLAlchemy longer than SQLite takes to answer it.
+
+    Attributes:
+        statement: for other connections than those of `FastRowReader`.
+    """
+
+    def __init__(self, statement: Executable) -> None:
+        self.statement = statement
+        compiled: Any = internals.compiled_with_cache(statement, _SQLITE, None, ()).compiled
+        self._sql = compiled.string
+        self._bound = {
+            name: internals.bind_processor(bound.type, _SQLITE) for name, bound in compiled.binds.items()
+        }
+        self._columns = [
+            (name, internals.result_processor(type_, _SQLITE, None))
+            for name, _, _, type_ in internals.result_columns_of(compiled)
+        ]
+
+    def run(self, connection: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows as the driver's connection has them."""
+        parameters = {
+            name: values[name] if process is None else process(values[name])
+            for name, process in self._bound.items()
+        }
+        found: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
+        return found
+
+    def named(self, row: Sequence[Any]) -> dict[str, Any]:
+        """A row of `run` as SQLAlchemy would have read it."""
+        return {
+            name: value if process is None else process(value)
+            for (name, process), value in zip(self._columns, row, strict=True)
+        }
+
+
+_SQLITE = sqlite.dialect(paramstyle="named")
+
+
 class FastRowReader:
     """Reads rows of a SQLite store on the event loop, with a separate connection.
 
-    Every request reads its resource by the primary key. SQLite does this faster than a thread wakes up (0.4 ms instead
+    Every request reads its resource by the primary key. SQLite does this faster than a thread wakes up (20 us instead
     of 2.9 ms, docs/decisions/0012). After a failure, the ordinary connection reads the row and reports the error."""
 
     def __init__(self, url: URL) -> None:
@@ -99,20 +141,17 @@ class FastRowReader:
         event.listen(self._engine, "connect", self._prepare)
         watch_file(self._engine)
 
-    def rows(
-        self, statement: Executable, values: Mapping[str, Any] | None = None
-    ) -> list[dict[str, Any]] | None:
-        """The rows of `statement` with its values; None if reading fails or takes more than a few milliseconds."""
+    def rows(self, query: RowQuery, values: Mapping[str, Any] = _NO_VALUES) -> list[tuple[Any, ...]] | None:
+        """The rows of the query with its values; None if reading fails or takes more than a few milliseconds."""
         now = time.monotonic()
         self._thread = self._thread or get_ident()
         # sqlite3 refuses a connection in another thread than its own (check_same_thread).
         if now < self._rests_until or self._thread != get_ident():
             return None
         self._clock.ends_at = now + LOOP_LIMIT
-        # Errors of the database or its file, or a value that does not have the type of its column.
-        failures = suppress(SQLAlchemyError, sqlite3.Error, OSError, ValueError, TypeError, ArithmeticError)
-        with failures, self._engine.connect() as connection:
-            return [row._asdict() for row in connection.execute(statement, values)]
+        failures = suppress(SQLAlchemyError, sqlite3.Error, OSError)
+        with failures, closing(self._engine.raw_connection()) as connection:
+            return query.run(connection.driver_connection, values)
         self._rests_until = now + _REST
         return None
 
@@ -252,14 +291,16 @@ class SQLResourceStore:
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         if not is_storable_id(resource_id):
             return None
-        statement, values = _row_for(viewer)
+        query, values = _row_for(viewer)
         values["wanted"] = resource_id
-        rows = None
         if self._fast_reader is not None:
             with measured_store("select"):
-                rows = self._fast_reader.rows(statement, values)
-        if rows is None:
-            rows = await self._rows(statement, values)
+                found = self._fast_reader.rows(query, values)
+            # A value that does not have the type of its column is reported by the ordinary connection.
+            with suppress(*_NOT_OF_ITS_TYPE):
+                if found is not None:
+                    return from_row(query.named(found[0])) if found else None
+        rows = await self._rows(query.statement, values)
         return from_row(rows[0]) if rows else None
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
@@ -470,29 +511,29 @@ def _total(column: ColumnElement[int]) -> ColumnElement[int]:
     return func.coalesce(func.sum(column), 0).cast(BigInteger)
 
 
-def _row_for(viewer: Requester | None) -> tuple[Select[Any], dict[str, Any]]:
-    """The statement that reads the row "wanted", if the viewer may find it, and the values of the viewer."""
+def _row_for(viewer: Requester | None) -> tuple[RowQuery, dict[str, Any]]:
+    """The query that reads the row "wanted", if the viewer may find it, and the values of the viewer."""
     if viewer is None:
-        return _row_statement("all"), {}
+        return _row_query("all"), {}
     who, values = viewer.principal, {"since": viewer.since}
     if who is None:
-        return _row_statement("unowned"), values
+        return _row_query("unowned"), values
     if who.tenant is None:
-        return _row_statement("owner"), values | {"owner": who.id}
-    return _row_statement("tenant"), values | {"owner": who.id, "tenant": who.tenant}
+        return _row_query("owner"), values | {"owner": who.id}
+    return _row_query("tenant"), values | {"owner": who.id, "tenant": who.tenant}
 
 
 @cache
-def _row_statement(which: Literal["all", "unowned", "owner", "tenant"]) -> Select[Any]:
-    """Built once: every request reads a row, and building its statement takes longer than reading."""
+def _row_query(which: Literal["all", "unowned", "owner", "tenant"]) -> RowQuery:
     statement = select(*_ROW).where(_t.id == bindparam("wanted"))
     if which == "all":
-        return statement
+        return RowQuery(statement)
     is_found: ColumnElement[bool] = _t.owner.is_(None)
     if which != "unowned":
         tenant: BindParameter[str] | None = None if which == "owner" else bindparam("tenant")
         is_found = or_(is_found, _is_bound_to(bindparam("owner"), tenant))
-    return statement.where(is_found, or_(_t.expires_at.is_(None), _t.expires_at >= bindparam("since")))
+    is_alive = or_(_t.expires_at.is_(None), _t.expires_at >= bindparam("since"))
+    return RowQuery(statement.where(is_found, is_alive))
 
 
 def _lives_for(principal: Principal, now: datetime) -> tuple[ColumnElement[bool], ...]:

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url, text
 
-from dualsql.store.sql import FastRowReader
+from dualsql.store.sql import FastRowReader, RowQuery
 
-ONE = text("SELECT n FROM numbers")
-ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+ONE = RowQuery(text("SELECT n FROM numbers"))
+ENDLESS = RowQuery(
+    text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+)
 
 
 @pytest.fixture
@@ -39,9 +41,9 @@ def test_a_row_is_read_while_another_process_writes(path: Path, reader: FastRowR
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE numbers SET n = 2")
-        assert reader.rows(ONE) == [{"n": 1}]
+        assert reader.rows(ONE) == [(1,)]
         writer.execute("COMMIT")
-        assert reader.rows(ONE) == [{"n": 2}]
+        assert reader.rows(ONE) == [(2,)]
 
 
 def test_what_takes_long_is_stopped_and_rests(reader: FastRowReader) -> None:
@@ -52,13 +54,13 @@ def test_what_takes_long_is_stopped_and_rests(reader: FastRowReader) -> None:
 
 
 def test_nothing_is_written(path: Path, reader: FastRowReader) -> None:
-    assert reader.rows(text("DELETE FROM numbers RETURNING n")) is None
+    assert reader.rows(RowQuery(text("DELETE FROM numbers RETURNING n"))) is None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
 
 
 def test_a_file_that_went_is_not_read_on(path: Path, reader: FastRowReader) -> None:
-    assert reader.rows(ONE) == [{"n": 1}]
+    assert reader.rows(ONE) == [(1,)]
     path.rename(path.with_suffix(".gone"))
     assert reader.rows(ONE) is None
     assert not path.exists()
@@ -73,7 +75,7 @@ def test_a_file_whose_readers_wait_for_writers_is_left_alone(path: Path) -> None
 
 
 async def test_another_thread_takes_the_long_way(reader: FastRowReader) -> None:
-    assert reader.rows(ONE) == [{"n": 1}]
+    assert reader.rows(ONE) == [(1,)]
     assert await asyncio.to_thread(reader.rows, ONE) is None
 
 
