@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from ipaddress import ip_address
 
 import uvicorn
@@ -95,6 +103,21 @@ Otherwise a proxy sends a request on a connection that is being closed, and answ
 """
 
 
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """In the block, Python looks for cycles whenever 10,000 more objects were made than freed, not 700.
+
+    A page makes hundreds of objects, which live for a millisecond and are in no cycle. To look at them takes a tenth of
+    its time.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], 10_000) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 @asynccontextmanager
 async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Running]:
     """Serve `app` during the block; after it the server is shut down, if it still runs."""
@@ -112,11 +135,12 @@ async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Runnin
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     served = Running(server, task)
-    try:
-        await server.ready.wait()
-        yield served
-    finally:
-        await served.stop()
+    with _collecting_rarely():
+        try:
+            await server.ready.wait()
+            yield served
+        finally:
+            await served.stop()
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from dualsql import DualResponseServer, ForbiddenError, Principal
 from dualsql.mcp import plain_tool
 from dualsql.serve import Selection, build_mcp, build_server, one_token, provided, required, serve_app
+from dualsql.serve.listening import listen, running
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.serve.conftest import TOKEN, calling, text_of
 
@@ -224,3 +226,23 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(
         record.getMessage() for record in caplog.records if record.name == "mcp.server.transport_security"
     ]
     assert "evil.example" in told and told.count("dual.transport_security()") == 1
+
+
+@pytest.mark.parametrize(("before", "during"), [(700, 10_000), (50_000, 50_000), (0, 0)])
+async def test_garbage_is_looked_for_less_often_while_a_command_serves(
+    shop: str, before: int, during: int, thresholds: None
+) -> None:
+    gc.set_threshold(before)
+    with listen("127.0.0.1", 0) as listener:
+        dual, _ = await build_server(shop, EVERYTHING, base_url=f"{origin_of(listener)}/resources")
+        async with running(serve_app(dual), listener), httpx.AsyncClient() as http:
+            assert gc.get_threshold()[0] == during
+            assert (await http.get(f"{origin_of(listener)}/resources/x")).status_code == 404
+    assert gc.get_threshold()[0] == before
+
+
+@pytest.fixture
+def thresholds() -> Iterator[None]:
+    found = gc.get_threshold()
+    yield
+    gc.set_threshold(*found)
