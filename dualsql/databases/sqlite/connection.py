@@ -9,13 +9,15 @@ import asyncio
 import inspect
 import math
 import sqlite3
+import sys
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread, get_ident
 from typing import Any
@@ -35,8 +37,11 @@ from dualsql.databases.backends import (
     repeat_until_done,
     require_described,
 )
-from dualsql.databases.sqlite.arrow import (
+from dualsql.databases.sqlite.processes import (
+    PAGE_SECONDS,
     READING,
+    PageProcess,
+    ReaderProcess,
     ReaderProcesses,
     by_reader_process,
     folder_of_apsw,
@@ -337,16 +342,24 @@ class EventLoopReader:
     def learn(self, sent: DriverStatement, work: float, wait: float) -> None:
         """Record the time of a statement in the thread: seconds of work, and seconds in total."""
         if work > _QUICK or wait > LOOP_LIMIT:
-            self._quick.pop(sent.sql, None)
+            self.forget(sent)
             return
         self._quick[sent.sql] = None
         self._quick.move_to_end(sent.sql)
         if len(self._quick) > _MOST_KNOWN:
             self._quick.popitem(last=False)
 
+    def is_quick(self, sent: DriverStatement) -> bool:
+        """Whether the statement may use this connection."""
+        return sent.sql in self._quick
+
+    def forget(self, sent: DriverStatement) -> None:
+        """Let the statement run in the thread again, which finds its time or its error."""
+        self._quick.pop(sent.sql, None)
+
     def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement; None if it must run in the thread, also to report its error."""
-        if sent.sql not in self._quick:
+        if not self.is_quick(sent):
             return None
         begun = time.monotonic()
         try:
@@ -354,7 +367,7 @@ class EventLoopReader:
         except sqlite3.Error:
             found = None
         if found is None or time.monotonic() - begun > LOOP_LIMIT:
-            self._quick.pop(sent.sql, None)
+            self.forget(sent)
         return found
 
     def _fetch(self, sent: DriverStatement, ends_at: float) -> Rows | None:
@@ -382,8 +395,12 @@ _LONGEST_WAIT = 0.1
 _MOST_WAITING = 32
 
 
+_BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
+"""So many pages in so many seconds, and a process reads them."""
+
+
 class FileReader:
-    """A thread with its connection, both made at first use.
+    """A thread with its connection, both made at first use; a process, once there are many pages to read.
 
     Most of the cost of a page is not its query but the switches between event loop and thread: SQLAlchemy over
     aiosqlite makes five. Here the event loop compiles, and the thread executes, fetches and converts. There is one
@@ -402,6 +419,10 @@ class FileReader:
         self._waiting = 0
         self._running_since: float | None = None
         self.processes = ReaderProcesses()
+        self._pages: PageProcess | None = None
+        # Windows has no event loop that waits for pipes of another process.
+        self._may_start = not engine.url.query and sys.platform != "win32"
+        self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
 
     def _is_free(self) -> bool:
         """Whether the thread would start a statement at once, or almost."""
@@ -411,7 +432,38 @@ class FileReader:
 
     def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement that is known to be fast; None for any other one, which `fetch` runs."""
-        return self._immediate.fetch(sent, limit)
+        if self._process_for(sent, limit) is not None:
+            return None
+        found = self._immediate.fetch(sent, limit)
+        if found is not None:
+            self._start_process_if_busy()
+        return found
+
+    def _process_for(self, sent: DriverStatement, limit: timedelta) -> PageProcess | None:
+        """The process, if it reads this statement."""
+        process = self._pages
+        if process is None or not process.takes(sent.sql) or not self._immediate.is_quick(sent):
+            return None
+        return process if limit.total_seconds() >= PAGE_SECONDS else None
+
+    def _start_process_if_busy(self) -> None:
+        """Start a process after many pages in a short time. Until it answers, pages are read without it."""
+        if not self._may_start or (self._pages is not None and self._pages.is_open):
+            return
+        self._recent.append(now := time.monotonic())
+        if len(self._recent) < _BUSY_PAGES or now - self._recent[0] > _BUSY_SECONDS:
+            return
+        self._recent.clear()
+        folder, failed = folder_of_apsw(), self._pages is not None and not self._pages.was_ready
+        if folder is None or failed:
+            self._may_start = False
+            return
+        try:
+            self._pages = PageProcess(
+                ReaderProcess(folder), str(Path(str(self._engine.url.database)).resolve())
+            )
+        except OSError:  # too many processes or files
+            self._may_start = False
 
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows:
         """All rows of a statement, with the time limit `limit`.
@@ -421,6 +473,12 @@ class FileReader:
             QueryExecutionError: it has other columns than described.
             sqlite3.Error: the error of the database.
         """
+        process = self._process_for(sent, limit)
+        if process is not None:
+            found = await process.fetch(sent)
+            if found is not None:
+                return found
+            self._immediate.forget(sent)
         if not self._is_free():
             raise PageReaderBusyError
         # A daemon: a process that ends does not wait for a statement.
@@ -445,18 +503,24 @@ class FileReader:
 
     def abandon(self) -> None:
         """Stop the thread without waiting for it."""
-        self.processes.close()
+        self._close_processes()
         self._immediate.close()
         self._tasks.put(None)
 
     async def close(self) -> None:
         """Stop the thread and wait for it."""
-        self.processes.close()
+        self._close_processes()
         self._immediate.close()
         thread, self._thread = self._thread, None
         if thread is not None:
             self._tasks.put(None)
             await asyncio.to_thread(thread.join)
+
+    def _close_processes(self) -> None:
+        self._may_start = False
+        self.processes.close()
+        if self._pages is not None:
+            self._pages.close()
 
     def _serve(self) -> None:
         connection = clock = None

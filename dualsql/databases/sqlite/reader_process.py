@@ -1,8 +1,9 @@
-"""The program of a reader process: runs statements on a SQLite file with apsw, and writes columns of their rows.
+"""The program of a reader process: runs statements on a SQLite file with apsw, and writes their rows.
 
-It is started without the package (`python -I -S reader_process.py FOLDER`, with the folder that has apsw), so that it
-is small. Requests are lines of JSON; answers are messages: two lengths, a header in JSON, and the buffers of columns.
-It ends with its parent, and after a time without requests.
+It is started without the package (`python -I -S reader_process.py FOLDER...`, with the folders of apsw and orjson), so
+that it is small. Requests are lines of JSON. Answers are messages: two lengths, a header in JSON, and a body, which is
+the buffers of columns for a stream, and the names and rows in JSON for a page. It ends with its parent, and after a
+time without requests.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import gc
 import json
+import math
 import os
 import select
 import struct
@@ -17,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 _IDLE_SECONDS = 60.0
@@ -131,6 +133,67 @@ def read_parameters(given: Sequence[Any]) -> list[Any]:
     return [base64.b64decode(value[0]) if isinstance(value, list) else value for value in given]
 
 
+def _require_free(connection: Any, sql: str, parameters: Sequence[Any]) -> None:
+    steps = connection.execute(sql, parameters, explain=1)
+    if not {step[1] for step in steps} <= READ_FREELY:
+        raise Declined
+
+
+def _names_of(running: Any) -> list[str]:
+    # Called before the first row: a cursor without rows has no description afterwards.
+    return [column[0] for column in running.get_description()]
+
+
+def _has_infinity(rows: Sequence[Sequence[Any]]) -> bool:
+    has_floats = float in set(map(type, chain.from_iterable(rows)))
+    return has_floats and not _INFINITIES.isdisjoint(chain.from_iterable(rows))
+
+
+_INFINITIES = frozenset({math.inf, -math.inf})
+
+
+class _Pages:
+    """A connection for pages, and the statements that were found to be read here.
+
+    Attributes:
+        is_outdated: the tables or views are others since the connection was opened.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._version = connection.pragma("schema_version")
+        self._free: set[str] = set()
+        self.is_outdated = False
+
+    def page(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
+        """The names of the columns, and all rows."""
+        # In one transaction: a view that is another one may call functions.
+        self._connection.execute("BEGIN")
+        try:
+            self.is_outdated = self._connection.pragma("schema_version") != self._version
+            return ([], []) if self.is_outdated else self._read(sql, parameters)
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    def _read(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
+        if sql not in self._free:
+            _require_free(self._connection, sql, parameters)
+            if len(self._free) < _MOST_STATEMENTS:
+                self._free.add(sql)
+        names: list[str] = []
+
+        def note_names(running: Any, *_: Any) -> bool:
+            names.extend(_names_of(running))
+            return True
+
+        running = self._connection.cursor()
+        running.exec_trace = note_names
+        return names, running.execute(sql, parameters).fetchall()
+
+
+_MOST_STATEMENTS, _LARGEST_PAGE = 1_000, 16 * 1024 * 1024
+
+
 class Reader:
     """Answers requests.
 
@@ -138,13 +201,52 @@ class Reader:
         parent: the process that sends them.
     """
 
-    def __init__(self, apsw: Any, out: int) -> None:
-        self._apsw = apsw
+    def __init__(self, apsw: Any, orjson: Any, out: int) -> None:
+        self._apsw, self._orjson = apsw, orjson
         self._out = out
         self.parent = os.getppid()
+        self._ends_at = 0.0
+        self._pages: _Pages | None = None
 
     def answer(self, request: dict[str, Any]) -> None:
         """Write the rows of the request's statement, and how it ended."""
+        self._ends_at = time.monotonic() + request["seconds"]
+        if request.get("is_page"):
+            self._answer_page(request)
+        else:
+            self._answer_stream(request)
+
+    def _answer_page(self, request: dict[str, Any]) -> None:
+        """Write all rows at once."""
+        apsw = self._apsw
+        try:
+            self._write({}, [self._in_json(self._page(request))])
+        except (Declined, apsw.TooBigError, OverflowError, TypeError, UnicodeDecodeError):
+            self._pages = None
+            self._write({"declined": True})
+        # Whoever reads the rows next, in the server, finds the same error and says it.
+        except apsw.Error:
+            self._pages = None
+            self._write({"failed": True})
+
+    def _in_json(self, page: tuple[list[str], list[Any]]) -> bytes:
+        """The page in JSON, which has neither bytes nor infinity."""
+        found: bytes = self._orjson.dumps(page)
+        # orjson writes infinity as null.
+        if len(found) > _LARGEST_PAGE or (b"null" in found and _has_infinity(page[1])):
+            raise Declined
+        return found
+
+    def _page(self, request: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        sql, parameters = request["sql"], read_parameters(request["parameters"])
+        while True:
+            if self._pages is None or self._pages.is_outdated:
+                self._pages = _Pages(self._opened(request))
+            found = self._pages.page(sql, parameters)
+            if not self._pages.is_outdated:
+                return found
+
+    def _answer_stream(self, request: dict[str, Any]) -> None:
         apsw, sent = self._apsw, 0
         try:
             with closing(self._opened(request)) as connection:
@@ -163,9 +265,7 @@ class Reader:
     def _rows(self, connection: Any, request: dict[str, Any]) -> Iterator[Sequence[Any]]:
         """The rows, in batches that are written."""
         parameters = read_parameters(request["parameters"])
-        steps = connection.execute(request["sql"], parameters, explain=1)
-        if not {step[1] for step in steps} <= READ_FREELY:
-            raise Declined
+        _require_free(connection, request["sql"], parameters)
         running = connection.cursor()
         running.exec_trace = self._write_names
         running.execute(request["sql"], parameters)
@@ -179,10 +279,9 @@ class Reader:
         # Without the mutex, which a connection of one thread does not need: rows take two thirds of the time.
         flags = self._apsw.SQLITE_OPEN_READONLY | self._apsw.SQLITE_OPEN_NOMUTEX
         connection = self._apsw.Connection(request["path"], flags=flags)
-        ends_at = time.monotonic() + request["seconds"]
 
         def is_over() -> bool:
-            return time.monotonic() > ends_at or os.getppid() != self.parent
+            return time.monotonic() > self._ends_at or os.getppid() != self.parent
 
         connection.set_progress_handler(is_over, _INSTRUCTIONS)
         connection.set_busy_timeout(int(request["lock_seconds"] * 1000))
@@ -190,8 +289,7 @@ class Reader:
         return connection
 
     def _write_names(self, running: Any, *_: Any) -> bool:
-        # Before the first row: a cursor without rows has no description afterwards.
-        self._write({"names": [column[0] for column in running.get_description()]})
+        self._write({"names": _names_of(running)})
         return True
 
     def _write_rows(self, rows: Sequence[Sequence[Any]]) -> int:
@@ -246,12 +344,13 @@ def _requests(lines: int) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Answer the requests of standard input on standard output."""
-    sys.path.append(sys.argv[1])
+    sys.path += sys.argv[1:]
     import apsw
+    import orjson
 
     # Rows have no cycles.
     gc.disable()
-    reader = Reader(apsw, sys.stdout.fileno())
+    reader = Reader(apsw, orjson, sys.stdout.fileno())
     for request in _requests(sys.stdin.fileno()):
         try:
             reader.answer(request)

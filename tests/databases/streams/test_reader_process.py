@@ -35,8 +35,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
 from dualsql.databases import Source, StreamJob, open_source, stream_rows
-from dualsql.databases.sqlite.arrow import ReaderProcess, folder_of_apsw
 from dualsql.databases.sqlite.connection import FileReader
+from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
@@ -337,7 +337,7 @@ def test_it_has_a_time_limit_and_a_size_limit(filled: Path, process: ReaderProce
 
 def test_it_inherits_no_secret_and_ends_with_its_parent(filled: Path) -> None:
     program = (
-        "import os, sys; from dualsql.databases.sqlite.arrow import ReaderProcess, folder_of_apsw;"
+        "import os, sys; from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw;"
         "os.environ['SECRET'] = 'canary'; p = ReaderProcess(folder_of_apsw()); pid = p._process.pid;"
         "print(pid, 'canary' in open(f'/proc/{pid}/environ').read() if sys.platform == 'linux' else False, flush=True);"
         "os._exit(0)"

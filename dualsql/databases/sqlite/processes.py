@@ -1,7 +1,8 @@
-"""Arrow batches of a SQLite file from a reader process; see `dualsql.databases.sqlite.reader_process`."""
+"""What reader processes read of a SQLite file: batches of Arrow, and pages; see `reader_process` beside it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -9,15 +10,17 @@ import struct
 import subprocess
 import sys
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, cast
 
+import orjson
 from sqlalchemy import types
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine.processors import str_to_date, str_to_datetime
@@ -31,8 +34,8 @@ from dualsql.databases.sqlite import reader_process
 from dualsql.databases.streams import Put, StreamBackend, StreamJob
 from dualsql.errors import QueryExecutionError
 from dualsql.formats.arrow import ArrowSchema, BatchWriter
-from dualsql.formats.cells import Processor, Tolerant
-from dualsql.formats.writer import Chunk
+from dualsql.formats.cells import Processor, Tolerant, processed
+from dualsql.formats.writer import Chunk, Rows
 
 _LENGTHS = struct.Struct("=II")
 _PIPE_BYTES = 1024 * 1024
@@ -55,11 +58,14 @@ def folder_of_apsw() -> str | None:
     return None if found is None or found.origin is None else str(Path(found.origin).parents[1])
 
 
+_FOLDER_OF_ORJSON = str(Path(orjson.__file__).parents[1])
+
+
 class ReaderProcess:
     """A process that reads statements, one at a time. All but `kill` belongs to one thread at a time."""
 
     def __init__(self, folder: str) -> None:
-        command = [sys.executable, "-I", "-S", reader_process.__file__, folder]
+        command = [sys.executable, "-I", "-S", reader_process.__file__, folder, _FOLDER_OF_ORJSON]
         self._process = subprocess.Popen(  # noqa: S603 - a program of this package
             command,
             stdin=subprocess.PIPE,
@@ -80,6 +86,7 @@ class ReaderProcess:
             # user who has many such pipes.
             with suppress(OSError):
                 fcntl.fcntl(self._out.fileno(), _SET_PIPE_SIZE, _PIPE_BYTES)
+                fcntl.fcntl(self._in.fileno(), _SET_PIPE_SIZE, _PIPE_BYTES)
 
     @property
     def has_ended(self) -> bool:
@@ -108,6 +115,11 @@ class ReaderProcess:
                 raise EOFError("A reader process has ended.")
             left = left[count:]
         return found
+
+    @property
+    def pipes(self) -> tuple[int, int]:
+        """The descriptors of its requests, and of its answers."""
+        return self._in.fileno(), self._out.fileno()
 
     def kill(self) -> None:
         """End the process, whatever it does. Who reads gets an EOFError. May be called by any thread, and again."""
@@ -165,19 +177,164 @@ def request_for(path: str, sent: DriverStatement, seconds: float, largest: int) 
     """
     if not all(type(value) in _SENT for value in sent.parameters):
         return None
-    values = [[b64encode(value).decode()] if type(value) is bytes else value for value in sent.parameters]
     return {
         "path": str(Path(path).resolve()),
         "sql": sent.sql,
-        "parameters": values,
+        "parameters": _in_json(sent.parameters),
         "seconds": min(seconds, _LONGEST),
         "lock_seconds": _LOCK_SECONDS,
         "largest_value": largest,
     }
 
 
+def _in_json(parameters: Sequence[Any]) -> Sequence[Any]:
+    return [[b64encode(value).decode()] if type(value) is bytes else value for value in parameters]
+
+
 _SENT = frozenset({int, float, str, bytes, bool, type(None)})
 _LONGEST = 1e9
+
+
+class PageProcess:
+    """A reader process that reads pages for one event loop, in the order in which they are asked for.
+
+    The work of SQLite, and making objects of its cells, are half the time of a page. Another core does them here. A
+    process that ended, or does not answer, is not replaced by itself.
+
+    Attributes:
+        is_open: whether it may answer yet. was_ready: it has answered.
+    """
+
+    def __init__(self, process: ReaderProcess, path: str) -> None:
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._terms = {
+            "path": path,
+            "seconds": PAGE_SECONDS,
+            "lock_seconds": 0,
+            "largest_value": _LARGEST_IN_PAGE,
+            "is_page": True,
+        }
+        self._waiting: deque[tuple[str, asyncio.Future[bytes | None]]] = deque()
+        self._unread = bytearray()
+        self._declined: set[str] = set()
+        self.is_open, self.was_ready = True, False
+        self._requests, self._answers = process.pipes
+        for pipe in process.pipes:
+            os.set_blocking(pipe, False)
+        self._loop.add_reader(self._answers, self._receive)
+        self._ask("SELECT 1", ())  # answered once it has started
+
+    def takes(self, sql: str) -> bool:
+        """Whether this statement can be asked for now, on the running event loop."""
+        is_ready = self.was_ready and self.is_open and len(self._waiting) < _MOST_WAITING
+        return is_ready and sql not in self._declined and asyncio.get_running_loop() is self._loop
+
+    async def fetch(self, sent: DriverStatement) -> Rows | None:
+        """All rows of a statement; None if it must be read in another way.
+
+        Raises:
+            QueryExecutionError: it has other columns than described.
+        """
+        asked = self._ask(sent.sql, sent.parameters)
+        if asked is None:
+            return None
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answer = await asked
+        except TimeoutError:
+            self.close()
+            return None
+        if answer is None:
+            return None
+        names, rows = orjson.loads(answer)
+        require_described(names, sent.described)
+        return processed(rows, sent.processors())
+
+    def close(self) -> None:
+        """End the process. Who waits for a page gets None."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._answers)
+            while self._waiting:
+                self._answered(None)
+        # In a thread: a process that waits for a disk does not end at once, whatever it is told.
+        Thread(target=self._process.close, name="dualsql-end-of-reader", daemon=True).start()
+
+    def _ask(self, sql: str, parameters: Sequence[Any]) -> asyncio.Future[bytes | None] | None:
+        """Send a request for its answer; None if it cannot be sent."""
+        request = self._request(sql, parameters)
+        if request is None:
+            self._decline(sql)
+            return None
+        try:
+            written = os.write(self._requests, request) if self.is_open else 0
+        except OSError:  # the pipe is full, or nobody reads it
+            return None
+        if written < len(request):
+            self.close()
+            return None
+        asked = self._loop.create_future()
+        self._waiting.append((sql, asked))
+        return asked
+
+    def _request(self, sql: str, parameters: Sequence[Any]) -> bytes | None:
+        if not all(type(value) in _SENT for value in parameters):
+            return None
+        try:
+            request = orjson.dumps({**self._terms, "sql": sql, "parameters": _in_json(parameters)}) + b"\n"
+        except TypeError:  # a number beyond 64 bits, half a surrogate pair
+            return None
+        return request if len(request) <= _LARGEST_REQUEST else None
+
+    def _decline(self, sql: str) -> None:
+        if len(self._declined) < _MOST_DECLINED:
+            self._declined.add(sql)
+
+    def _receive(self) -> None:
+        """On the event loop: take what the process has written."""
+        try:
+            read = os.read(self._answers, _READ_BYTES)
+        except BlockingIOError:
+            return
+        if not read:
+            self.close()
+            return
+        self._unread += read
+        while len(self._unread) >= _LENGTHS.size:
+            told, size = _LENGTHS.unpack_from(self._unread)
+            body = _LENGTHS.size + told
+            if len(self._unread) < body + size:
+                return
+            header = json.loads(self._unread[_LENGTHS.size : body])
+            answer = bytes(self._unread[body : body + size])
+            del self._unread[: body + size]
+            self.was_ready = True
+            if "declined" in header:
+                self._decline(self._waiting[0][0])
+            self._answered(answer or None)
+
+    def _answered(self, answer: bytes | None) -> None:
+        _, asked = self._waiting.popleft()
+        if not asked.done():
+            asked.set_result(answer)
+
+
+PAGE_SECONDS = 0.02
+"""How long a process works on a page at most: others wait meanwhile."""
+
+_ANSWER_SECONDS = 1.0
+"""Seconds without an answer after which a process is given up."""
+
+_LARGEST_IN_PAGE = 1024 * 1024
+"""Bytes of one value."""
+
+_MOST_WAITING = 16
+_MOST_DECLINED = 1_000
+_LARGEST_REQUEST = 16 * 1024
+_READ_BYTES = 256 * 1024
 
 
 def by_reader_process(
