@@ -133,7 +133,11 @@ async def test_a_row_that_goes_while_it_is_read_makes_the_query_one_to_repeat(re
             server,
             lambda: replicated.on_primary("DELETE FROM programs", "DELETE FROM schools", "VACUUM schools"),
         )
-        assert error.message == "A lock or a conflict in the database stopped the query."
+        # On a busy machine PostgreSQL ends the session: when its first request to stop the query came too early.
+        assert error.message in (
+            "A lock or a conflict in the database stopped the query.",
+            "The database closed the connection.",
+        )
         assert (await server.create_response(select(School), name="x")).total_count == 0
 
 
