@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -270,8 +270,7 @@ async def test_a_reader_starts_a_process_once_it_is_busy_and_another_when_it_has
         for _ in range(2):
             process = await started(reader, some)
             ending = partial(ended, process)
-            assert reader.fetch_at_once(some, LIMIT) is None
-            assert lists(await reader.fetch(some, LIMIT)) == VALUES[1:3]
+            assert await by_process(reader, some) == VALUES[1:3]
             os.kill(pid_of(process), signal.SIGKILL)
             # Answered by the thread, or by the event loop.
             assert lists(reader.fetch_at_once(some, LIMIT) or await reader.fetch(some, LIMIT)) == VALUES[1:3]
@@ -279,6 +278,39 @@ async def test_a_reader_starts_a_process_once_it_is_busy_and_another_when_it_has
     finally:
         await reader.close()
     await until(gone)
+
+
+async def by_process(reader: FileReader, some: DriverStatement) -> Any:
+    """The rows as the process reads them: of pages that come one by one, it reads some."""
+    for _ in range(17):
+        found = reader.fetch_at_once(some, LIMIT)
+        if found is None:
+            found = await reader.fetch(some, LIMIT)
+            assert isinstance(found[0], list)
+            return found
+        assert lists(found) == VALUES[1:3]
+    pytest.fail("The process reads none.")
+
+
+async def test_of_pages_that_come_one_by_one_it_reads_few(path: Path) -> None:
+    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    some = sent(ALL, 2, 1)
+
+    async def page() -> bool:
+        found = reader.fetch_at_once(some, LIMIT)
+        return isinstance((found or await reader.fetch(some, LIMIT))[0], list)
+
+    try:
+        await started(reader, some)
+        assert sum([await page() for _ in range(160)]) <= 20
+        found = await asyncio.gather(*(several(page) for _ in range(8)))
+        assert sum(map(sum, found)) >= 80
+    finally:
+        await reader.close()
+
+
+async def several(page: Callable[[], Awaitable[bool]]) -> list[bool]:
+    return [await page() for _ in range(20)]
 
 
 async def started(reader: FileReader, some: DriverStatement) -> PageProcess:

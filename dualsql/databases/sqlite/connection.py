@@ -432,7 +432,8 @@ class FileReader:
 
     def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement that is known to be fast; None for any other one, which `fetch` runs."""
-        if self._process_for(sent, limit) is not None:
+        process = self._process_for(sent, limit)
+        if process is not None and process.is_worth_asking():
             return None
         found = self._immediate.fetch(sent, limit)
         if found is not None:

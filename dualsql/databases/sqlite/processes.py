@@ -198,8 +198,8 @@ _LONGEST = 1e9
 class PageProcess:
     """A reader process that reads pages for one event loop, in the order in which they are asked for.
 
-    The work of SQLite, and making objects of its cells, are half the time of a page. Another core does them here. A
-    process that ended, or does not answer, is not replaced by itself.
+    The work of SQLite, and making objects of its cells, are half the time of a page. Another core does them here, while
+    the event loop works for others. It is not replaced by itself once it has ended.
 
     Attributes:
         is_open: whether it may answer yet. was_ready: it has answered.
@@ -218,6 +218,7 @@ class PageProcess:
         self._waiting: deque[tuple[str, asyncio.Future[bytes | None]]] = deque()
         self._unread = bytearray()
         self._declined: set[str] = set()
+        self._pages = self._pages_without = self._alone = 0
         self.is_open, self.was_ready = True, False
         self._requests, self._answers = process.pipes
         for pipe in process.pipes:
@@ -230,21 +231,33 @@ class PageProcess:
         is_ready = self.was_ready and self.is_open and len(self._waiting) < _MOST_WAITING
         return is_ready and sql not in self._declined and asyncio.get_running_loop() is self._loop
 
+    def is_worth_asking(self) -> bool:
+        """Count a page that is read next, and tell whether the process should read it.
+
+        Waking it takes longer than reading, if the event loop has nothing else to do meanwhile. It has, if other pages
+        are read while one is waited for: when none was, some are tried.
+        """
+        self._pages += 1
+        self._pages_without += 1
+        return bool(self._waiting) or self._alone < _TRIES or self._pages_without >= _TRIED_EVERY
+
     async def fetch(self, sent: DriverStatement) -> Rows | None:
         """All rows of a statement; None if it must be read in another way.
 
         Raises:
             QueryExecutionError: it has other columns than described.
         """
-        asked = self._ask(sent.sql, sent.parameters)
+        asked, pages = self._ask(sent.sql, sent.parameters), self._pages
         if asked is None:
             return None
+        self._pages_without = 0
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await asked
         except TimeoutError:
             self.close()
             return None
+        self._alone = 0 if self._pages > pages else self._alone + 1
         if answer is None:
             return None
         names, rows = orjson.loads(answer)
@@ -331,6 +344,7 @@ _ANSWER_SECONDS = 1.0
 _LARGEST_IN_PAGE = 1024 * 1024
 """Bytes of one value."""
 
+_TRIES, _TRIED_EVERY = 4, 16
 _MOST_WAITING = 16
 _MOST_DECLINED = 1_000
 _LARGEST_REQUEST = 16 * 1024
