@@ -20,7 +20,7 @@ from benchmarks.plan import MINUTES, ROUNDS, chosen
 
 
 def main() -> int:
-    """Run the parts asked for; without names, all but those that are measured apart."""
+    """Run the parts asked for; without names, all."""
     asked = _arguments().parse_args()
     console = Console(width=110)
     names = chosen(asked.only)
@@ -70,7 +70,11 @@ def _measured(
 ) -> bool:
     """Measure one part. Returns whether its floors hold and its result could be kept."""
     with timing.recording() as rounds, machine.watching() as watch, console.status(name) as status:
-        found = asyncio.run(measure(lambda doing: status.update(f"{name}: {doing}"), options))
+        try:
+            found = asyncio.run(measure(lambda doing: status.update(f"{name}: {doing}"), options))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - other parts can still be measured
+            console.print(f"{name}: NOT MEASURED. {type(error).__name__}: {error}", markup=False)
+            return False
     report.show(found, console)
     if rounds:
         report.show_section(report.spread(rounds), console)
