@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from dualsql import DualResponseServer
 from dualsql.databases import Source
 from dualsql.databases.source import Database
+from dualsql.databases.sqlite.connection import EventLoopReader
 from tests.databases.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
 from tests.schools import PROGRAMS, SCHOOLS, VISITS, Base, Program, School, fill, visits
@@ -96,3 +97,11 @@ async def make_server_on() -> AsyncIterator[MakeServer]:
     yield make
     for server in made:
         await server.shutdown()
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[EventLoopReader]:
+    """Reads the SQLite file that a module's fixture `path` makes."""
+    reader = EventLoopReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    yield reader
+    reader.close()

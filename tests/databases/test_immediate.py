@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -35,13 +34,6 @@ def path(tmp_path: Path) -> Path:
         connection.executemany("INSERT INTO numbers VALUES (?)", [(n,) for n in range(100)])
         connection.commit()
     return path
-
-
-@pytest.fixture
-def reader(path: Path) -> Iterator[EventLoopReader]:
-    reader = EventLoopReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
-    yield reader
-    reader.close()
 
 
 def sent(sql: str, *parameters: int) -> DriverStatement:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -51,13 +52,6 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def reader(path: Path) -> Iterator[EventLoopReader]:
-    reader = EventLoopReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
-    yield reader
-    reader.close()
-
-
 def sent(sql: str, *parameters: Any, described: tuple[str, ...] = NAMES) -> DriverStatement:
     dialect = create_async_engine("sqlite+aiosqlite://").dialect
     return DriverStatement(sql, parameters, ColumnTypes(), dialect, described)
@@ -72,6 +66,16 @@ async def process(path: Path) -> AsyncIterator[PageProcess]:
     await until(partial(ready, found))
     yield found
     found.close()
+
+
+async def test_a_file_that_it_cannot_open_is_given_up(tmp_path: Path) -> None:
+    folder = folder_of_apsw()
+    assert folder is not None
+    found = PageProcess(ReaderProcess(folder), str(tmp_path / "missing.sqlite"))
+    await until(partial(ended, found))
+    assert not found.was_ready
+    assert not found.takes(ALL)
+    await until(gone)
 
 
 async def ready(process: PageProcess) -> bool:
@@ -107,7 +111,7 @@ async def test_what_json_does_not_have_is_declined(process: PageProcess, value: 
 async def test_values_of_parameters_are_as_they_were(process: PageProcess) -> None:
     same = sent("SELECT ?, ?, ?, ?, ? WHERE x'00ff' = ?", *VALUES[0], b"\0\xff", described=("",) * 5)
     assert await process.fetch(same) == [VALUES[0]]
-    for n, value in enumerate((2**63, 10**5_000, "\ud800", timedelta(1))):
+    for n, value in enumerate((2**63, 10**5_000, "\ud800", timedelta(1), math.inf, -math.inf)):
         some = sent(f"SELECT ? -- {n}", value, described=("",))
         assert process.takes(some.sql)
         assert await process.fetch(some) is None
@@ -314,17 +318,17 @@ async def several(page: Callable[[], Awaitable[bool]]) -> list[bool]:
 
 
 async def started(reader: FileReader, some: DriverStatement) -> PageProcess:
-    before = reader._pages
+    before = reader._page_process
 
     async def has_started() -> bool:
         for _ in range(200):
             if reader.fetch_at_once(some, LIMIT) is None:
                 await reader.fetch(some, LIMIT)
-        return reader._pages not in (None, before) and reader._pages.takes(some.sql)
+        return reader._page_process not in (None, before) and reader._page_process.takes(some.sql)
 
     await until(has_started)
-    assert reader._pages is not None
-    return reader._pages
+    assert reader._page_process is not None
+    return reader._page_process
 
 
 async def test_what_it_declines_is_read_as_before(path: Path) -> None:
@@ -344,7 +348,7 @@ async def test_settings_of_the_url_keep_it_from_a_process(path: Path) -> None:
     some = sent(ALL, 2, 1)
     for _ in range(300):
         assert lists(reader.fetch_at_once(some, LIMIT) or await reader.fetch(some, LIMIT)) == VALUES[1:3]
-    assert reader._pages is None
+    assert reader._page_process is None
     await reader.close()
 
 
@@ -367,10 +371,10 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
 
         async def is_used() -> bool:
             await asyncio.gather(*(page(offset) for offset in range(0, 1_000, 10)))
-            return reader._pages is not None and reader._pages.was_ready
+            return reader._page_process is not None and reader._page_process.was_ready
 
         await until(is_used)
-        process = reader._pages
+        process = reader._page_process
         asked = process._process._process.pid
         await asyncio.gather(*(page(offset) for offset in range(0, 1_000, 7)))
         cursor = None
@@ -379,6 +383,6 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
             assert [row["n"] for row in found.rows] == list(range(start, start + 100))
             cursor = found.next_cursor
         assert cursor is None
-        assert reader._pages is process
+        assert reader._page_process is process
         assert asked == process._process._process.pid
     await until(gone)

@@ -41,7 +41,6 @@ from dualsql.databases.sqlite.processes import (
     PAGE_SECONDS,
     READING,
     PageProcess,
-    ReaderProcess,
     ReaderProcesses,
     by_reader_process,
     folder_of_apsw,
@@ -398,6 +397,8 @@ _MOST_WAITING = 32
 _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 """So many pages in so many seconds, and a process reads them."""
 
+_MOST_FAILED_STARTS = 3
+
 
 class FileReader:
     """A thread with its connection, both made at first use; a process, once there are many pages to read.
@@ -419,10 +420,11 @@ class FileReader:
         self._waiting = 0
         self._running_since: float | None = None
         self.processes = ReaderProcesses()
-        self._pages: PageProcess | None = None
+        self._page_process: PageProcess | None = None
         # Windows has no event loop that waits for pipes of another process.
-        self._may_start = not engine.url.query and sys.platform != "win32"
+        self._may_start_process = not engine.url.query and sys.platform != "win32"
         self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
+        self._failed_starts = 0
 
     def _is_free(self) -> bool:
         """Whether the thread would start a statement at once, or almost."""
@@ -442,29 +444,29 @@ class FileReader:
 
     def _process_for(self, sent: DriverStatement, limit: timedelta) -> PageProcess | None:
         """The process, if it reads this statement."""
-        process = self._pages
+        process = self._page_process
         if process is None or not process.takes(sent.sql) or not self._immediate.is_quick(sent):
             return None
         return process if limit.total_seconds() >= PAGE_SECONDS else None
 
     def _start_process_if_busy(self) -> None:
         """Start a process after many pages in a short time. Until it answers, pages are read without it."""
-        if not self._may_start or (self._pages is not None and self._pages.is_open):
+        former = self._page_process
+        if not self._may_start_process or (former is not None and former.is_open):
             return
         self._recent.append(now := time.monotonic())
         if len(self._recent) < _BUSY_PAGES or now - self._recent[0] > _BUSY_SECONDS:
             return
         self._recent.clear()
-        folder, failed = folder_of_apsw(), self._pages is not None and not self._pages.was_ready
-        if folder is None or failed:
-            self._may_start = False
+        self._failed_starts += former is not None and not former.was_ready
+        folder = folder_of_apsw()
+        if folder is None or self._failed_starts >= _MOST_FAILED_STARTS:
+            self._may_start_process = False
             return
-        try:
-            self._pages = PageProcess(
-                ReaderProcess(folder), str(Path(str(self._engine.url.database)).resolve())
-            )
-        except OSError:  # too many processes or files
-            self._may_start = False
+        path = str(Path(str(self._engine.url.database)).resolve())
+        # Without a process where there are too many, or too many open files.
+        with suppress(OSError):
+            self._page_process = PageProcess(self.processes.take(folder), path)
 
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows:
         """All rows of a statement, with the time limit `limit`.
@@ -518,10 +520,10 @@ class FileReader:
             await asyncio.to_thread(thread.join)
 
     def _close_processes(self) -> None:
-        self._may_start = False
+        self._may_start_process = False
         self.processes.close()
-        if self._pages is not None:
-            self._pages.close()
+        if self._page_process is not None:
+            self._page_process.close()
 
     def _serve(self) -> None:
         connection = clock = None

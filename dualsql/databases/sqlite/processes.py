@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import sqlite3
 import struct
@@ -175,19 +176,23 @@ def request_for(path: str, sent: DriverStatement, seconds: float, largest: int) 
     Args:
         seconds: the time that is left. largest: bytes of the largest value.
     """
-    if not all(type(value) in _SENT for value in sent.parameters):
+    parameters = _in_json(sent.parameters)
+    if parameters is None:
         return None
     return {
         "path": str(Path(path).resolve()),
         "sql": sent.sql,
-        "parameters": _in_json(sent.parameters),
+        "parameters": parameters,
         "seconds": min(seconds, _LONGEST),
         "lock_seconds": _LOCK_SECONDS,
         "largest_value": largest,
     }
 
 
-def _in_json(parameters: Sequence[Any]) -> Sequence[Any]:
+def _in_json(parameters: Sequence[Any]) -> Sequence[Any] | None:
+    """The values as `reader_process.read_parameters` reads them; None if one cannot be sent."""
+    if not all(type(value) in _SENT for value in parameters):
+        return None
     return [[b64encode(value).decode()] if type(value) is bytes else value for value in parameters]
 
 
@@ -202,7 +207,7 @@ class PageProcess:
     the event loop works for others. It is not replaced by itself once it has ended.
 
     Attributes:
-        is_open: whether it may answer yet. was_ready: it has answered.
+        is_open: whether it may answer yet. was_ready: it could read the file.
     """
 
     def __init__(self, process: ReaderProcess, path: str) -> None:
@@ -218,13 +223,13 @@ class PageProcess:
         self._waiting: deque[tuple[str, asyncio.Future[bytes | None]]] = deque()
         self._unread = bytearray()
         self._declined: set[str] = set()
-        self._pages = self._pages_without = self._alone = 0
+        self._begun = self._begun_without = self._alone = 0
         self.is_open, self.was_ready = True, False
         self._requests, self._answers = process.pipes
         for pipe in process.pipes:
             os.set_blocking(pipe, False)
         self._loop.add_reader(self._answers, self._receive)
-        self._ask("SELECT 1", ())  # answered once it has started
+        self._ask("SELECT 1", ())  # answered once it has started and opened the file
 
     def takes(self, sql: str) -> bool:
         """Whether this statement can be asked for now, on the running event loop."""
@@ -237,9 +242,9 @@ class PageProcess:
         Waking it takes longer than reading, if the event loop has nothing else to do meanwhile. It has, if other pages
         are read while one is waited for: when none was, some are tried.
         """
-        self._pages += 1
-        self._pages_without += 1
-        return bool(self._waiting) or self._alone < _TRIES or self._pages_without >= _TRIED_EVERY
+        self._begun += 1
+        self._begun_without += 1
+        return bool(self._waiting) or self._alone < _TRIES or self._begun_without >= _TRIED_EVERY
 
     async def fetch(self, sent: DriverStatement) -> Rows | None:
         """All rows of a statement; None if it must be read in another way.
@@ -247,17 +252,17 @@ class PageProcess:
         Raises:
             QueryExecutionError: it has other columns than described.
         """
-        asked, pages = self._ask(sent.sql, sent.parameters), self._pages
+        asked, begun = self._ask(sent.sql, sent.parameters), self._begun
         if asked is None:
             return None
-        self._pages_without = 0
+        self._begun_without = 0
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await asked
         except TimeoutError:
             self.close()
             return None
-        self._alone = 0 if self._pages > pages else self._alone + 1
+        self._alone = 0 if self._begun > begun else self._alone + 1
         if answer is None:
             return None
         names, rows = orjson.loads(answer)
@@ -294,10 +299,12 @@ class PageProcess:
         return asked
 
     def _request(self, sql: str, parameters: Sequence[Any]) -> bytes | None:
-        if not all(type(value) in _SENT for value in parameters):
+        written = _in_json(parameters)
+        # orjson would write infinity as null.
+        if written is None or any(type(value) is float and not math.isfinite(value) for value in written):
             return None
         try:
-            request = orjson.dumps({**self._terms, "sql": sql, "parameters": _in_json(parameters)}) + b"\n"
+            request = orjson.dumps({**self._terms, "sql": sql, "parameters": written}) + b"\n"
         except TypeError:  # a number beyond 64 bits, half a surrogate pair
             return None
         return request if len(request) <= _LARGEST_REQUEST else None
@@ -324,6 +331,9 @@ class PageProcess:
             header = json.loads(self._unread[_LENGTHS.size : body])
             answer = bytes(self._unread[body : body + size])
             del self._unread[: body + size]
+            if not self.was_ready and not answer:
+                self.close()
+                return
             self.was_ready = True
             if "declined" in header:
                 self._decline(self._waiting[0][0])

@@ -133,7 +133,8 @@ def read_parameters(given: Sequence[Any]) -> list[Any]:
     return [base64.b64decode(value[0]) if isinstance(value, list) else value for value in given]
 
 
-def _require_free(connection: Any, sql: str, parameters: Sequence[Any]) -> None:
+def _require_readable(connection: Any, sql: str, parameters: Sequence[Any]) -> None:
+    """Raise Declined if an instruction of the statement is not in READ_FREELY."""
     steps = connection.execute(sql, parameters, explain=1)
     if not {step[1] for step in steps} <= READ_FREELY:
         raise Declined
@@ -162,7 +163,7 @@ class _Pages:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._version = connection.pragma("schema_version")
-        self._free: set[str] = set()
+        self._readable: set[str] = set()
         self.is_outdated = False
 
     def page(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
@@ -176,10 +177,10 @@ class _Pages:
             self._connection.execute("ROLLBACK")
 
     def _read(self, sql: str, parameters: Sequence[Any]) -> tuple[list[str], list[Any]]:
-        if sql not in self._free:
-            _require_free(self._connection, sql, parameters)
-            if len(self._free) < _MOST_STATEMENTS:
-                self._free.add(sql)
+        if sql not in self._readable:
+            _require_readable(self._connection, sql, parameters)
+            if len(self._readable) < _MOST_STATEMENTS:
+                self._readable.add(sql)
         names: list[str] = []
 
         def note_names(running: Any, *_: Any) -> bool:
@@ -265,7 +266,7 @@ class Reader:
     def _rows(self, connection: Any, request: dict[str, Any]) -> Iterator[Sequence[Any]]:
         """The rows, in batches that are written."""
         parameters = read_parameters(request["parameters"])
-        _require_free(connection, request["sql"], parameters)
+        _require_readable(connection, request["sql"], parameters)
         running = connection.cursor()
         running.exec_trace = self._write_names
         running.execute(request["sql"], parameters)
