@@ -1,9 +1,10 @@
 /** Finds dual responses in tool results. The client fetches only from configured addresses. */
 import { Origins, checkedBaseURL, resourceId } from "./addresses.ts";
+import { checkedRetry, type Retry } from "./budget.ts";
 import { findDetected, isMoreComplete, readStructure, type Detected } from "./detect.ts";
 import { NotConfiguredError, ParseError, isObject } from "./errors.ts";
 import { DualResult, readMetadata, unusable, type CallOptions } from "./result.ts";
-import { Transport, type OriginOptions, type Retry, type Settings } from "./transport.ts";
+import { Transport, type OriginOptions, type Settings } from "./transport.ts";
 
 export interface ClientOptions extends OriginOptions {
   /** The address of the server's resources, for results that name none of `origins`; `token` and `headers` are for it. */
@@ -20,8 +21,6 @@ export interface ClientOptions extends OriginOptions {
   /** In place of the runtime's `fetch`. */
   fetch?: typeof fetch;
 }
-
-const RETRY: Required<Retry> = { budget: 90_000, times: 100, first: 250, longest: 15_000 };
 
 /**
  * Finds dual responses in tool results and fetches their rows.
@@ -40,7 +39,7 @@ export class DualClient {
       timeout: options.timeout ?? 30_000,
       maximumResponseBytes: options.maximumResponseBytes ?? 64 * 1024 ** 2,
       maximumStreamBytes: options.maximumStreamBytes ?? 64 * 1024 ** 3,
-      retry: { ...RETRY, ...options.retry },
+      retry: checkedRetry(options.retry),
     };
     const main = baseUrl === undefined ? undefined : new Transport(checkedBaseURL(baseUrl), options, settings);
     const others = Object.entries(origins).map(([address, origin]) => new Transport(checkedBaseURL(address), origin, settings));
@@ -103,15 +102,19 @@ export class DualClient {
     const transport = this.#origins.main;
     if (!transport) throw new NotConfiguredError("The client has no baseUrl to list the resources of.");
     const cursors = new Set<string>();
+    const budget = transport.budget();
     let query: Record<string, string> = { limit: String(pageSize) };
     for (;;) {
-      const { body } = await transport.list({ query, signal });
+      const { body } = await transport.list({ query, signal, budget });
       if (!isObject(body) || !Array.isArray(body["resources"])) throw unusable("it is no list of resources");
+      const gotAt = Date.now();
       for (const entry of body["resources"]) yield this.#listed(entry, transport);
+      budget.leaveOut(Date.now() - gotAt);
       const cursor = body["next_cursor"];
       // A server that leads in a circle must not keep anyone asking.
       if (typeof cursor !== "string" || cursors.has(cursor)) return;
       cursors.add(cursor);
+      budget.page(body["resources"].length, null);
       query = { ...query, cursor };
     }
   }

@@ -8,5 +8,6 @@ export {
   type SqlParameters, type StreamOptions,
 } from "./result.ts";
 export type { Download } from "./stream.ts";
-export type { OriginOptions, Retry, Token } from "./transport.ts";
+export type { Retry } from "./budget.ts";
+export type { OriginOptions, Token } from "./transport.ts";
 export type { Column, Condition, Encoding, Profile, Row, SortKey, StreamFormat, TotalCountKind } from "./wire.ts";

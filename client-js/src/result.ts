@@ -1,10 +1,11 @@
 /** A dual response in the application: pages, streams, files and the life of the resource. */
 import { notConfigured, type Origins } from "./addresses.ts";
 import { isCount, kindOfTotal, readColumns, readInstant, readStructure, type Detected } from "./detect.ts";
+import { Budget } from "./budget.ts";
 import { FetchError, isObject } from "./errors.ts";
 import { decodeRows } from "./json.ts";
 import { download, isRows, rowBlocks, type Download } from "./stream.ts";
-import { Attempts, pause, type Allowance, type Transport } from "./transport.ts";
+import { pause, type Transport } from "./transport.ts";
 import type {
   Column, Condition, PageBody, Profile, QueryBody, ResourceDescription, Row, RowsBody, SortKey, SqlBody, StreamFormat, TotalCountKind,
 } from "./wire.ts";
@@ -129,19 +130,22 @@ export class DualResult {
   async *pages(options: PagesOptions = {}): AsyncGenerator<Page, void, undefined> {
     const { filters, limit, sort } = options;
     const body = filters === undefined ? sorted(sort) : { filters: [filters].flat(), ...orderedBy(sort) };
-    const allowance = { left: this.#configured().settings.maximumStreamBytes };
+    const budget = this.#configured().budget();
     const cursors = new Set<string>();
     let at: PageOptions = {};
     for (;;) {
       const window = start(limit === undefined ? at : { ...at, limit });
-      const page = await this.#page(filters === undefined ? "" : "/query", { ...body, ...window }, options, allowance);
+      const page = await this.#page(filters === undefined ? "" : "/query", { ...body, ...window }, options, budget);
+      const gotAt = Date.now();
       yield page;
+      budget.leaveOut(Date.now() - gotAt);
       if (!page.hasNext) return;
       const { nextCursor, nextOffset } = page;
       if (nextCursor !== null && cursors.has(nextCursor)) {
         throw new FetchError("The server returns the same page repeatedly.", { status: 200 });
       }
       if (nextCursor !== null) cursors.add(nextCursor);
+      budget.page(page.data.length, page.totalCountKind === "exact" ? page.totalCount : null);
       at = nextCursor === null ? { offset: nextOffset! } : { cursor: nextCursor };
     }
   }
@@ -223,7 +227,7 @@ export class DualResult {
   /** The metadata, once they are settled. */
   async #settled(isSettled: (metadata: Metadata) => boolean, signal?: AbortSignal): Promise<Metadata> {
     const transport = this.#configured();
-    const attempts = new Attempts(transport.settings.retry);
+    let budget = new Budget(transport.settings.retry);
     for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
       let asked: number | undefined;
       try {
@@ -231,9 +235,9 @@ export class DualResult {
         const metadata = this.#noted(readMetadata(answer.body));
         if (isSettled(metadata)) return metadata;
         asked = answer.retryAfter;
-        attempts.restart();
+        budget = new Budget(transport.settings.retry);
       } catch (error) {
-        const delay = error instanceof FetchError && error.mayPass ? attempts.delay(error.retryAfter) : undefined;
+        const delay = error instanceof FetchError && error.mayPass ? budget.delay(error.retryAfter) : undefined;
         if (delay === undefined) throw error;
         asked = (error as FetchError).retryAfter;
       }
@@ -311,8 +315,8 @@ export class DualResult {
     return () => controller.abort();
   }
 
-  async #page(below: string, body: object, options: PageOptions, allowance?: Allowance): Promise<Page> {
-    const answer = await this.#configured().send("POST", this.uri, { body, below, signal: options.signal, allowance });
+  async #page(below: string, body: object, options: PageOptions, budget?: Budget): Promise<Page> {
+    const answer = await this.#configured().send("POST", this.uri, { body, below, signal: options.signal, budget });
     const page = readPage(answer.body, (body as PageBody).cursor === undefined ? (options.offset ?? (body as PageBody).offset ?? 0) : undefined);
     if (!below) this.#noteExpiry(answer.body);
     if (options.typed) decodeRows(page.data, page.columns);

@@ -1,7 +1,8 @@
 /** All rows of a result, as one stream that resumes where its connection breaks; and downloads of other formats. */
+import { Budget } from "./budget.ts";
 import { FetchError, fetchError, isObject } from "./errors.ts";
 import { parseJSON } from "./json.ts";
-import { Attempts, Collector, pause, type Transport } from "./transport.ts";
+import { Collector, pause, type Transport } from "./transport.ts";
 import type { Row, RowsBody, StreamFormat } from "./wire.ts";
 
 const NDJSON = "application/x-ndjson";
@@ -21,16 +22,14 @@ export async function* rowBlocks(
   transport: Transport, uri: string, request: RowsBody, signal?: AbortSignal,
 ): AsyncGenerator<Row[], void, undefined> {
   const stream = new RowStream(transport, uri, request, signal);
-  const attempts = new Attempts(transport.settings.retry);
+  const budget = new Budget(transport.settings.retry);
   for (;;) {
-    const { rows } = stream;
     try {
-      yield* stream.attempt();
+      yield* stream.attempt(budget);
       return;
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
-      if (stream.rows > rows) attempts.restart();
-      const delay = await stream.delay(error, attempts);
+      const delay = await stream.delay(error, budget);
       await pause(delay, signal);
     }
   }
@@ -57,14 +56,18 @@ class RowStream {
     this.framer = new LineFramer(transport.settings.maximumResponseBytes);
   }
 
-  async *attempt(): AsyncGenerator<Row[], void, undefined> {
+  async *attempt(budget: Budget): AsyncGenerator<Row[], void, undefined> {
     const { headers, pieces } = await this.transport.stream(this.uri, this.body(), NDJSON, this.signal);
     this.hasAnswered = true;
     this.token = headers.get("dualsql-resume") ?? this.token;
     this.noResume = headers.get("dualsql-no-resume") ?? "";
     for await (const piece of pieces) {
+      budget.spend(piece.length);
       const block = this.framer.feed(piece);
+      budget.progress(block?.rows ?? 0, !block);
+      const gotAt = Date.now();
       if (block) yield this.counted(block);
+      budget.leaveOut(Date.now() - gotAt);
     }
     this.framer.finish(this.rows);
   }
@@ -94,7 +97,7 @@ class RowStream {
    *
    * @throws {FetchError} there is none.
    */
-  async delay(error: FetchError, attempts: Attempts): Promise<number> {
+  async delay(error: FetchError, budget: Budget): Promise<number> {
     // A body that broke off has no status.
     const brokeOff = error.status === undefined && this.hasAnswered && error.code !== "UNTRUSTED_ORIGIN";
     if (!error.mayPass && !brokeOff) throw error;
@@ -104,8 +107,8 @@ class RowStream {
       // Without the digest the server cannot tell whether the last row is still the same one.
       if (this.digest === undefined) throw this.broken(error, "Resuming needs crypto.subtle: load the page over https.");
     }
-    const delay = attempts.delay(error.retryAfter);
-    if (delay === undefined) throw this.rows ? this.broken(error, "Try again later.") : error;
+    const delay = budget.delay(error.retryAfter);
+    if (delay === undefined) throw budget.annotate(this.rows ? this.broken(error, "Try again later.") : error);
     this.framer.forget();
     return delay;
   }
@@ -272,7 +275,7 @@ export async function download(
   // Rows alone are a file of rows; the end of the HTTP body then says that it is whole.
   const body: RowsBody = { ...request, format, ...(format === "ndjson" ? { summary: false } : {}) };
   const { headers, pieces } = await transport.stream(uri, body, mediaType, signal);
-  const stream = readable(checked(pieces, format, transport.settings.maximumStreamBytes));
+  const stream = readable(checked(pieces, format, transport));
   return {
     body: stream,
     mediaType,
@@ -298,17 +301,21 @@ function decoded(written: string): string {
 type Pieces = AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined>;
 
 /** The pieces of a file. It is an error if its last bytes are not those of its format, or if it is too long. */
-async function* checked(pieces: Pieces, format: StreamFormat, most: number): Pieces {
+async function* checked(pieces: Pieces, format: StreamFormat, { settings }: Transport): Pieces {
   const { end = [], size = end.length } = FILES[format];
+  const most = settings.maximumStreamBytes;
+  const budget = new Budget(settings.retry);
   let tail = new Uint8Array();
-  let bytes = 0;
   for await (const piece of pieces) {
-    bytes += piece.length;
-    if (bytes > most) {
+    budget.spend(piece.length);
+    budget.progress(0, true);
+    if (budget.bytes > most) {
       throw new FetchError(`The file is longer than ${most} bytes.`, { status: 200, hint: "Raise the client's maximumStreamBytes." });
     }
     if (size) tail = Uint8Array.of(...tail, ...piece.slice(-size)).slice(-size);
+    const gotAt = Date.now();
     yield piece;
+    budget.leaveOut(Date.now() - gotAt);
   }
   if (tail.length < size || end.some((byte, at) => tail[at] !== byte)) throw endedEarly();
 }

@@ -1,5 +1,6 @@
 /** Requests to one configured address: credentials, retries, bounds and time. */
 import { requiredId } from "./addresses.ts";
+import { Budget, type Retry } from "./budget.ts";
 import { FetchError, NotConfiguredError, fetchError } from "./errors.ts";
 import { parseJSON } from "./json.ts";
 
@@ -14,18 +15,6 @@ export interface OriginOptions {
   credentials?: RequestCredentials;
 }
 
-/** How requests are repeated after temporary failures, and how broken streams are resumed. */
-export interface Retry {
-  /** Milliseconds after a failure in which other attempts are made; new rows of a stream start it anew. Default: 90,000. */
-  budget?: number;
-  /** The most attempts in a row that bring no new row; 0 for none. Default: 100. */
-  times?: number;
-  /** The longest wait before the first of them, in milliseconds; it doubles, and is drawn at random below. Default: 250. */
-  first?: number;
-  /** The most that the wait grows to. A server may ask for more (Retry-After), within the budget. Default: 15,000. */
-  longest?: number;
-}
-
 export interface Settings {
   fetch: typeof fetch;
   /** Milliseconds for one request with its answer; of a stream, for each piece of it. */
@@ -37,11 +26,6 @@ export interface Settings {
   retry: Required<Retry>;
 }
 
-/** Bytes that a call may still receive, in all its answers together. */
-export interface Allowance {
-  left: number;
-}
-
 export interface Asked {
   body?: object | undefined;
   query?: Record<string, string> | undefined;
@@ -50,8 +34,8 @@ export interface Asked {
   signal?: AbortSignal | undefined;
   /** The request may be sent twice: it reads, or sets the same value again. Default: true. */
   isRepeatable?: boolean;
-  /** For a call that reads all rows: it waits for a server that is busy or restarts. */
-  allowance?: Allowance | undefined;
+  /** Of a call that reads all rows: it waits for a server that is busy or restarts. */
+  budget?: Budget | undefined;
 }
 
 const CHECK_ADDRESS = "Check that the configured address is that of dual response resources.";
@@ -100,23 +84,30 @@ export class Transport {
 
   private async sendTo(method: string, address: string, asked: Asked): Promise<Answer> {
     const url = asked.query ? `${address}?${new URLSearchParams(asked.query)}` : address;
-    const attempts = new Attempts(this.settings.retry);
+    const budget = asked.budget ?? new Budget(this.settings.retry);
     for (;;) {
       try {
         return await this.sent(method, url, asked);
       } catch (error) {
-        const delay = error instanceof FetchError ? this.delay(error, attempts, asked) : undefined;
+        const delay = error instanceof FetchError ? this.delay(error, budget, asked) : undefined;
         if (delay === undefined) throw error;
         await pause(delay, asked.signal);
       }
     }
   }
 
-  private delay(error: FetchError, attempts: Attempts, asked: Asked): number | undefined {
-    if (asked.isRepeatable === false || !error.mayPass) return undefined;
-    if (asked.allowance) return attempts.delay(error.retryAfter);
-    // The caller judges what the server has answered.
-    return error.status === undefined ? attempts.delay(undefined, this.settings.timeout) : undefined;
+  private delay(error: FetchError, budget: Budget, asked: Asked): number | undefined {
+    // The caller judges what the server has answered, but for a call that reads all rows.
+    const isRepeated = asked.isRepeatable !== false && error.mayPass && (asked.budget || error.status === undefined);
+    if (!isRepeated) return undefined;
+    const delay = asked.budget ? budget.delay(error.retryAfter) : budget.delay(undefined, this.settings.timeout);
+    if (delay === undefined) budget.annotate(error);
+    return delay;
+  }
+
+  /** Of one call that reads all rows. */
+  budget(): Budget {
+    return new Budget(this.settings.retry, this.settings.maximumStreamBytes);
   }
 
   private async sent(method: string, url: string, asked: Asked): Promise<Answer> {
@@ -126,7 +117,7 @@ export class Transport {
       await this.checkStatus(response, watch);
       const retryAfter = readRetryAfter(response.headers.get("retry-after"));
       if (response.status === 204) return { body: null, retryAfter };
-      return { body: await this.json(response, watch, asked.allowance), retryAfter };
+      return { body: await this.json(response, watch, asked.budget), retryAfter };
     } catch (error) {
       throw this.told(error, watch);
     } finally {
@@ -246,13 +237,13 @@ export class Transport {
     }
   }
 
-  private async json(response: Response, watch: Watch, allowance?: Allowance): Promise<unknown> {
+  private async json(response: Response, watch: Watch, budget?: Budget): Promise<unknown> {
     const { status } = response;
     if (!/^application\/(json|[\w.-]+\+json)$/.test(mediaTypeOf(response))) {
       throw new FetchError("The server's answer is not JSON.", { status, hint: CHECK_ADDRESS });
     }
     const body = await this.read(response, watch);
-    if (allowance) spend(allowance, body.length, this.settings.maximumStreamBytes);
+    budget?.spend(body.length);
     try {
       return parseJSON(new TextDecoder("utf-8", { fatal: true }).decode(body));
     } catch (error) {
@@ -347,36 +338,6 @@ class Watch {
   private readonly abort = (): void => this.controller.abort(this.caller?.reason);
 }
 
-/** Failures in a row, and how long to wait after each. */
-export class Attempts {
-  private readonly retry: Required<Retry>;
-  private failures = 0;
-  private beganAt = 0;
-
-  constructor(retry: Required<Retry>) {
-    this.retry = retry;
-  }
-
-  /** Forget the failures after a success. */
-  restart(): void {
-    this.failures = 0;
-  }
-
-  /** Milliseconds to wait after one more failure; undefined when there were enough.
-   *
-   * @param asked seconds that the server asks the client to wait.
-   * @param most milliseconds that bound the budget further.
-   */
-  delay(asked = 0, most = Infinity): number | undefined {
-    const now = Date.now();
-    if (this.failures === 0) this.beganAt = now;
-    const left = Math.min(this.retry.budget, most) - (now - this.beganAt);
-    if (this.failures >= this.retry.times || left <= 0 || asked * 1_000 > left) return undefined;
-    const drawn = Math.random() * Math.min(this.retry.longest, this.retry.first * 2 ** this.failures++);
-    return Math.max(Math.min(drawn, left), asked * 1_000);
-  }
-}
-
 /** Waits, unless the caller gives up. */
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -417,16 +378,6 @@ export class Collector {
   }
 }
 
-function spend(allowance: Allowance, size: number, most: number): void {
-  allowance.left -= size;
-  if (allowance.left < 0) {
-    throw new FetchError(`The pages of the result are longer than ${most} bytes.`, {
-      status: 200,
-      hint: "Ask for fewer rows or columns, or raise the client's maximumStreamBytes.",
-    });
-  }
-}
-
 async function checkedToken(token: Token): Promise<string> {
   const found: unknown = typeof token === "function" ? await token() : token;
   if (typeof found !== "string" || found.length > LONGEST_TOKEN || !/^[\x21-\x7e]+$/.test(found)) {
@@ -460,7 +411,7 @@ function leavesOrigin(url: string, location: string): boolean {
 /** Seconds of a Retry-After header (RFC 9110, 10.2.3). */
 function readRetryAfter(written: string | null): number | undefined {
   if (!written) return undefined;
-  if (/^\d{1,9}$/.test(written)) return Number(written);
+  if (/^\d+$/.test(written)) return Number(written.slice(0, 9));
   const moment = Date.parse(written);
   return Number.isNaN(moment) ? undefined : Math.max(0, (moment - Date.now()) / 1_000);
 }

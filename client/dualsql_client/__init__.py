@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         FetchResult as FetchResult,
         ResourceMetadata as ResourceMetadata,
     )
+    from dualsql_client.budget import Retry as Retry
     from dualsql_client.client import DualResponseClient as DualResponseClient
     from dualsql_client.codemode import CodeMode as CodeMode
     from dualsql_client.detect import KeptResults as KeptResults
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from dualsql_client.sync_client import SyncDualResponseClient as SyncDualResponseClient
     from dualsql_client.sync_parsed import SyncParsedDualResponse as SyncParsedDualResponse
     from dualsql_client.tool_answers import ToolAnswer as ToolAnswer
-    from dualsql_client.transport import Retry as Retry
 
 # Modules by name, imported on first use: a server needs the shapes and errors of this package, not its HTTP library.
 _MODULES = {
@@ -80,7 +80,7 @@ _MODULES = {
     "ResourceMetadata": "dualsql_client.answers",
     "ResourceNotFoundError": "dualsql_client.errors",
     "ResourcePendingError": "dualsql_client.errors",
-    "Retry": "dualsql_client.transport",
+    "Retry": "dualsql_client.budget",
     "StreamBrokenError": "dualsql_client.errors",
     "StreamOptions": "dualsql_client.query",
     "SyncDualResponseClient": "dualsql_client.sync_client",

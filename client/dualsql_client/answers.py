@@ -176,6 +176,11 @@ def read_page(
     )
 
 
+def exact_total(page: FetchResult) -> int | None:
+    """All rows of the result, where the server has counted them."""
+    return page.total_count if page.total_count_kind == "exact" else None
+
+
 def read_metadata(answer: object) -> ResourceMetadata:
     """The answer of GET /{id}.
 

@@ -10,11 +10,12 @@ from typing import Literal, Self, overload
 from dualsql_client import detect
 from dualsql_client.addresses import checked_base_url, reference
 from dualsql_client.answers import ResourceMetadata, read_listing, read_metadata
+from dualsql_client.budget import Retry
 from dualsql_client.detect import Detected
 from dualsql_client.errors import NotConfiguredError, ParseError, UntrustedOriginError
 from dualsql_client.origins import Origin, Origins, described
 from dualsql_client.parsed import ParsedDualResponse, status_of
-from dualsql_client.transport import Auth, HTTPClient, Retry, Transport
+from dualsql_client.transport import Auth, HTTPClient, Transport
 from dualsql_client.wire import Row
 
 _RETRY = Retry()
@@ -198,14 +199,17 @@ class DualResponseClient:
             raise NotConfiguredError("The client has no base_url to list the resources of.")
         parameters: dict[str, str | int] = {"limit": page_size}
         cursors: set[str] = set()
+        budget = self._transport.budget()
         while True:
-            listed, cursor = read_listing(await self._transport.list(parameters))
+            listed, cursor = read_listing(await self._transport.list(parameters, budget=budget))
             for metadata in listed:
-                yield self._listed(self._transport, metadata)
+                with budget.paused():
+                    yield self._listed(self._transport, metadata)
             # A server that leads in a circle must not keep anyone asking.
             if cursor is None or cursor in cursors:
                 return
             cursors.add(cursor)
+            budget.page(len(listed))
             parameters["cursor"] = cursor
 
     def _listed(self, transport: Transport, metadata: ResourceMetadata) -> ParsedDualResponse:

@@ -112,7 +112,18 @@ async def _fill(blocks: AsyncGenerator[Block, None], make: Callable[[], _Databas
         table: _DatabaseTable = await run(make)
         try:
             async for schema, rows in _tables(blocks):
-                await run(table.create if rows is None else table.insert, schema if rows is None else rows)
+                if rows is not None:
+                    await run(table.insert, rows)
+                    continue
+                try:
+                    await run(table.create, schema)
+                except OSError as error:  # the first thing that is written: no cell of the rows is to blame
+                    raise FetchError(
+                        f"The database cannot have a table of these {len(schema.names):,} columns: {error.strerror}",
+                        status=200,
+                        hint="Ask for fewer columns with columns=, or save the rows as Parquet.",
+                        details={"columns": len(schema.names)},
+                    ) from error
             await run(table.commit)
         finally:
             # Waits for the statement of a caller that was cancelled.

@@ -52,7 +52,7 @@ def uris_in(texts: Iterable[str]) -> list[str]:
         if left < 0:
             break
         uris = {
-            match.group(): text[: match.start()].endswith(_ANNOUNCED) for match in _IN_TEXT.finditer(text)
+            match.group(): text.endswith(_ANNOUNCED, 0, match.start()) for match in _IN_TEXT.finditer(text)
         }
         handles = [
             uri for uri, is_announced in uris.items() if is_handle(uri) and (is_announced or _is_made(uri))

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from dualsql_client.wire import Row
@@ -45,14 +46,16 @@ def compact(label: str) -> str:
 
 def undecorated(value: str) -> str:
     """A value without the marks, and the pictures, before and behind it."""
-    previous = None
-    while value != previous:
-        previous, value = value, value.strip(_MARKS)
-        while value and unicodedata.category(value[0]) in _PICTURES:
-            value = value[1:]
-        while value and unicodedata.category(value[-1]) in _PICTURES:
-            value = value[:-1]
-    return value
+    start, end = 0, len(value)
+    while start < end and _is_decoration(value[start]):
+        start += 1
+    while start < end and _is_decoration(value[end - 1]):
+        end -= 1
+    return value[start:end]
+
+
+def _is_decoration(character: str) -> bool:
+    return character in _MARKS or unicodedata.category(character) in _PICTURES
 
 
 _OPENING = re.compile(
@@ -102,22 +105,33 @@ _BETWEEN = re.compile(r"(?<!\\)\|")
 
 
 def read_tables(lines: Sequence[str]) -> list[list[Row]]:
-    """All tables among these lines. Cells are text; an empty one is None."""
-    return [rows for start in _heads(lines) if (rows := _rows(lines, start)) is not None]
+    """All tables among these lines. Cells are text; an empty one is None.
+
+    Each line is read once: a line of dashes ends the table above the line before it, which begins another.
+    """
+    tables: list[list[Row]] = []
+    heads = [*_heads(lines), len(lines)]
+    for start, end in pairwise(heads):
+        if (rows := _rows(lines[start:end])) is not None:
+            tables.append(rows)
+    return tables
 
 
 def _heads(lines: Sequence[str]) -> Iterator[int]:
-    for number in range(1, len(lines)):
-        if "|" in lines[number - 1] and "-" in lines[number] and _DELIMITER.fullmatch(lines[number][:2_000]):
+    was_delimiter = False
+    for number, line in enumerate(lines):
+        is_delimiter = "-" in line and _DELIMITER.fullmatch(line[:2_000]) is not None
+        if is_delimiter and number and "|" in lines[number - 1] and not was_delimiter:
             yield number - 1
+        was_delimiter = is_delimiter
 
 
-def _rows(lines: Sequence[str], start: int) -> list[Row] | None:
-    names = _cells(lines[start])
-    if not all(names) or len(set(names)) < len(names) or len(_cells(lines[start + 1])) != len(names):
+def _rows(lines: Sequence[str]) -> list[Row] | None:
+    names = _cells(lines[0])
+    if not all(names) or len(set(names)) < len(names) or len(_cells(lines[1])) != len(names):
         return None
     rows: list[Row] = []
-    for line in lines[start + 2 : start + 2 + _MAXIMUM_ROWS]:
+    for line in lines[2 : 2 + _MAXIMUM_ROWS]:
         if "|" not in line:
             break
         cells = _cells(line)
@@ -292,8 +306,12 @@ def _examples(prose: Sequence[str], fences: Sequence[Fence]) -> Iterator[str]:
 
 
 def _expected(labels: Sequence[tuple[str, str]], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    by_label: dict[str, set[str]] = {}
+    for label, value in labels:
+        if value:
+            by_label.setdefault(compact(label), set()).add(value)
     for name in names:
-        values = {value for label, value in labels if compact(label) == compact(name) and value}
+        values = by_label.get(compact(name), set())
         if len(values) == 1:
             yield name, next(iter(values))[:_LONGEST_VALUE]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,12 +16,14 @@ from typing_extensions import Unpack
 from dualsql_client.answers import (
     FetchResult,
     ResourceMetadata,
+    exact_total,
     is_pending,
     is_refreshing,
     read_metadata,
     read_page,
     rows_so_far,
 )
+from dualsql_client.budget import Budget
 from dualsql_client.conversions import read_instant
 from dualsql_client.database_files import database_of, write_database
 from dualsql_client.errors import (
@@ -34,7 +36,7 @@ from dualsql_client.errors import (
     failed_with,
     needed,
 )
-from dualsql_client.formats import ARROW, NDJSON, DownloadFormat, FileFormat
+from dualsql_client.formats import ARROW, CSV, NDJSON, DownloadFormat, FileFormat
 from dualsql_client.framing import Block
 from dualsql_client.lifetimes import kept_alive
 from dualsql_client.ndjson import decode_rows, rows_of
@@ -43,7 +45,7 @@ from dualsql_client.preview import html, preview, rich_group
 from dualsql_client.progress import Meter, Tell
 from dualsql_client.query import QueryMethods, Sort, StreamOptions, page_at, page_request, rows_request
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
-from dualsql_client.transport import Allowance, Transport, wait_until_settled
+from dualsql_client.transport import Transport, wait_until_settled
 from dualsql_client.wire import Column, PageBody, Row, TotalCountKind
 
 if TYPE_CHECKING:
@@ -151,7 +153,7 @@ class ParsedDualResponse(QueryMethods):
             FetchError, ParseError: see `fetch`.
         """
         held: list[Row] = []
-        async with aclosing(self._rows(batch_size, options, typed=typed)) as blocks:
+        async with aclosing(self._rows(batch_size, options, typed=typed, is_iterated=True)) as blocks:
             async for rows in blocks:
                 held += rows
                 # Cut off once for each block: to remove each batch from the start would move the rest each time.
@@ -197,7 +199,7 @@ class ParsedDualResponse(QueryMethods):
             MissingExtraError: it needs dualsql-client[arrow].
         """
         needed("pyarrow", "arrow")
-        return await read_table(self._required(self._blocks(ARROW, options)))
+        return await read_table(self._required(self._metered(self._stream(ARROW, options), options)))
 
     @checked_keywords(StreamOptions)
     async def to_polars(self, **options: Unpack[StreamOptions]) -> pl.DataFrame:
@@ -235,6 +237,7 @@ class ParsedDualResponse(QueryMethods):
         *,
         file_format: FileFormat | None = None,
         partial: PartialFile = "discard",
+        guard_formulas: bool = False,
         **options: Unpack[StreamOptions],
     ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
@@ -251,6 +254,7 @@ class ParsedDualResponse(QueryMethods):
             partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
                 them beside the file. "continue" does so too, and goes on with those that are there. Parquet, Excel
                 and databases have no rows before their end: they begin anew.
+            guard_formulas: of CSV: cells that a spreadsheet would run as a formula get an apostrophe before them.
             options: see StreamOptions.
 
         Returns:
@@ -258,17 +262,24 @@ class ParsedDualResponse(QueryMethods):
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            ValueError: no format has that suffix, or that name; what is there is of another result.
+            ValueError: no format has that suffix, or that name; what is there is of another result;
+                `guard_formulas` for another format than CSV.
             FileExistsError: there is a file where a database is to be.
             OSError: the file cannot be written.
             MissingExtraError: a database needs dualsql-client[duckdb], or dualsql-client[arrow] for SQLite.
         """
         target = Path(path)
+        if guard_formulas and (database_of(target, file_format) or format_of(target, file_format) is not CSV):
+            raise ValueError(
+                "guard_formulas is for CSV: no other file has cells that a spreadsheet would run."
+            )
         if (database := database_of(target, file_format)) is not None:
             rows = self._required(self._metered(self._stream(ARROW, options), options))
             await write_database(rows, target, database, self.name or await self._told_name())
             return target
         stream = self._stream(format_of(target, file_format), options)
+        if guard_formulas:
+            stream.request["guard_formulas"] = True
         keeps = partial != "discard" and stream.format.is_resumable
         kept = Partial(target, stream, is_continued=partial == "continue") if keeps else None
         await write(self._required(self._metered(stream, options)), target, kept)
@@ -394,7 +405,7 @@ class ParsedDualResponse(QueryMethods):
         return True
 
     async def _rows(
-        self, batch_size: int, options: StreamOptions, *, typed: bool
+        self, batch_size: int, options: StreamOptions, *, typed: bool, is_iterated: bool = False
     ) -> AsyncGenerator[list[Row], None]:
         if batch_size < 1:
             raise ValueError("batch_size must be at least 1.")
@@ -402,7 +413,8 @@ class ParsedDualResponse(QueryMethods):
         try:
             if transport.has_streams:
                 texts = options.get("text_columns", ())
-                async with aclosing(self._blocks(NDJSON, options, batch_size)) as blocks:
+                stream = self._stream(NDJSON, options, is_iterated=is_iterated)
+                async with aclosing(self._metered(stream, options, batch_size)) as blocks:
                     async for block in blocks:
                         has_begun, rows = True, rows_of(block)
                         if typed:
@@ -414,24 +426,22 @@ class ParsedDualResponse(QueryMethods):
             # Either there is no such resource, or a server older than streams does not know the address.
             if has_begun or not (error.is_unrouted or error.status == 404):
                 raise
-        async with aclosing(self._pages(batch_size, options, typed=typed)) as pages:
+        async with aclosing(self._pages(batch_size, options, typed=typed, is_iterated=is_iterated)) as pages:
             async for page in pages:
                 # Only now: a resource that is gone answers 404 as well.
                 transport.has_streams = False
                 yield page
 
-    def _stream(self, wanted: DownloadFormat, options: StreamOptions) -> RowStream:
+    def _stream(
+        self, wanted: DownloadFormat, options: StreamOptions, *, is_iterated: bool = False
+    ) -> RowStream:
         return RowStream(
             transport=self._configured(),
             uri=self.resource_uri,
             format=wanted,
             request=rows_request(options),
+            is_iterated=is_iterated,
         )
-
-    def _blocks(
-        self, wanted: DownloadFormat, options: StreamOptions, batch_size: int | None = None
-    ) -> AsyncGenerator[Block, None]:
-        return self._metered(self._stream(wanted, options), options, batch_size)
 
     async def _required(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[Block, None]:
         """The blocks of a stream that nothing can replace: an error says so if the server has no streams."""
@@ -458,26 +468,31 @@ class ParsedDualResponse(QueryMethods):
             await meter.finish()
 
     async def _pages(
-        self, batch_size: int, options: StreamOptions, *, typed: bool
+        self, batch_size: int, options: StreamOptions, *, typed: bool, is_iterated: bool
     ) -> AsyncGenerator[list[Row], None]:
         offset: int | None = 0
         columns, most = options.get("columns"), options.get("limit")
-        allowance = Allowance(self._configured().maximum_stream_bytes)
+        budget = self._configured().budget()
         with self._meter(options) as meter:
             async with self.kept_alive():
                 while offset is not None and offset != most:
                     size = batch_size if most is None else min(batch_size, most - offset)
                     asked = page_request(PageBody(offset=offset), size, options.get("sort"))
-                    page = await self._page(asked, typed=typed, allowance=allowance)
+                    page = await self._page(asked, typed=typed, budget=budget)
                     offset = page.next_offset
                     await meter.report(page.offset + len(page.data), page.total_count, 0)
-                    yield (
-                        page.data if columns is None else [{n: row[n] for n in columns} for row in page.data]
-                    )
+                    if offset is not None:
+                        budget.page(len(page.data), exact_total(page))
+                    with budget.paused() if is_iterated else nullcontext():
+                        yield (
+                            page.data
+                            if columns is None
+                            else [{n: row[n] for n in columns} for row in page.data]
+                        )
 
-    async def _page(self, asked: PageBody, *, typed: bool, allowance: Allowance | None = None) -> FetchResult:
+    async def _page(self, asked: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
         transport = self._configured()
-        answer = await transport.page(self.resource_uri, asked, allowance=allowance)
+        answer = await transport.page(self.resource_uri, asked, budget=budget)
         page = read_page(answer, offset=asked.get("offset"), known_columns=self.columns, typed=typed)
         self._note_expiry(answer)
         return page

@@ -13,10 +13,11 @@ from uuid import UUID
 from typing_extensions import TypedDict, Unpack
 
 from dualsql_client import detect
-from dualsql_client.answers import FetchResult, read_page
+from dualsql_client.answers import FetchResult, exact_total, read_page
+from dualsql_client.budget import Budget
 from dualsql_client.errors import FetchError, checked_keywords
 from dualsql_client.progress import OnProgress, Tell
-from dualsql_client.transport import Allowance, Transport
+from dualsql_client.transport import Transport
 from dualsql_client.wire import (
     Bucket,
     Column,
@@ -416,10 +417,10 @@ class QueryMethods:
         )
 
     async def _asked(
-        self, what: str, body: Mapping[str, Any], *, typed: bool, allowance: Allowance | None = None
+        self, what: str, body: Mapping[str, Any], *, typed: bool, budget: Budget | None = None
     ) -> FetchResult:
         transport = self._configured()
-        answer = await transport.send("POST", self.resource_uri, body, below=f"/{what}", allowance=allowance)
+        answer = await transport.send("POST", self.resource_uri, body, below=f"/{what}", budget=budget)
         return read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
 
     async def _all_asked(
@@ -427,12 +428,12 @@ class QueryMethods:
     ) -> list[Row]:
         """The rows of all pages, each beside the one before where the server gives cursors."""
         rows: list[Row] = []
-        allowance = Allowance(self._configured().maximum_stream_bytes)
+        budget = self._configured().budget()
         cursors: set[str] = set()
         cursor: str | None = None
         while True:
             window = _window(0 if cursor else len(rows), page_size, cursor)
-            page = await self._asked(what, {**body, **window}, typed=typed, allowance=allowance)
+            page = await self._asked(what, {**body, **window}, typed=typed, budget=budget)
             rows += page.data
             cursor = page.next_cursor
             if not page.has_next:
@@ -442,6 +443,7 @@ class QueryMethods:
                 raise FetchError("The server returns the same page repeatedly.", status=200)
             if cursor is not None:
                 cursors.add(cursor)
+            budget.page(len(page.data), exact_total(page))
 
     def _configured(self) -> Transport:
         raise NotImplementedError

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from errno import EAGAIN, ENOENT, ENOTSUP
 from importlib import import_module
@@ -16,10 +16,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from dualsql_client.budget import Budget
 from dualsql_client.errors import FetchError, StreamBrokenError, needed
 from dualsql_client.formats import BY_NAME, BY_SUFFIX, DATABASES, DownloadFormat, FileFormat
 from dualsql_client.framing import Block, Framer
-from dualsql_client.transport import Attempts, Transport
+from dualsql_client.transport import Transport
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     RESUME_HEADER,
@@ -280,6 +281,7 @@ class RowStream:
     If the server cannot find that row again, the stream ends with StreamBrokenError.
 
     Attributes:
+        is_iterated: the application takes the blocks one by one, and its time with each is left out of the limits.
         rows, bytes: handed on so far; bytes are counted after decompression.
         total: rows that the server counted; None while, or where, it did not.
     """
@@ -288,6 +290,7 @@ class RowStream:
     uri: str
     format: DownloadFormat
     request: RowsBody
+    is_iterated: bool = False
     rows: int = 0
     bytes: int = 0
     total: int | None = None
@@ -323,27 +326,28 @@ class RowStream:
         Raises:
             FetchError: see `dualsql_client.errors`.
         """
-        attempts = Attempts(self.transport.retry)
+        budget = Budget(self.transport.retry)
         while True:
-            rows = self.rows
             try:
-                async with aclosing(self._attempt()) as blocks:
+                async with aclosing(self._attempt(budget)) as blocks:
                     async for block in blocks:
-                        yield block
+                        with budget.paused() if self.is_iterated else nullcontext():
+                            yield block
                 return
             except FetchError as error:
-                # Only attempts without progress are counted: a long download may break any number of times.
-                if self.rows > rows:
-                    attempts.restart()
-                await self._wait(error, attempts)
+                await self._wait(error, budget)
 
-    async def _attempt(self) -> AsyncGenerator[Block, None]:
+    async def _attempt(self, budget: Budget) -> AsyncGenerator[Block, None]:
         framer = self._framer
         async with self.transport.stream(self.uri, self._body(), self.format.media_type) as (headers, pieces):
             self._read_headers(headers)
             async with aclosing(pieces):
                 async for piece in pieces:
-                    for block in framer.feed(piece):
+                    budget.spend(len(piece))
+                    blocks = framer.feed(piece)
+                    is_partial = not blocks or not self.format.is_resumable
+                    budget.progress(sum([block.rows for block in blocks]), is_partial=is_partial)
+                    for block in blocks:
                         yield self._counted(block)
         for block in framer.finish(self.rows):
             yield self._counted(block)
@@ -380,7 +384,7 @@ class RowStream:
             )
         return block
 
-    async def _wait(self, error: FetchError, attempts: Attempts) -> None:
+    async def _wait(self, error: FetchError, budget: Budget) -> None:
         """Until the next attempt, if there is to be one.
 
         Raises:
@@ -393,11 +397,11 @@ class RowStream:
             raise error
         if self.bytes and (self._token is None or not self.rows):
             raise self._broken(error, _WHY_NOT.get(self._no_resume, "Begin again.")) from error
-        delay = attempts.delay(error.retry_after, most=self.transport.longest_wait)
+        delay = budget.delay(error.retry_after, most=self.transport.longest_wait)
         if delay is None:
             if self.bytes:
-                raise self._broken(error, "Try again later.") from error
-            raise error
+                raise budget.annotated(self._broken(error, "Try again later.")) from error
+            raise budget.annotated(error)
         await asyncio.sleep(delay)
         if self.rows:
             self._framer.forget()

@@ -7,11 +7,12 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Literal, Self, overload
 
+from dualsql_client.budget import Retry
 from dualsql_client.client import _RETRY, DualResponseClient
 from dualsql_client.origins import Origin
 from dualsql_client.portal import Portal, each_of, stepped
 from dualsql_client.sync_parsed import SyncParsedDualResponse
-from dualsql_client.transport import Auth, HTTPClient, Retry
+from dualsql_client.transport import Auth, HTTPClient
 from dualsql_client.wire import Row
 
 

@@ -337,6 +337,7 @@ class SyncParsedDualResponse:
         *,
         file_format: FileFormat | None = None,
         partial: PartialFile = "discard",
+        guard_formulas: bool = False,
         **options: Unpack[StreamOptions],
     ) -> Path:
         """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
@@ -353,6 +354,7 @@ class SyncParsedDualResponse:
             partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
                 them beside the file. "continue" does so too, and goes on with those that are there. Parquet, Excel
                 and databases have no rows before their end: they begin anew.
+            guard_formulas: of CSV: cells that a spreadsheet would run as a formula get an apostrophe before them.
             options: see StreamOptions.
 
         Returns:
@@ -360,12 +362,20 @@ class SyncParsedDualResponse:
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            ValueError: no format has that suffix, or that name; what is there is of another result.
+            ValueError: no format has that suffix, or that name; what is there is of another result;
+                `guard_formulas` for another format than CSV.
             FileExistsError: there is a file where a database is to be.
             OSError: the file cannot be written.
             MissingExtraError: a database needs dualsql-client[duckdb], or dualsql-client[arrow] for SQLite.
         """
-        return self._portal.call(self._parsed.save, path, file_format=file_format, partial=partial, **options)
+        return self._portal.call(
+            self._parsed.save,
+            path,
+            file_format=file_format,
+            partial=partial,
+            guard_formulas=guard_formulas,
+            **options,
+        )
 
     def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
         """The current metadata of the resource.

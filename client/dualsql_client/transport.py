@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import random
 import sys
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol, cast
 from urllib.parse import urlencode
 
 from dualsql_client.addresses import is_this_computer, leaves_origin, resource_id
-from dualsql_client.conversions import read_http_date
+from dualsql_client.budget import Budget, Retry, retry_after
 from dualsql_client.errors import (
     FetchError,
     FetchTimeoutError,
@@ -101,70 +97,6 @@ def _checked(token: object) -> str:
     return cast(str, token)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """How requests are repeated after temporary failures, and how broken streams are resumed.
-
-    Attributes:
-        budget: how long after a failure another attempt is made. Any new row of a stream starts it anew. The default
-            outlasts the restart of a server or of its database. Requests for less than a stream also stay within the
-            client's `timeout`, and a server that has never answered is given up after 5 seconds.
-        times: the most attempts in a row that bring no new row; 0 for none.
-        first: the longest wait before the first of them. It doubles each time, and the actual wait is drawn below it,
-            so that many clients of one server do not come back at once.
-        longest: what the doubling stops at. A server may ask for more (Retry-After), as long as the budget allows it.
-    """
-
-    budget: timedelta = timedelta(seconds=90)
-    times: int = 100
-    first: timedelta = timedelta(milliseconds=250)
-    longest: timedelta = timedelta(seconds=15)
-
-
-class Attempts:
-    """Failures in a row, and how long to wait after each."""
-
-    def __init__(self, retry: Retry, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._retry = retry
-        self._now = now
-        self._failures = 0
-        self._began_at = 0.0
-
-    def restart(self) -> None:
-        """Forget the failures after a success."""
-        self._failures = 0
-
-    def delay(self, asked: float | None = None, *, most: float = math.inf) -> float | None:
-        """Seconds to wait after one more failure; None when there were enough.
-
-        Args:
-            asked: seconds that the server asks the client to wait.
-            most: seconds that bound the budget further.
-        """
-        now = self._now()
-        if not self._failures:
-            self._began_at = now
-        left = min(self._retry.budget.total_seconds(), most) - (now - self._began_at)
-        if self._failures >= self._retry.times or left <= 0 or (asked or 0.0) > left:
-            return None
-        # Beyond 2**40 the doubling has long stopped at `longest`.
-        doubled = self._retry.first.total_seconds() * 2.0 ** min(self._failures, 40)
-        drawn = random.uniform(0, min(self._retry.longest.total_seconds(), doubled))  # noqa: S311 - no secret
-        self._failures += 1
-        # The last attempt is made when the budget ends, not before.
-        return max(min(drawn, left), asked or 0.0)
-
-
-def retry_after(written: str | None) -> float | None:
-    """Seconds that a Retry-After header (RFC 9110, 10.2.3) asks for; None when it cannot be read."""
-    if not written:
-        return None
-    if written.isascii() and written.isdigit():
-        return float(written[:9])
-    moment = read_http_date(written)
-    return None if moment is None else max(0.0, (moment - datetime.now(UTC)).total_seconds())
-
-
 # With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
 _FAILURES = ("HTTPError", "InvalidURL", "StreamError", "CookieConflict")
 
@@ -226,31 +158,6 @@ class HTTPClient(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Allowance:
-    """How many bytes a call may still receive, in all its answers together.
-
-    Args:
-        maximum_bytes: in all, after decompression.
-    """
-
-    def __init__(self, maximum_bytes: int) -> None:
-        self._maximum_bytes = self._left = maximum_bytes
-
-    def spend(self, size: int) -> None:
-        """Count an answer of `size` bytes.
-
-        Raises:
-            FetchError: the allowance is used up.
-        """
-        self._left -= size
-        if self._left < 0:
-            raise FetchError(
-                f"The pages of the result are longer than {self._maximum_bytes:,} bytes.",
-                status=200,
-                hint="Ask for fewer rows or columns, or raise the client's maximum_stream_bytes.",
-            )
-
-
 class Transport:
     """Sends requests to resources below one base URL.
 
@@ -301,6 +208,10 @@ class Transport:
         self._breaks = _errors_of(http, _BREAKS)[1]
         self._unreachable = _errors_of(http, ("ConnectError",))[1]
 
+    def budget(self) -> Budget:
+        """Of one call that reads all rows."""
+        return Budget(self.retry, maximum_bytes=self.maximum_stream_bytes)
+
     @property
     def longest_wait(self) -> float:
         """Seconds for which it is worth trying again, as far as this server is known."""
@@ -325,13 +236,13 @@ class Transport:
         *,
         query: Mapping[str, str] | None = None,
         below: str = "",
-        allowance: Allowance | None = None,
+        budget: Budget | None = None,
     ) -> Any:
         """The decoded JSON of the answer; None when it has no content.
 
         Args:
             below: of the resource's own address, such as "/pin".
-            allowance: bounds a call that reads several answers.
+            budget: of a call that reads several answers.
 
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
@@ -339,7 +250,7 @@ class Transport:
         asked = f"?{urlencode(query)}" if query else ""
         url, repeats = self.url_of(uri) + below + asked, _is_repeatable(method, below)
         try:
-            return (await self._send(method, url, body, repeats=repeats, allowance=allowance))[0]
+            return (await self._send(method, url, body, repeats=repeats, budget=budget))[0]
         except FetchError as error:
             if below or method not in ("GET", "POST"):
                 await self.require_more_than_pages(uri, error)
@@ -360,7 +271,7 @@ class Transport:
             return
         raise pages_only(refused.status) from None
 
-    async def page(self, uri: str, body: Mapping[str, Any], *, allowance: Allowance | None = None) -> Any:
+    async def page(self, uri: str, body: Mapping[str, Any], *, budget: Budget | None = None) -> Any:
         """The decoded JSON of POST /{id}; of GET /{id}?skip=&limit= from a server that takes no POST.
 
         Raises:
@@ -370,13 +281,13 @@ class Transport:
         refused: FetchError | None = None
         if self.has_posts:
             try:
-                return await self.send("POST", uri, body, allowance=allowance)
+                return await self.send("POST", uri, body, budget=budget)
             except FetchError as error:
                 if not error.is_unrouted:
                     raise
                 refused = error
         try:
-            answer = await self._page_by_get(uri, body, allowance)
+            answer = await self._page_by_get(uri, body, budget)
         except FetchError as error:
             if refused is not None and error.is_unrouted:
                 raise refused from None
@@ -384,7 +295,7 @@ class Transport:
         self.has_streams = self.has_posts = False
         return answer
 
-    async def _page_by_get(self, uri: str, body: Mapping[str, Any], allowance: Allowance | None) -> Any:
+    async def _page_by_get(self, uri: str, body: Mapping[str, Any], budget: Budget | None) -> Any:
         if unknown := [name for name in ("sort", "cursor") if name in body]:
             raise FetchError(
                 f"The server takes no POST, and its pages by GET have no {unknown[0]}.",
@@ -393,7 +304,7 @@ class Transport:
         # A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
         offset, limit = body.get("offset", 0), body.get("limit", _ROWS_BY_GET)
         query = {"skip": str(offset), "offset": str(offset), "limit": str(limit)}
-        answer = await self.send("GET", uri, query=query, allowance=allowance)
+        answer = await self.send("GET", uri, query=query, budget=budget)
         fields: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
         is_placed = any(fields.get(name) is not None for name in ("skip", "offset", "next_offset"))
         if "data" not in fields or (offset and not is_placed):
@@ -413,14 +324,14 @@ class Transport:
         answer, headers = await self._send("GET", self.url_of(uri))
         return answer, retry_after(headers.get("retry-after"))
 
-    async def list(self, parameters: Mapping[str, str | int]) -> Any:
+    async def list(self, parameters: Mapping[str, str | int], *, budget: Budget) -> Any:
         """The decoded JSON of GET on the collection itself.
 
         Raises:
             FetchError: no usable answer came, or one that reports a problem.
         """
         # With the slash: a redirect to it would not be followed.
-        return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}"))[0]
+        return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", budget=budget))[0]
 
     @asynccontextmanager
     async def stream(
@@ -435,8 +346,12 @@ class Transport:
         url = f"{self.url_of(uri)}/rows"
         headers = self._headers | {"accept": media_type, "accept-encoding": self._stream_coding}
         with self._failures_told():
-            async with self._answered("POST", url, body, headers) as response:
-                await self._check_status(response, url)
+            async with AsyncExitStack() as opened:
+                # The libraries bound the time to the next byte, not that of all headers.
+                async with asyncio.timeout(self._seconds):
+                    answered = self._answered("POST", url, body, headers)
+                    response = await opened.enter_async_context(answered)
+                    await self._check_status(response, url)
                 _check_stream(response, media_type)
                 yield response.headers, self._pieces(response)
 
@@ -452,29 +367,27 @@ class Transport:
         body: Mapping[str, Any] | None = None,
         *,
         repeats: bool = True,
-        allowance: Allowance | None = None,
+        budget: Budget | None = None,
     ) -> tuple[Any, Mapping[str, str]]:
-        attempts = Attempts(self.retry)
+        attempts = Budget(self.retry) if budget is None else budget
         while True:
             try:
-                return await self._sent(method, url, body, allowance)
+                return await self._sent(method, url, body, budget)
             except FetchError as error:
-                delay = self._delay(error, attempts, reads_all=allowance is not None) if repeats else None
+                is_repeated = repeats and error.may_pass and not self.carries_link
+                # What the server has answered is the caller's to judge, but for a call that reads all rows: as a
+                # stream, it outlasts a restart.
+                if not is_repeated or (budget is None and error.status is not None):
+                    raise
+                most = self.longest_wait if budget is not None else min(self.longest_wait, self._seconds)
+                delay = attempts.delay(error.retry_after if budget is not None else None, most=most)
                 if delay is None:
+                    attempts.annotated(error)
                     raise
             await asyncio.sleep(delay)
 
-    def _delay(self, error: FetchError, attempts: Attempts, *, reads_all: bool) -> float | None:
-        """Seconds after which a request that may be repeated is; None when it is not."""
-        if self.carries_link or not error.may_pass:
-            return None
-        if reads_all:  # all rows page by page: as a stream, it outlasts a restart
-            return attempts.delay(error.retry_after, most=self.longest_wait)
-        # What the server has answered is the caller's to judge.
-        return attempts.delay(most=min(self.longest_wait, self._seconds)) if error.status is None else None
-
     async def _sent(
-        self, method: str, url: str, body: Mapping[str, Any] | None, allowance: Allowance | None
+        self, method: str, url: str, body: Mapping[str, Any] | None, budget: Budget | None
     ) -> tuple[Any, Mapping[str, str]]:
         with self._failures_told():
             async with (
@@ -482,7 +395,7 @@ class Transport:
                 self._answered(method, url, body, self._headers) as response,
             ):
                 await self._check_status(response, url)
-                answer = None if response.status_code == 204 else await self._json(response, allowance)
+                answer = None if response.status_code == 204 else await self._json(response, budget)
                 return answer, response.headers
 
     @asynccontextmanager
@@ -555,13 +468,13 @@ class Transport:
             # A proxy's error page, or worse: the status alone has to do.
             return None
 
-    async def _json(self, response: HTTPResponse, allowance: Allowance | None = None) -> Any:
+    async def _json(self, response: HTTPResponse, budget: Budget | None = None) -> Any:
         status = response.status_code
         if not _is_json(response.headers.get("content-type", "")):
             raise FetchError("The server's answer is not JSON.", status=status, hint=_CHECK_ADDRESS)
         body = await self._read(response)
-        if allowance is not None:
-            allowance.spend(len(body))
+        if budget is not None:
+            budget.spend(len(body))
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -677,7 +590,7 @@ async def _settled(
     waits: Callable[[Any], bool],
     heard: Callable[[Any], Awaitable[object]],
 ) -> Any:
-    pause, attempts = _FIRST, Attempts(transport.retry)
+    pause, attempts = _FIRST, Budget(transport.retry)
     while True:
         try:
             answer, asked = await transport.describe(uri)
@@ -686,7 +599,7 @@ async def _settled(
             if not error.may_pass or attempts.delay(min(asked or 0.0, _LONGEST_ASKED)) is None:
                 raise
         else:
-            attempts.restart()
+            attempts = Budget(transport.retry)
             if not waits(answer):
                 return answer
             await heard(answer)

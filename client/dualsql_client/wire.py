@@ -107,7 +107,8 @@ class Page(TypedDict):
 
     `has_next` was seen, not computed from a total; `total_count` is worth what its kind says. Of a page by cursor,
     `offset` is counted from the page that gave it. The cursors are null at the ends, and where only offsets lead on.
-    `cached` rows are those of an earlier reading, kept for a while.
+    `cached` rows are those of an earlier reading, kept for a while. `notes` are remarks on how a query was read and
+    answered.
     """
 
     data: list[Row]
@@ -126,6 +127,7 @@ class Page(TypedDict):
     next_cursor: str | None
     previous_cursor: str | None
     expires_at: str | None
+    notes: NotRequired[list[str]]
 
 
 StreamFormat = Literal["ndjson", "json", "csv", "arrow", "parquet", "xlsx"]
@@ -145,7 +147,8 @@ PROBLEM_KEY = "$problem"
 UNFIT_KEY = "$unfit"
 """In a row of JSON, where some of its cells are not what their columns' encodings say: a list of these columns' names.
 
-Such a cell is a text: what the database holds, as it writes it. A row without the key has none.
+Such a cell is a text: what the database holds, as it writes it. A computed cell is the value itself, where JSON has it.
+A row without the key has none.
 """
 
 
@@ -317,6 +320,7 @@ class ResultMetadata(TypedDict):
     `cells_cut_to`, longer cells are their beginning, of so many characters.
     `status` is there while the query still runs: nothing is shown or counted yet, and `hint` says what to do.
     `as_of` is there if the rows are kept: when the run began that they are of.
+    `notes` are remarks on how the query was read and answered.
     """
 
     total_count: int | None
@@ -329,6 +333,7 @@ class ResultMetadata(TypedDict):
     sample: NotRequired[str]
     columns: list[ShownColumn]
     profile: NotRequired[ProfileNotes]
+    notes: NotRequired[list[str]]
     expires_at: str | None
 
 

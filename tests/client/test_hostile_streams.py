@@ -26,7 +26,7 @@ from dualsql_client import (
     StreamBrokenError,
     UntrustedOriginError,
 )
-from dualsql_client.transport import Attempts, retry_after
+from dualsql_client.budget import Budget, retry_after
 from tests.client.conftest import Open
 from tests.client.hosting import Host, listening_socket, origin_of, problem
 
@@ -274,7 +274,7 @@ async def test_a_hostile_file_name_goes_nowhere(host: Host, open_at: Open, tmp_p
 @given(st.integers(0, 200), st.floats(0.1, 300), st.lists(st.floats(0, 100) | st.none(), max_size=60))
 def test_what_is_waited_is_bounded(times: int, budget: float, asked: list[float | None]) -> None:
     now = 0.0
-    attempts = Attempts(Retry(times=times, budget=timedelta(seconds=budget)), now=lambda: now)
+    attempts = Budget(Retry(times=times, budget=timedelta(seconds=budget)), now=lambda: now)
     for failures, seconds in enumerate(asked):
         delay = attempts.delay(seconds)
         if delay is None:
@@ -291,7 +291,7 @@ def test_an_outage_of_more_than_a_minute_is_outlasted(seed: int) -> None:
     """Whatever is drawn, the last attempt is made when the budget ends."""
     random.seed(seed)
     now, asked_at = 0.0, [0.0]
-    attempts = Attempts(Retry(), now=lambda: now)
+    attempts = Budget(Retry(), now=lambda: now)
     while (delay := attempts.delay()) is not None:
         now += delay
         asked_at.append(now)

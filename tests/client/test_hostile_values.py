@@ -16,9 +16,9 @@ from starlette.responses import Response
 
 from dualsql_client import DualResponseClient, DualResponseClientError, ParseError, Retry, decode_rows
 from dualsql_client.answers import kind_of_total
+from dualsql_client.budget import retry_after
 from dualsql_client.conversions import MOST_DIGITS_STORED, read_http_date, read_instant
 from dualsql_client.preview import total_in_words
-from dualsql_client.transport import retry_after
 from dualsql_client.wire import Column, Encoding
 from tests.client.hosting import Host, structured
 from tests.quick import case_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import datetime as dt
 import io
 import json
@@ -34,6 +35,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     select,
     update,
 )
@@ -201,6 +203,19 @@ async def test_columns_sort_and_limit(service: Service, plain_http: httpx.AsyncC
         [("size", row["size"]), ("id", row["id"])] for row in ROWS[:-6:-1]
     ]
     assert told[-1] == (5, 5)
+
+
+async def test_formulas_are_guarded_when_asked(
+    service: Service, plain_http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    parsed = await service.open(plain_http, select(literal("\ufeff=1").label("=name")))
+    plain = await parsed.save(tmp_path / "plain.csv")
+    assert list(csv.reader(plain.read_text("utf-8").splitlines())) == [["=name"], ["\ufeff=1"]]
+    guarded = await parsed.save(tmp_path / "guarded.csv", guard_formulas=True)
+    assert guarded.read_text("utf-8") == '"\'=name"\n"\'\ufeff=1"\n'
+    for name in ("rows.ndjson", "rows.parquet", "rows.xlsx", "rows.sqlite", "rows.arrow"):
+        with pytest.raises(ValueError, match="guard_formulas is for CSV"):
+            await parsed.save(tmp_path / name, guard_formulas=True)
 
 
 async def test_an_empty_result(service: Service, plain_http: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -63,6 +63,12 @@ test("files", async () => {
   const csv = await parsed.download("csv", { columns: ["id", "big"], limit: 2 });
   assert.match(csv.filename, /\.csv$/);
   assert.equal(await (await csv.blob()).text(), "id,big\r\n1,-9007199254740993\r\n2,9223372036854775807\r\n");
+  const formula = await parsed.refine({ sql: "SELECT '\ufeff=1' AS a FROM data LIMIT 1" }, { name: "A formula" });
+  const cells = async (options) => (await (await formula.download("csv", options)).blob()).bytes();
+  const text = (bytes) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  assert.equal(text(await cells({ guardFormulas: true })), "a\r\n\"'\ufeff=1\"\r\n");
+  assert.equal(text(await cells({})), "a\r\n\"\ufeff=1\"\r\n");
+  assert.equal(await formula.delete(), true);
   const lines = await (await (await parsed.download("ndjson")).blob()).text();
   assert.equal(lines.split("\n").length, rows.length + 1);
   assert.equal((await parsed.download("xlsx")).mediaType, "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet");
@@ -372,4 +378,71 @@ test("a refresh ends when the metadata say so", async () => {
     said[0] = { error: { code: "QUERY_TIMEOUT", message: "It took too long.", hint: "", details: {} } };
     await assert.rejects(found.refresh(), { code: "RESOURCE_FAILED", message: /too long/ });
   });
+});
+
+const LINES = { "content-type": "application/x-ndjson", "dualsql-resume": "token" };
+const oneRow = (_, response) => response.writeHead(200, LINES).end('{"id":1}\n{"id":2}\n');
+const busyForEver = (_, response) => json(response, 503, { code: "DATABASE_BUSY", message: "No." }, { "retry-after": "0" });
+const drip = (piece) => (_, response) => {
+  response.writeHead(200, LINES);
+  const timer = setInterval(() => response.write(piece), 10);
+  response.on("close", () => clearInterval(timer));
+};
+let cursors = 0;
+const endlessPages = (total) => (request, response) =>
+  json(response, 200, { data: [{ id: 1 }], offset: 0, has_next: true, total_count: total, next_cursor: String(cursors++) });
+const FEW = { times: 5, first: 0 };
+const SHORT = { budget: 300, first: 1 };
+const ENDLESS = {
+  "one row then a break": [oneRow, (result) => result.fetchAll(), FEW],
+  "no summary": [(_, response) => response.writeHead(200, LINES).end('{"id":1}\n'.repeat(50)), (result) => result.fetchAll(), FEW],
+  "503": [busyForEver, (result) => result.fetchAll(), FEW],
+  "503 within the time": [busyForEver, (result) => result.fetchAll(), SHORT],
+  "503 of pages": [busyForEver, (result) => all(result.pages()), FEW],
+  "blanks that drip": [drip(" "), (result) => result.fetchAll(), SHORT],
+  "rows that drip": [drip('{"id":1}\n'), (result) => result.fetchAll(), { total: 300 }],
+  "a file that drips": [drip("x"), async (result) => (await result.download("ndjson")).blob(), { total: 300 }],
+  "pages behind the total": [endlessPages(3), (result) => all(result.pages()), FEW],
+  "pages without a total": [endlessPages(null), (result) => all(result.pages()), { total: 300 }],
+};
+
+for (const [name, [answer, read, retry]] of Object.entries(ENDLESS)) {
+  test(`a server that never ends is given up: ${name}`, { timeout: 5_000 }, async () => {
+    let requests = 0;
+    const counting = (request, response) => (requests++, answer(request, response));
+    await withServer(counting, async (origin) => {
+      const result = new DualClient({ baseUrl: origin, retry }).parse(toolResult(undefined));
+      await assert.rejects(read(result), (error) => {
+        assert.equal(error.name, "FetchError");
+        assert.match(error.message, /Given up after \d+ rows/);
+        assert.ok(["rows", "bytes", "attempts", "milliseconds"].every((key) => Number.isFinite(error.details[key])));
+        return true;
+      });
+      if (retry === FEW) assert.ok(requests <= 10, `${requests} requests`);
+    });
+  });
+}
+
+test("a server that asks for more time than the budget has is given up at once", { timeout: 5_000 }, async () => {
+  for (const asked of ["200", "1000000000", "9".repeat(400)]) {
+    let requests = 0;
+    const answer = (_, response) => (requests++, response.writeHead(503, { "retry-after": asked }).end());
+    await withServer(answer, (origin) =>
+      assert.rejects(new DualClient({ baseUrl: origin, retry: { ...FEW, budget: 9_000 } }).parse(toolResult(undefined)).fetchAll(), {
+        name: "FetchError",
+      }));
+    assert.equal(requests, 1, asked);
+  }
+});
+
+test("a listing that never ends is given up", { timeout: 5_000 }, async () => {
+  const answer = (_, response) => json(response, 200, { resources: [], next_cursor: String(cursors++) });
+  await withServer(answer, (origin) =>
+    assert.rejects(all(new DualClient({ baseUrl: origin, retry: FEW }).list()), { message: /Given up after 0 rows/ }));
+});
+
+test("what is no limit is refused where it is written", () => {
+  for (const retry of [{ budget: "3" }, { times: -1 }, { total: NaN }, { seconds: 3 }]) {
+    assert.throws(() => new DualClient({ retry }), { name: "NotConfiguredError" });
+  }
 });

@@ -74,3 +74,12 @@ test("__proto__ is a field like any other", () => {
   assert.equal(Object.getPrototypeOf(read), Object.prototype);
   assert.deepEqual(Object.keys(read), ["__proto__"]);
 });
+
+test("a whole number is read at once, whatever its length, or refused", () => {
+  assert.equal(parseJSON("9".repeat(131_072)), BigInt("9".repeat(131_072)));
+  const started = performance.now();
+  for (const written of ["9".repeat(5_000_000), `[{"x":-${"9".repeat(300_000)}}]`]) {
+    assert.throws(() => parseJSON(written), RangeError);
+  }
+  assert.ok(performance.now() - started < 1_000);
+});

@@ -22,7 +22,8 @@ from tests.javascript.serving import ROWS, given_to_client
 from tests.web.browser import chromium, needs_chromium
 
 TYPES = (
-    "openapi.d.ts", "wire.d.ts", "json.d.ts", "errors.d.ts", "addresses.d.ts", "transport.d.ts", "stream.d.ts",
+    "openapi.d.ts", "wire.d.ts", "json.d.ts", "errors.d.ts", "addresses.d.ts", "budget.d.ts",
+    "transport.d.ts", "stream.d.ts",
     "detect.d.ts", "result.d.ts", "client.d.ts", "index.d.ts",
 )  # fmt: skip
 

@@ -198,6 +198,10 @@ def fetch_command(
             help="Go on with what an earlier run of this command left. Not Parquet, Excel, databases.",
         ),
     ] = False,
+    guard_formulas: Annotated[
+        bool,
+        typer.Option("--guard-formulas", help="CSV: put ' before cells that a spreadsheet would run."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
     """Save every row as Parquet, CSV, NDJSON, Arrow, Excel, DuckDB or SQLite.
@@ -218,7 +222,9 @@ def fetch_command(
         async with named.opened(_token(token_env)) as parsed:
             bar = not quiet and sys.stderr.isatty()
             options = _options(columns, sort, limit)
-            return await fetch(parsed, output, form, bar=bar, options=options, partial=partial)
+            return await fetch(
+                parsed, output, form, bar=bar, options=options, partial=partial, guard_formulas=guard_formulas
+            )
 
     _print(_run(run(), keeps=lambda: note_of(output).exists()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import time
 from contextlib import suppress
@@ -45,12 +46,13 @@ async def fetch(
     bar: bool,
     options: StreamOptions,
     partial: PartialFile = "discard",
+    guard_formulas: bool = False,
 ) -> Fetched:
     """Save all rows at `path`, on as many connections as it takes, and once the query has run.
 
     Args:
         options: all but `progress`, which is a bar's here.
-        partial: see `ParsedDualResponse.save`.
+        partial, guard_formulas: see `ParsedDualResponse.save`.
 
     Raises what `ParsedDualResponse.save` raises.
     """
@@ -58,26 +60,19 @@ async def fetch(
     started = time.monotonic()
     try:
         told: StreamOptions = {**options, "progress": meter.tell}
-        await _save(parsed, path, file_format, partial, told)
+        save = functools.partial(
+            parsed.save, path, file_format=file_format, partial=partial, guard_formulas=guard_formulas, **told
+        )
+        try:
+            await save()
+        except ResourcePendingError:
+            await parsed.wait_until_ready()
+            await save()
     finally:
         meter.stop()
     seconds = time.monotonic() - started
     size, digest, rows = await asyncio.to_thread(_read, path, meter.rows)
     return Fetched(path=path, rows=rows, bytes=size, seconds=seconds, sha256=digest)
-
-
-async def _save(
-    parsed: ParsedDualResponse,
-    path: Path,
-    file_format: FileFormat | None,
-    partial: PartialFile,
-    options: StreamOptions,
-) -> None:
-    try:
-        await parsed.save(path, file_format=file_format, partial=partial, **options)
-    except ResourcePendingError:
-        await parsed.wait_until_ready()
-        await parsed.save(path, file_format=file_format, partial=partial, **options)
 
 
 def _read(path: Path, rows: int) -> tuple[int, str, int | None]:

@@ -336,3 +336,12 @@ def test_what_is_missing_is_named(tmp_path: Path, missing: str) -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert f"This needs {missing}, which is not installed" in ran.stderr
     assert 'pip install "dualsql-client[duckdb]"' in ran.stderr
+
+
+@pytest.mark.parametrize("database", DATABASES)
+async def test_more_columns_than_a_table_can_have(tmp_path: Path, database: DatabaseFormat) -> None:
+    table = pa.table({f"column {number}": pa.array([1]) for number in range(20_000)})
+    with pytest.raises(FetchError, match="table of these 20,000 columns") as caught:
+        await write_database(stream(table), tmp_path / "rows.db", database, "rows")
+    assert caught.value.__cause__ is not None
+    assert names_in(tmp_path) == []

@@ -1,0 +1,205 @@
+"""What one fetch may take: attempts, time without progress, time in all, bytes."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dualsql_client.conversions import read_http_date
+from dualsql_client.errors import FetchError, NotConfiguredError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How requests are repeated after temporary failures, and how broken streams are resumed.
+
+    All of it is for a whole call, such as one `fetch_all`, however often its stream breaks and however many pages it
+    reads.
+
+    Attributes:
+        budget: how long a call goes on without a new row. The default outlasts the restart of a server or of its
+            database. Requests for less than a stream also stay within the client's `timeout`, and a server that has
+            never answered is given up after 5 seconds.
+        times: the most attempts after the first; 0 for none. An attempt that brought 1 MiB of rows is not counted, so a
+            long download may break more often.
+        first: the longest wait before the first of them. It doubles each time, and the actual wait is drawn below it,
+            so that many clients of one server do not come back at once.
+        longest: what the doubling stops at. A server may ask for more (Retry-After), as long as the budget allows it.
+        total: the most that a call waits for the server in all, rows or not.
+
+    Raises:
+        NotConfiguredError: one of them is of another type, or negative.
+    """
+
+    budget: timedelta = timedelta(seconds=90)
+    times: int = 100
+    first: timedelta = timedelta(milliseconds=250)
+    longest: timedelta = timedelta(seconds=15)
+    total: timedelta = timedelta(hours=12)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value: Any
+            least: Any
+            value, least = getattr(self, each.name), 0 if each.name == "times" else timedelta()
+            if type(value) is not type(least) or value < least:
+                kind, example = (
+                    type(least).__name__,
+                    "timedelta(seconds=90)" if each.name != "times" else "100",
+                )
+                raise NotConfiguredError(
+                    f"Retry({each.name}={str(value)[:80]}) is no {kind} of at least 0.",
+                    hint=f"Such as Retry({each.name}={example}).",
+                )
+
+
+_FREE_BYTES = 1024 * 1024
+"""An attempt that brought so many is not counted: the largest stream ends the call before such attempts do."""
+
+_SLOW_BYTES = 64 * 1024
+"""So many bytes of a row that is not complete count as progress: a large row may take longer than the budget."""
+
+
+class Budget:
+    """What is left of one call.
+
+    Args:
+        maximum_bytes: of all answers together, after decompression.
+
+    Attributes:
+        rows, bytes, failures: so far.
+    """
+
+    def __init__(
+        self, retry: Retry, *, maximum_bytes: float = math.inf, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._retry, self._maximum_bytes, self._now = retry, maximum_bytes, now
+        self.rows = self.bytes = self.failures = 0
+        self._started_at = now()
+        self._stalled_at: float | None = None
+        self._counted = self._doublings = self._bytes_at_failure = self._bytes_at_progress = 0
+
+    def restart(self) -> None:
+        """Something new came: the time without progress begins anew."""
+        self._stalled_at, self._doublings, self._bytes_at_progress = None, 0, self.bytes
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time that the application takes with what it got."""
+        began_at = self._now()
+        try:
+            yield
+        finally:
+            seconds = self._now() - began_at
+            self._started_at += seconds
+            if self._stalled_at is not None:
+                self._stalled_at += seconds
+
+    def spend(self, size: int) -> None:
+        """Count bytes of an answer.
+
+        Raises:
+            FetchError: there were too many.
+        """
+        self.bytes += size
+        if self.bytes > self._maximum_bytes:
+            raise FetchError(
+                f"The pages of the result are longer than {self._maximum_bytes:,} bytes.",
+                status=200,
+                hint="Ask for fewer rows or columns, or raise the client's maximum_stream_bytes.",
+                details=self._so_far(),
+            )
+
+    def progress(self, rows: int, *, is_partial: bool = False) -> None:
+        """Count rows that came.
+
+        Args:
+            is_partial: they are bytes of a row that is not complete, or of a file whose rows nobody sees.
+
+        Raises:
+            FetchError: there was too little progress for too long, or the call takes too long.
+        """
+        self.rows += rows
+        if rows or (is_partial and self.bytes - self._bytes_at_progress >= _SLOW_BYTES):
+            self.restart()
+        now = self._now()
+        if not rows and self._stalled_at is None:
+            self._stalled_at = now
+        if self._left(now) <= 0:
+            raise self.annotated(FetchError("The server gives no end.", status=200))
+
+    def page(self, rows: int, total: int | None = None) -> None:
+        """Count a page behind which there is to be another. One that brings nothing counts as an attempt.
+
+        Args:
+            total: rows that the server has counted; a page behind all of them brings nothing.
+
+        Raises:
+            FetchError: see `progress`; or there were too many pages that brought nothing.
+        """
+        is_new = rows > 0 and (total is None or self.rows < total)
+        self.progress(rows)
+        if not is_new and self.delay() is None:
+            raise self.annotated(
+                FetchError("The server announces more pages, and they bring no rows.", status=200)
+            )
+
+    def delay(self, asked: float | None = None, *, most: float = math.inf) -> float | None:
+        """Seconds to wait after one more failure; None when there were enough.
+
+        Args:
+            asked: seconds that the server asks the client to wait.
+            most: seconds that bound the time without progress further.
+        """
+        now = self._now()
+        if self._stalled_at is None:
+            self._stalled_at = now
+        self._counted += self.bytes - self._bytes_at_failure < _FREE_BYTES
+        self._bytes_at_failure = self.bytes
+        self.failures += 1
+        left = self._left(now, most)
+        if self._counted > self._retry.times or left <= 0 or (asked or 0.0) > left:
+            return None
+        # Beyond 2**40 the doubling has long stopped at `longest`.
+        doubled = self._retry.first.total_seconds() * 2.0 ** min(self._doublings, 40)
+        drawn = random.uniform(0, min(self._retry.longest.total_seconds(), doubled))  # noqa: S311 - no secret
+        self._doublings += 1
+        # The last attempt is made when the budget ends, not before.
+        return max(min(drawn, left), asked or 0.0)
+
+    def annotated(self, error: FetchError) -> FetchError:
+        """The error that ends the call, with how far it came."""
+        if self.failures > 1 or self.bytes:
+            so_far = self._so_far()
+            error.details |= so_far
+            error.message += (
+                f" Given up after {self.rows:,} rows, {self.bytes:,} bytes, {self.failures:,} failed attempts and "
+                f"{so_far['seconds']:.1f} seconds."
+            )
+        return error
+
+    def _left(self, now: float, most: float = math.inf) -> float:
+        """Seconds until the call is given up, if nothing new comes."""
+        idle = 0.0 if self._stalled_at is None else now - self._stalled_at
+        in_all = self._retry.total.total_seconds() - (now - self._started_at)
+        return min(min(self._retry.budget.total_seconds(), most) - idle, in_all)
+
+    def _so_far(self) -> dict[str, float]:
+        seconds = round(self._now() - self._started_at, 3)
+        return {"rows": self.rows, "bytes": self.bytes, "attempts": self.failures, "seconds": seconds}
+
+
+def retry_after(written: str | None) -> float | None:
+    """Seconds that a Retry-After header (RFC 9110, 10.2.3) asks for; None when it cannot be read."""
+    if not written:
+        return None
+    if written.isascii() and written.isdigit():
+        return float(written[:9])
+    moment = read_http_date(written)
+    return None if moment is None else max(0.0, (moment - datetime.now(UTC)).total_seconds())

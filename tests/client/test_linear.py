@@ -1,0 +1,114 @@
+"""Reading a text takes time in proportion to its length, whatever is in it: each reader, on texts of doubled sizes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+
+from dualsql_client import DualResponseClient, parse_markdown
+from dualsql_client.codemode import CodeMode
+from dualsql_client.detect import find, read_structure, uris_in
+from dualsql_client.markdown import undecorated
+from tests.client.hosting import RESOURCE_ID, structured
+
+CLIENT = DualResponseClient()
+
+
+def by_code_mode(text: str) -> object:
+    class Server:
+        async def call_tool(self, *_: object, **__: object) -> object:
+            return {"content": [{"type": "text", "text": text}]}
+
+    return asyncio.run(CodeMode(Server()).invoke("tool"))
+
+
+def described(text: str) -> object:
+    """In every place of a tool result that has a text."""
+    result = structured()
+    result["resource"] |= {"name": text, "url": text}
+    result["metadata"] |= {"expires_at": text, "total_count_kind": text}
+    result["metadata"]["columns"] = [{"name": text, "type": text, "encoding": text}]
+    return read_structure(result), read_structure({**result, "resource": {"uri": text}})
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "markdown": parse_markdown,
+    "markdown, aggressive": lambda text: parse_markdown(
+        text, strategy="aggressive", expected_fields=["a", "x"] * 5
+    ),
+    "code mode": by_code_mode,
+    "a text block": lambda text: CLIENT.find({"content": [{"type": "text", "text": text}]}),
+    "JSON in a text": lambda text: CLIENT.find(json.dumps({"resource": [text], "text": text})),
+    "many texts": lambda text: find([{"text": line} for line in text.splitlines()]),
+    "URIs": lambda text: uris_in([text]),
+    "a description": described,
+    "a value": undecorated,
+}
+PIECES = (
+    "|a|b|\n|-|-|\n|x|y|\n", "|a|b|\n|-|-|\n", "|-", "|x|y|\n", "|", "-", "- ", "*", "* a: b\n", "a: ", "a:b\n",
+    "```\n", "```json\n[1]\n```\n", "`", "`SELECT 1 FROM x` ", "FROM ", "error: ", "a_1", "_1234567890", " ", "\n",
+    "\r", "\t", "😀", "*😀", "{", "[", '{"resource":', '{"a":1}\n', "data:{}\n", '"', "\\", "\\u0041", "0", "1e",
+    "x", "é", f"resource://{RESOURCE_ID} ", f"resource://{RESOURCE_ID}/", "a://", "a.", "a+", "://", "Z", "2026-01-01T",
+)  # fmt: skip
+SIZE = 16 * 1024
+
+
+def repeated(*pieces: str, size: int) -> str:
+    whole = "".join(pieces)
+    return whole * (size // len(whole))
+
+
+def in_turn(one: str, other: str, *, size: int) -> str:
+    """Many of the one, then many of the other."""
+    return repeated(one, size=size // 2) + repeated(other, size=size // 2)
+
+
+def seconds(read: Callable[[str], object], text: str) -> float:
+    started = time.process_time()
+    read(text)
+    return time.process_time() - started
+
+
+def check(read: Callable[[str], object], made: Callable[[int], str]) -> None:
+    """Four times the text takes about four times as long; sixteen times would be quadratic."""
+    for _ in range(4):
+        large = seconds(read, made(4 * SIZE))
+        # What takes 15 ms for 64 KB would take 4 seconds for the largest text, if it were quadratic.
+        if large < 0.015 or large < 8 * seconds(read, made(SIZE)):
+            return
+    raise AssertionError(f"{large:.2f} s for {4 * SIZE:,} characters")
+
+
+@pytest.fixture(autouse=True)
+def _no_collections() -> Any:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_one_piece_again_and_again(reader: str) -> None:
+    for piece in PIECES:
+        check(READERS[reader], lambda size, piece=piece: repeated(piece, size=size))  # type: ignore[misc]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reader", READERS)
+def test_two_pieces_in_every_order(reader: str) -> None:
+    for one, other in product(PIECES, repeat=2):
+        check(READERS[reader], lambda size, one=one, other=other: repeated(one, other, size=size))  # type: ignore[misc]
+        check(READERS[reader], lambda size, one=one, other=other: in_turn(one, other, size=size))  # type: ignore[misc]
+
+
+def test_the_longest_text_of_small_tables_is_read_at_once() -> None:
+    """It held the event loop for 23 seconds for 90 KB."""
+    text = repeated("|a|b|\n|-|-|\n" + "|x|y|\n" * 3, size=1024 * 1024)
+    assert seconds(parse_markdown, text) < 2
+    assert len(parse_markdown("|a|b|\n|-|-|\n|x|y|\n" * 3).tables) == 3
