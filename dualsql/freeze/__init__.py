@@ -87,8 +87,9 @@ def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dial
             malformed("other tables and columns than were written")
     except Exception as error:  # noqa: BLE001 - as in `thaw`; here, a construct can be written but not read
         _log.debug("a document of ours could not be read back", exc_info=error)
-        what = f"a construct that does not survive storing ({error})"[:200]
-        refuse(what, _SIMPLER, where=encoder.where(decoder.position))
+        hint = getattr(error, "hint", None)
+        what = f"a construct that does not survive storing ({error})" if hint is None else str(error)
+        refuse(what[:200], hint or _SIMPLER, where=encoder.where(decoder.position))
     prove_equal(statement, thawed, dialect)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from sqlalchemy.sql.elements import BindParameter
+from sqlalchemy import Select
+from sqlalchemy.sql.elements import BindParameter, Grouping, WrapsColumnExpression
 from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.selectable import FromGrouping, Join, SelectBase
 from sqlalchemy.sql.sqltypes import TupleType
@@ -134,6 +135,11 @@ class Encoder:
                 self._pending.clear()
                 self._put_off.clear()
         return self.nodes
+
+    @property
+    def is_inside_another(self) -> bool:
+        """Whether the element that is being written is a part of another one."""
+        return self._parents.get(id(self._current)) is not None
 
     def ref(self, element: Any) -> int:
         """The number of an element's node, which is written if it does not exist yet.
@@ -300,6 +306,9 @@ MOST_SOURCES = 500
 DEEPEST = 300
 # SQLAlchemy follows _is_clone_of in a loop whenever it compares two elements.
 LONGEST_DESCENT = 30
+# SQLAlchemy looks up the name of a converted element twice for each conversion: 10 nested ones take 20 ms, 20 take ten
+# seconds.
+MOST_CONVERSIONS = 10
 
 # An operator checks its operands itself; the others are an annotated parameter and a text's own.
 _TAKES_LISTS = frozenset({"binary", "note", "text"})
@@ -432,6 +441,7 @@ class Decoder:
 
     def _note(self, element: Any) -> None:
         if isinstance(element, SelectBase):
+            _check_names(element)
             self._count_sources()
             return
         if not element.unique:
@@ -517,6 +527,18 @@ class Decoder:
             state["_is_clone_of"] = self._elements[origin]
             # SQLAlchemy memoizes the set of origins; it was computed without this one.
             state.pop("_cloned_set", None)
+
+
+def _check_names(statement: Any) -> None:
+    """Refuse a column without a label that SQLAlchemy would take too long to name."""
+    for column in internals.raw_columns(statement) if isinstance(statement, Select) else ():
+        inner = column
+        for _ in range(MOST_CONVERSIONS):
+            if not isinstance(inner, WrapsColumnExpression | Grouping):
+                break
+            inner = inner.element if isinstance(inner, Grouping) else inner.wrapped_column_expression
+        else:
+            malformed("conversions of conversions, without a label")
 
 
 def _check_apart(clone: Any, origin: Any) -> None:

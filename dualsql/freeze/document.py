@@ -35,7 +35,15 @@ Value = TypeVar("Value")
 
 
 class MalformedError(Exception):
-    """The encoder cannot have written this document. `thaw` raises TamperedError for it."""
+    """The encoder cannot have written this document. `thaw` raises TamperedError for it.
+
+    Attributes:
+        hint: what to write instead, where a statement of the application can be the reason.
+    """
+
+    def __init__(self, what: str, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.hint = hint
 
 
 def refuse(what: str, hint: str, *, where: str | None = None) -> NoReturn:
@@ -54,9 +62,9 @@ def located(error: NotFreezableError, where: str) -> NotFreezableError:
     return error
 
 
-def malformed(what: str) -> NoReturn:
+def malformed(what: str, hint: str | None = None) -> NoReturn:
     """Raise MalformedError. `what` reaches the log through the exception chain, never the caller."""
-    raise MalformedError(what)
+    raise MalformedError(what, hint)
 
 
 def changed() -> NoReturn:

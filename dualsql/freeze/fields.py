@@ -604,11 +604,15 @@ def is_plain(key: Any, value: Any) -> bool:
     )
 
 
+_UNREAD = frozenset({"deepentity"})
+"""What Query.union() notes on its parts, and SQLAlchemy 2.1 reads nowhere (sqlalchemy/orm/context.py)."""
+
+
 def _write_plain(enc: Encoder, notes: Any) -> dict[str, Any]:
     for key, value in notes.items():
-        if not is_plain(key, value):
+        if key not in _UNREAD and not is_plain(key, value):
             refuse(f"a statement annotated with {key}"[:120], "Pass the statement as select() made it.")
-    return dict(notes)
+    return {key: value for key, value in notes.items() if key not in _UNREAD}
 
 
 def _read_plain(dec: Decoder, wire: Any) -> Any:

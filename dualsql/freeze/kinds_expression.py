@@ -9,7 +9,7 @@ from sqlalchemy.dialects.mysql import match as mysql_match
 from sqlalchemy.dialects.postgresql import aggregate_order_by, array as postgresql_array
 from sqlalchemy.sql import elements, operators, roles
 from sqlalchemy.sql.functions import FunctionAsBinary
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectStatementGrouping
+from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase, SelectStatementGrouping
 from sqlalchemy.sql.type_api import BOOLEANTYPE, INTEGERTYPE, NULLTYPE
 from sqlalchemy.util import immutabledict
 
@@ -109,6 +109,10 @@ def _derive_grouping(element: Any) -> None:
 
 
 def _derive_scalar(element: Any) -> None:
+    if not isinstance(element.element, SelectBase):
+        # A scalar subquery looks up a missing attribute in its element, twice if that is annotated: nested ones take
+        # exponential time.
+        malformed("a scalar subquery of no statement")
     element.type = internals.scalar_type(element.element)
 
 

@@ -157,7 +157,9 @@ _LEFT_BY_QUERY = frozenset(
     | {"instance", "attr", "_syntax_extensions", "_enable_assertions"}
 )
 # Query.statement sets these. Others, such as _enable_single_crit, would disable criteria.
-_QUERY_OPTIONS = frozenset({"_for_statement", "_use_legacy_query_style", "_enable_eagerloads"})
+_QUERY_OPTIONS = frozenset(
+    {"_render_for_subquery", "_for_statement", "_use_legacy_query_style", "_enable_eagerloads"}
+)
 _COMPILE_OPTIONS = Field(
     name="compile options",
     attribute="_compile_options",
@@ -256,12 +258,27 @@ _STYLE = choice(
     selectable.LABEL_STYLE_DEFAULT,
     selectable.LABEL_STYLE_DEFAULT,
 )
+
+
+def _write_lock(enc: Encoder, lock: Any) -> int:
+    # That of the statement itself is left out where it runs (`plan.shape`).
+    if enc.is_inside_another:
+        refuse("with_for_update() in a subquery", "Leave it out: dualsql reads rows and locks none.")
+    return enc.ref(lock)
+
+
 _LIMITS = (
     part("limit", "_limit_clause", LEAVE),
     part("offset", "_offset_clause", LEAVE),
     part("fetch", "_fetch_clause", LEAVE),
     _FETCH,
-    part("for update", "_for_update_arg", LEAVE),
+    Field(
+        name="for update",
+        attribute="_for_update_arg",
+        write=_write_lock,
+        read=lambda dec, wire: dec.element(wire),
+        absent=LEAVE,
+    ),
     parts("order", "_order_by_clauses", absent=LEAVE),
     parts("group", "_group_by_clauses", absent=LEAVE),
     _STYLE,

@@ -16,6 +16,7 @@ from dualsql.freeze.document import changed, expect, malformed, refuse
 from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, name_, needed, operand, part, parts
 from dualsql.freeze.kinds_function import check_rows, function_type
 from dualsql.freeze.names import read_name, write_name
+from dualsql.freeze.row_number import ROW_NUMBERS, RowNumber, is_row_number, row_number
 
 if TYPE_CHECKING:
     from dualsql.freeze.codec import Decoder, Encoder
@@ -72,6 +73,21 @@ def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
         )
     _note_column(enc, source, key)
     return {"of": enc.ref(source), "key": key}
+
+
+def _write_row_number(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
+    if not is_row_number(column):
+        return _write_column(enc, kind, column)
+    return {"of": enc.ref(column.table), "name": column.name}
+
+
+def _read_row_number(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
+    if "name" not in fields:
+        return _read_column(dec, kind, fields)
+    found = row_number(dec.source(fields["of"]), expect(fields["name"], str))
+    if found.name not in ROW_NUMBERS or not is_row_number(found):
+        malformed("number of a row")
+    return found
 
 
 def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
@@ -266,6 +282,7 @@ def _derive_table_valued_column(element: Any) -> None:
 KINDS = (
     NodeKind("table", Table, write=_write_table, read=_read_table, is_shared=True, is_own=False),
     NodeKind("column", Column, write=_write_column, read=_read_column, is_own=False),
+    NodeKind("row number", RowNumber, write=_write_row_number, read=_read_row_number, is_own=False),
     _alias("alias", selectable.Alias),
     _alias("subquery", selectable.Subquery),
     _alias("lateral", selectable.Lateral),

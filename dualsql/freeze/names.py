@@ -18,7 +18,6 @@ from typing import Any, Protocol
 from sqlalchemy import Table
 from sqlalchemy.sql.elements import conv, quoted_name
 from sqlalchemy.sql.selectable import Alias, CompoundSelect, NamedFromClause
-from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse
@@ -137,8 +136,13 @@ def _read_anonymous(pieces: list[Any], seeds: Seeds) -> internals.AnonymousLabel
     return internals.AnonymousLabel(text)
 
 
+def can_be_stored(name: str) -> bool:
+    """Whether a name has no control characters, and is not too long."""
+    return len(name) <= _LONGEST and (name.isprintable() or _CONTROL.search(name) is None)
+
+
 def _checked(name: str, complain: Any) -> str:
-    if len(name) > _LONGEST or not (name.isprintable() or _CONTROL.search(name) is None):
+    if not can_be_stored(name):
         complain("a name with control characters, or too long")
     return name
 
@@ -222,7 +226,7 @@ class FreeNames:
     def __init__(self, *statements: Any) -> None:
         self._taken: set[str] = set()
         self._open: set[str] = set()
-        for part in (part for statement in statements for part in iterate(statement)):
+        for part in (part for statement in statements for part in internals.elements_of(statement)):
             if isinstance(part, NamedFromClause):
                 self._take(Spelling.of(part.name))
 
@@ -301,7 +305,10 @@ def _check_group(root: str, group: list[tuple[str, Any]], kind: int) -> None:
     texts = [text for text, _ in group]
     ours = {text for text, type_ in group if id(type_) == kind}
     if ours & others or len(set(texts)) < len(texts) or any("%(" in text for text in texts):
-        malformed(f"two columns named {root[:60]!r}, one with a type of its own: label one of them")
+        malformed(
+            f"two columns named {root[:60]!r}, one with a type of its own",
+            "Give one of them another name: column.label('name').",
+        )
 
 
 def _spellings(column: Any) -> set[Spelling]:

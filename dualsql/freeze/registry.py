@@ -511,7 +511,10 @@ def _check_compound(statement: Any, registry: Registry) -> None:
     for position, first in enumerate(rows[0]):
         for row in rows[1:]:
             if position >= len(row) or not _agree(first.type, row[position].type, registry):
-                malformed("own type of a column in a union with something else")
+                malformed(
+                    "a union of a column that has a type of its own with another type",
+                    "Select columns of that type in each part of the union, or cast() both to a standard type.",
+                )
 
 
 def _agree(one: Any, other: Any, registry: Registry) -> bool:

@@ -25,6 +25,9 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import names
 from dualsql.freeze.document import expect, malformed
 
+UNITS = ("microsecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
+"""Of time: each has a function of dualsql's own that moves a date by it, and one that counts it between two dates."""
+
 # Functions without side effects: the result depends on the arguments, the row and the clock only. None of them reads a
 # file, a catalogue, another table or the network, waits, locks, changes a setting, or runs SQL from a string.
 FUNCTIONS = frozenset(
@@ -87,7 +90,7 @@ FUNCTIONS = frozenset(
     jsonb_typeof openjson row_to_json to_json to_jsonb array_to_json
     """.split()
     # arrays, ranges, rows of numbers, full text, networks, sampling
-    + """array_append array_cat array_dims array_length array_lower array_ndims array_position array_positions
+    + """array array_append array_cat array_dims array_length array_lower array_ndims array_position array_positions
     array_prepend array_remove array_replace array_upper cardinality generate_series generate_subscripts unnest
     trim_array isempty lower_inc lower_inf upper_inc upper_inf range_merge multirange int4range int8range
     numrange tsrange tstzrange daterange int4multirange int8multirange nummultirange tsmultirange
@@ -100,6 +103,7 @@ FUNCTIONS = frozenset(
     """.split()
     # dualsql's own, which it writes in terms of the database's (`Capabilities.own_functions`)
     + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after", "dualsql_ordered"]
+    + [name for unit in UNITS for name in (f"dualsql_add_{unit}s", f"dualsql_{unit}s_between")]
 )
 
 _OPERATOR_NAMES = """add and_ contains eq floordiv ge getitem gt inv le lshift lt mod mul ne neg or_ pow_ rshift
@@ -162,7 +166,7 @@ FRAME_EXCLUSIONS = frozenset({"CURRENT ROW", "GROUP", "TIES", "NO OTHERS"})
 
 # Execution options that do not change the meaning of a statement. They are not stored: dualsql sets its own.
 DROPPED_OPTIONS = frozenset(
-    """yield_per stream_results max_row_buffer populate_existing autoflush prebuffer_rows identity_token
+    """dualsql_notes yield_per stream_results max_row_buffer populate_existing autoflush prebuffer_rows identity_token
     logging_token preserve_rowcount _sa_orm_load_options _result_disable_adapt_to_context""".split()
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
@@ -98,17 +99,38 @@ class Values:
         return _READERS[tag](payload, self, depth + 1)
 
     def _write_enum(self, value: Enum) -> Any:
-        name = self._enum_names.get(type(value))
-        if name is None:
+        cls = type(value)
+        name = self._enum_names.get(cls) or f"{cls.__module__}.{cls.__qualname__}"
+        if self._enum(name) is not cls:
             refuse(
-                f"a member of {type(value).__qualname__}, which no registered column uses",
-                "Use the member's value, or register a table with an Enum column of that class.",
+                f"a member of {cls.__qualname__}, a class that its module does not have by this name",
+                "Use the member's value, define the class at the top of a module, or register a table with an Enum "
+                "column of that class.",
             )
         return ["enum", [name, value.name]]
 
     def _read_enum(self, payload: Any) -> Enum:
         name, member = expect(payload, list)
-        return self._enums[name].__members__[member]
+        cls = self._enum(expect(name, str))
+        if cls is None:
+            malformed("class of an enum")
+        return cls.__members__[member]
+
+    def _enum(self, name: str) -> type[Enum] | None:
+        """The class of a registered column, or of a module: a TypeDecorator does not say which class it takes."""
+        return self._enums.get(name) or _enum_of_a_module(name)
+
+
+def _enum_of_a_module(name: str) -> type[Enum] | None:
+    """A class of an imported module, read without running its code."""
+    path = name.split(".")
+    for length in range(len(path) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(path[:length]))
+        for part in path[length:]:
+            found = getattr(found, "__dict__", {}).get(part)
+        if isinstance(found, type) and issubclass(found, Enum):
+            return found
+    return None
 
 
 def _write_dict(value: dict[Any, Any], values: Values, depth: int) -> list[Any]:

@@ -195,6 +195,8 @@ def mutate_bytes(document: bytes, rng: random.Random) -> bytes:
     """`document` with bits flipped, bytes cut out, doubled or set anew."""
     changed = bytearray(document)
     for _ in range(rng.choice((1, 1, 2, 4))):
+        if not changed:
+            break
         place = rng.randrange(len(changed))
         action = rng.randrange(4)
         if action == 0:

@@ -481,6 +481,12 @@ SHAPES: dict[str, Any] = {
     "orm option that changes nothing": select(Card).options(selectinload(Card.person)),
     "orm bundle": select(Bundle("card", Card.id, Card.number)).where(Card.id > 1),
     "orm query": Query([Person]).filter(Person.name == "x").statement,
+    "orm query in a query": Query([Card]).filter(Card.person_id.in_(Query([Person.id]))).statement,
+    "orm query of a query": Query([Card.id, Query([func.max(Person.id)]).scalar_subquery()]).statement,
+    "orm union of queries": Query([Person.id]).union(Query([Card.id])).statement,
+    "orm query in a union of queries": Query([Card])
+    .filter(Card.person_id.in_(Query([Person.id]).union_all(Query([Person.id]).filter(Person.id > 3))))
+    .statement,
     "lambda": select(customers_.id).where(lambda: customers_.name != "x"),
     "callable parameter": select(customers_.id).where(
         customers_.id > bindparam("least", callable_=lambda: 1, type_=Integer)

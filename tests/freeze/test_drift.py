@@ -20,8 +20,10 @@ _LOAD_ELEMENT = {
     *("_of_type", "_path_with_polymorphic_path"),
 }
 # Kept by the kinds that write themselves.
+_COLUMN = {"name", "type", "table", "is_literal"}
 WRITTEN_ELSEWHERE = {
-    "column": {"name", "type", "table", "is_literal"},
+    "column": _COLUMN,
+    "row number": _COLUMN,
     "table": {"name", "schema", "columns"},
     "values": {"_independent_ctes", "_independent_ctes_opts"},
     "function": {"_params", "_with_options"},

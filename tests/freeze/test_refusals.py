@@ -84,7 +84,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         select(type_coerce(customers_.name, orders_.secret.type)),
         "own type of a column",
     ),
-    "pickle in a union": (union_all(select(orders_.secret), select(customers_.name)), "own type of a column"),
+    "pickle in a union": (union_all(select(orders_.secret), select(customers_.name)), "a type of its own"),
+    "two names in a subquery": (
+        select(select(orders_.cents, column("cents", Integer())).subquery()),
+        "two columns named 'cents'",
+    ),
     "pickle by coalesce": (
         select(func.coalesce(bindparam("x", None, type_=orders_.secret.type), customers_.name)),
         "own type of a column",
@@ -111,6 +115,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "translated schema": (
         select(customers).execution_options(schema_translate_map={None: "x"}),
         "schema_translate",
+    ),
+    "lock in a subquery": (
+        select(select(customers_.id).with_for_update().subquery()),
+        "with_for_update",
     ),
     "writing in a CTE": (select(delete(customers).returning(customers_.id).cte().c.id), "Delete"),
     "insert": (insert(customers), "Insert"),

@@ -11,6 +11,7 @@ from sqlalchemy import (
     ARRAY,
     Column,
     Enum,
+    Integer,
     MetaData,
     String,
     Table,
@@ -30,7 +31,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from dualsql.errors import NotFreezableError, TamperedError
 from dualsql.freeze import Proofs, Registry, freeze, thaw
-from dualsql.freeze.document import AnySelect, pack, unpack
+from dualsql.freeze.document import AnySelect, MalformedError, pack, unpack
 from dualsql.freeze.verify import prove_equal
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.shop import REGISTRY, SHAPES, customers, customers_
@@ -224,3 +225,45 @@ def test_members_of_an_enum_in_an_array_and_under_a_decorator_are_values() -> No
     for type_ in (ARRAY(Enum(Level, name="level")), Coded()):
         registry = Registry(Table("levels", MetaData(), Column("level", type_)))
         assert registry.values.read(registry.values.write(Level.LOW)) is Level.LOW
+
+
+class Rank(enum.IntEnum):
+    """What a decorator takes is known to its code alone."""
+
+    FIRST = 1
+
+
+class Ranked(TypeDecorator[Rank]):
+    impl = Integer
+    cache_ok = True
+
+    class Kind(enum.Enum):
+        OTHER = "other"
+
+    def process_bind_param(self, value: Any, dialect: Any) -> Any:
+        return None if value is None else value.value
+
+
+ranks = Table("ranks", MetaData(), Column("id", Integer, primary_key=True), Column("rank", Ranked))
+
+
+def test_members_of_an_enum_that_only_a_decorator_knows_are_values() -> None:
+    registry = Registry(ranks)
+    for condition in (ranks.c.rank == Rank.FIRST, ranks.c.rank.in_([Rank.FIRST])):
+        statement = select(ranks.c.id).where(condition)
+        (value,) = thaw(freeze(statement, registry), registry).compile().params.values()
+        assert value in (Rank.FIRST, [Rank.FIRST]) and type(value) in (Rank, list)
+    assert registry.values.read(registry.values.write(Ranked.Kind.OTHER)) is Ranked.Kind.OTHER
+
+
+def test_a_class_that_no_module_has_is_refused_and_read_from_no_document() -> None:
+    class Hidden(enum.Enum):
+        ONE = 1
+
+    registry = Registry(ranks)
+    with pytest.raises(NotFreezableError, match="Hidden") as refused:
+        registry.values.write(Hidden.ONE)
+    assert "top of a module" in refused.value.hint
+    for name in ("os.system", "enum", "os.environ", f"{__name__}.Rank.name", f"{__name__}.nothing", "", "."):
+        with pytest.raises(MalformedError):
+            registry.values.read(["enum", [name, "ONE"]])

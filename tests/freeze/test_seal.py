@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, LimitExceededError
 from dualsql.freeze import Seal
+from dualsql.freeze.document import MalformedError, pack, unpack
 
 OLD, NEW = "o" * 32, b"n" * 40
 
@@ -31,6 +32,7 @@ def test_the_first_secret_signs() -> None:
         ("ab", None),
         (None, "ab", "c"),
         (),
+        ("", "ab", "c"),
     ],
 )
 def test_no_other_parts_have_the_same_signature(other: tuple[str | bytes | None, ...]) -> None:
@@ -52,3 +54,19 @@ def test_weak_secrets_are_refused_with_a_recipe(secrets: list[str]) -> None:
 
 def test_its_text_shows_no_secret() -> None:
     assert OLD not in repr(Seal([OLD]))
+
+
+def test_nothing_and_an_empty_text_are_two_parts() -> None:
+    seal = Seal([OLD])
+    assert not seal.verify(seal.sign("a", None), "a", "")
+    assert not seal.verify(seal.sign("a", ""), "a", None)
+
+
+def test_a_document_is_as_large_as_is_allowed() -> None:
+    body = {"x": "y" * 100}
+    document = pack(body, 200)
+    assert unpack(document, 200) == body
+    with pytest.raises(LimitExceededError, match="the maximum is 100"):
+        pack(body, 100)
+    with pytest.raises(MalformedError):
+        unpack(document, 100)

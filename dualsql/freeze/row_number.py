@@ -1,0 +1,36 @@
+"""The number that a database gives to each row of a table, which no column of the table has: the rowid of SQLite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Alias, BigInteger, Table
+from sqlalchemy.sql.elements import ColumnClause
+
+ROW_NUMBERS = ("rowid", "_rowid_", "oid")
+"""The names that SQLite has for it; DuckDB has the first."""
+
+
+class RowNumber(ColumnClause[int]):
+    """The number of a row; as a column of a subquery, SQLAlchemy makes a copy of this class, of another name."""
+
+    # SQLAlchemy caches no statement with a class that does not say so (sqlalchemy/sql/cache_key.py).
+    inherit_cache = True
+    nullable = False
+
+
+def row_number(source: Any, name: str) -> RowNumber:
+    """The number of the rows of a table or an alias of one. `name` is one of `ROW_NUMBERS`, and of no column there."""
+    found = RowNumber(name, BigInteger())
+    found.table = source
+    return found
+
+
+def is_row_number(element: Any) -> bool:
+    """Whether it is the number of a row of a table, and no column of a subquery."""
+    if not isinstance(element, RowNumber):
+        return False
+    source = element.table
+    while isinstance(source, Alias):
+        source = source.element
+    return isinstance(source, Table)

@@ -1,0 +1,105 @@
+"""No short document is long to thaw or to compile, whichever kind of node stands in which other, however deep."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Integer, cast, literal, select
+from sqlalchemy.dialects import mysql, postgresql
+
+from dualsql.errors import DualResponseError, NotFreezableError
+from dualsql.freeze import Registry, freeze, thaw
+from dualsql.freeze.codec import DEEPEST, MOST_CONVERSIONS
+from dualsql.freeze.kinds import KINDS
+from dualsql.freeze.verify import UNCOMPILABLE
+from tests.freeze.hostile import forged
+from tests.freeze.nesting import LEAVES, WIDE, Frame, frames, nested
+from tests.quick import case_of
+
+# Forged statements make SQLAlchemy warn: that is no failure here.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SECONDS = 3.0  # of the processor; measured: 1, for 120 joins of one another
+FRAMES = frames()
+PARTS = 40
+
+
+class TooLongError(BaseException):
+    """Not caught by what catches exceptions."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """End the block after so many seconds of the processor."""
+
+    def stop(*_: Any) -> None:
+        raise TooLongError
+
+    former = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
+
+
+def is_bearable(nodes: list[Any]) -> bool:
+    """Whether the document is refused, or becomes SQL or an error of SQLAlchemy, soon."""
+    text = any(node[0] in ("text", "text select") for node in nodes)
+    try:
+        with limited(SECONDS):
+            statement = thaw(forged({"nodes": nodes, "clones": [], "text": text}), WIDE)
+            for dialect in (postgresql.dialect(), mysql.dialect()):
+                try:
+                    statement.compile(dialect=dialect)
+                except (*UNCOMPILABLE, NotImplementedError):
+                    continue
+    except DualResponseError:
+        return True
+    except TooLongError:
+        return False
+    return True
+
+
+def unbearable(pairs: list[tuple[Frame, Frame]], depth: int) -> list[str]:
+    return [
+        f"{outer.tag}.{outer.field} in {inner.tag}.{inner.field}"
+        for outer, inner in pairs
+        if not all(map(is_bearable, nested(outer, inner, depth)))
+    ]
+
+
+def test_every_kind_is_nested() -> None:
+    """A new kind needs a statement in the shop, a twin in ALIKE, or to be a leaf."""
+    assert {tag for tag, _ in FRAMES} | LEAVES == set(KINDS)
+
+
+@pytest.mark.parametrize("depth", [40, case_of(12, is_long=True), case_of(DEEPEST - 20, is_long=True)])
+def test_each_kind_in_itself(depth: int) -> None:
+    assert unbearable([(frame, frame) for frame in FRAMES.values()], depth // 2) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=pytest.mark.exhaustive if part else ()) for part in range(PARTS)]
+)
+def test_each_kind_in_each_other(part: int) -> None:
+    pairs = [(outer, inner) for outer in FRAMES.values() for inner in FRAMES.values()]
+    assert unbearable(pairs[part::PARTS], 20) == []
+
+
+def test_conversions_of_conversions() -> None:
+    """SQLAlchemy takes twice as long for each: forty would never end."""
+    value: Any = literal(1)
+    for depth in range(1, 41):
+        value = cast(value, Integer)
+        if depth > MOST_CONVERSIONS:
+            with limited(SECONDS), pytest.raises(NotFreezableError):
+                freeze(select(value), Registry([]))
+        with limited(SECONDS):
+            assert freeze(select(value.label("x")), Registry([]))
