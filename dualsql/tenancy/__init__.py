@@ -7,6 +7,7 @@
 Read in this order. docs/decisions/0006 says why rules are applied while SQL is written, not to the statement.
 """
 
+from dualsql.tenancy.compiler import OWN_NAMES
 from dualsql.tenancy.policy import ActiveRules, Policy
 from dualsql.tenancy.rules import (
     Hook,
@@ -20,6 +21,7 @@ from dualsql.tenancy.rules import (
 )
 
 __all__ = [
+    "OWN_NAMES",
     "ActiveRules",
     "Hook",
     "HookContext",

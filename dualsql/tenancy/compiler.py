@@ -14,10 +14,11 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
-from sqlalchemy import Alias, BindParameter, Boolean, ColumnElement, Select, select, types
+from sqlalchemy import Alias, BindParameter, Boolean, ColumnElement, Compiled, Select, select, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import elements, visitors
@@ -28,10 +29,12 @@ from sqlalchemy.sql.selectable import CTE, SelectBase, TableClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import DriverValues, capabilities_of
+from dualsql.columns.dialect_types import without_digits
 from dualsql.columns.exact import with_all_digits
-from dualsql.columns.own_types import plain_type
+from dualsql.columns.own_types import stored_type
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly
+from dualsql.freeze.row_number import is_row_number, row_number as numbered
 from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
 
 
@@ -50,19 +53,15 @@ class Exactly(FunctionElement[bool]):
         return self
 
 
-def exactly(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[bool]:
-    """The condition that `column` equals `value` exactly."""
-    is_text = isinstance(plain_type(column.type), types.String)
-    return Exactly(column, value) if is_text else column == value
-
-
 @compiles(Exactly)
 def _write_exactly(element: Exactly, compiler: Any, **kw: Any) -> str:
     column, value = element.clauses
     abilities = capabilities_of(compiler.dialect)
-    if abilities is None or abilities.text_equality is None:
+    stored = stored_type(column.type, compiler.dialect)
+    if not isinstance(stored, types.String) or abilities is None or abilities.text_equality is None:
         return str(compiler.process(column == value, **kw))
-    return abilities.text_equality(compiler.process(column, **kw), compiler.process(value, **kw))
+    written = (compiler.process(column, **kw), compiler.process(value, **kw))
+    return abilities.text_equality(*written, stored)
 
 
 Table = Any
@@ -116,10 +115,10 @@ class TableForms:
         """Whether a condition hides rows of the table."""
         return id(table) in self._conditions
 
-    @property
-    def reads_tables(self) -> bool:
-        """Whether a condition has a subquery, so that rows of other tables decide which rows it hides."""
-        conditions = chain.from_iterable(self._conditions.values())
+    def reads_others(self, compiled: Compiled) -> bool:
+        """Whether other rows decide which rows a statement reads: the condition of one of its tables has a subquery."""
+        tables = getattr(compiled, "ruled", ())
+        conditions = chain.from_iterable(self._conditions.get(id(table), ()) for table in tables)
         return any(isinstance(part, SelectBase) for one in conditions for part in visitors.iterate(one))
 
     def empties(self, table: Table) -> bool:
@@ -130,11 +129,12 @@ class TableForms:
         """Keys of the columns that a mask replaces."""
         return frozenset(self._masks.get(id(table), ()))
 
-    def select_of(self, table: Table) -> Select[Any]:
-        """The SELECT that replaces a table with rules."""
+    def select_of(self, table: Table, row_number: str | None = None) -> Select[Any]:
+        """The SELECT that replaces a table with rules, with the number of its rows if a statement reads it."""
         if id(table) not in self._selects:
             self._selects[id(table)] = self._select(table)
-        return self._selects[id(table)]
+        found = self._selects[id(table)]
+        return found if row_number is None else found.add_columns(numbered(table, row_number))
 
     def dialect(self, base: Dialect) -> Dialect:
         """`base` with a compiler that uses this form."""
@@ -190,6 +190,9 @@ _HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
 
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
 
+OWN_NAMES = "dualsql_part_"
+"""How the names begin that dualsql gives to relations of its own. No table and no alias of a text begins like this."""
+
 # How the names of the rules' own values begin.
 _RESERVED = ("dualsql_tenant_", "dualsql_row_")
 
@@ -208,6 +211,8 @@ def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
         "groups_strictly": abilities is not None and abilities.groups_strictly,
         "splits_statements": abilities is None or abilities.splits_statements,
         "own_functions": {} if abilities is None else abilities.own_functions,
+        "match_function": "" if abilities is None else abilities.match_function,
+        "require_pattern": None if abilities is None else staticmethod(abilities.require_pattern),
         "bound_as_text": None if abilities is None else staticmethod(abilities.bound_as_text),
     }
     dialect.statement_compiler = type(f"Ruled{compiler.__name__}", (_RuleCompiler, compiler), marks)
@@ -223,7 +228,9 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     Attributes:
         form: what replaces each table.
-        groups_strictly, splits_statements, own_functions, bound_as_text: see `Capabilities`.
+        groups_strictly, splits_statements, own_functions, bound_as_text, match_function, require_pattern: see
+            `Capabilities`.
+        ruled: the tables whose rules were written.
     """
 
     form: TableForms
@@ -231,7 +238,10 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     splits_statements: bool
     own_functions: Mapping[str, Callable[[str], str]]
     bound_as_text: Callable[[Any], str | None] | None
+    match_function: str
+    require_pattern: Callable[[str | None], None]
     stack: Any
+    ruled: tuple[Table, ...] = ()
     _rule_of: Any = None  # the table whose rule is being written: in there, tables are the database's own
     _sampling = ""
 
@@ -296,8 +306,17 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return self.form.has_rules(table)
 
     def _rule(self, table: Any) -> str:
+        self.ruled = (*self.ruled, table)
         with self._inside_rule_of(table):
-            return f"({self.process(self.form.select_of(table), asfrom=True)})"
+            return (
+                f"({self.process(self.form.select_of(table, self._row_numbers.get(id(table))), asfrom=True)})"
+            )
+
+    @cached_property
+    def _row_numbers(self) -> Mapping[int, str]:
+        """The names of the row numbers that the statement reads, by the id of their table."""
+        parts: Iterable[Any] = () if self.statement is None else internals.elements_of(self.statement)
+        return {id(_table_of(part.table)): part.name for part in parts if is_row_number(part)}
 
     @contextmanager
     def _inside_rule_of(self, table: Any) -> Iterator[None]:
@@ -361,12 +380,39 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
         written = self.own_functions.get(func.name.lower())
-        if written is None:
+        is_match = self.match_function and func.name.lower() == "regexp" and len(func.clauses) == 2
+        if written is None and not is_match:
             return super().visit_function(func, *args, **kw)
         add_to_result_map = kw.pop("add_to_result_map", None)
         if add_to_result_map is not None:
             add_to_result_map(func.name, func.name, (func.name,), func.type)
+        if written is None:
+            return self._match(*func.clauses, **kw)
         return f"({written(self.process(func.clause_expr.element, **kw))})"
+
+    # Regular expressions that run in our process ------------------------------------------------------------
+
+    def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
+        if not self.match_function:
+            return super().visit_regexp_match_op_binary(binary, operator, **kw)
+        return self._match(binary.right, binary.left, **kw)
+
+    def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
+        if not self.match_function:
+            return super().visit_not_regexp_match_op_binary(binary, operator, **kw)
+        return f"(NOT {self._match(binary.right, binary.left, **kw)})"
+
+    def visit_custom_op_binary(self, element: Any, operator: Any, **kw: Any) -> Any:
+        words = operator.opstring.upper().split()
+        if not self.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
+            return super().visit_custom_op_binary(element, operator, **kw)
+        found = self._match(element.right, element.left, **kw)
+        return found if len(words) == 1 else f"(NOT {found})"
+
+    def _match(self, pattern: Any, text: Any, **kw: Any) -> str:
+        self.require_pattern(None)
+        written = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
+        return f"{self.match_function}({', '.join(written)})"
 
     # What is refused ------------------------------------------------------------------------------------
 
@@ -384,7 +430,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
         text = None if self.bound_as_text is None else self.bound_as_text(dbapi_type)
-        return super().render_bind_cast(type_, dbapi_type, sqltext if text is None else f"{sqltext}::{text}")
+        sent = sqltext if text is None else f"{sqltext}::{text}"
+        return super().render_bind_cast(type_, without_digits(dbapi_type), sent)
 
     def visit_cte(self, cte: Any, **kw: Any) -> Any:
         name = cte.name

@@ -31,7 +31,7 @@ from dualsql.errors import ConfigurationError, ForbiddenError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
-from dualsql.tenancy.compiler import TableForms, exactly, with_named_values
+from dualsql.tenancy.compiler import OWN_NAMES, Exactly, TableForms, with_named_values
 from dualsql.tenancy.rules import (
     Function,
     Hook,
@@ -229,6 +229,7 @@ class Policy:
     """The hooks of a server, checked against its registry.
 
     Attributes:
+        tenant_columns: the columns that are compared with values of tenants.
         secured: tables whose rows PostgreSQL's own policies must filter.
         shows_all: every principal sees the same rows and values.
         has_functions: there are hooks that are functions.
@@ -242,6 +243,7 @@ class Policy:
         _require_list(hooks)
         self._named = dict(registry.tables)
         self._tables = list(self._named.values())
+        _refuse_own_names(self._tables)
         self._is_open = not hooks
         self._functions = _functions(hooks)
         self.has_functions = bool(self._functions)
@@ -255,6 +257,7 @@ class Policy:
             for table in resolved(registry, [rule.table])
         ]
         self._tenant_values: dict[str, TenantFilter] = {}  # name of a parameter -> whose value it takes
+        self.tenant_columns: list[ColumnElement[Any]] = []
         self._conditions = self._tenant_conditions(registry)
         shared = [table for rule in _of_kind(hooks, Shared) for table in resolved(registry, rule.tables)]
         filtered = {*self._conditions, *(id(table) for table, _ in self._rows)}
@@ -355,14 +358,17 @@ class Policy:
             for table in chosen:
                 column = column_of(table, rule.column, is_required=rule.tables is not None)
                 if column is not None:
+                    self.tenant_columns.append(column)
                     value = self._tenant_parameter(rule, column.type, parameters)
-                    conditions.setdefault(id(table), []).append(exactly(column, value))
+                    conditions.setdefault(id(table), []).append(Exactly(column, value))
         return conditions
 
     def _tenant_parameter(
         self, rule: TenantFilter, type_: Any, known: dict[Any, BindParameter[Any]]
     ) -> BindParameter[Any]:
         """A parameter for each type: SQLAlchemy binds all parameters of one name with the type of the last one."""
+        if isinstance(type_, types.CHAR):  # it would cut the blanks at the end of the value
+            type_ = types.String()
         cached = internals.type_key(type_)
         # SQLAlchemy binds by name: two types under one name would both be bound as the later one.
         key = (id(rule), id(type_) if cached is NO_CACHE else cached)
@@ -395,6 +401,15 @@ class Policy:
         return TableForms(
             self._tables, conditions=conditions, masks=masks_by_table(masks), is_open=self._is_open
         )
+
+
+def _refuse_own_names(tables: Sequence[Any]) -> None:
+    for table in tables:
+        if str(table.name).casefold().startswith(OWN_NAMES):
+            raise ConfigurationError(
+                f"The name of the table {table.name!r} is reserved."[:200],
+                hint=f"Leave it out, or serve a view of it: names that begin with {OWN_NAMES} are dualsql's own.",
+            )
 
 
 def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:

@@ -34,6 +34,7 @@ from sqlalchemy.dialects import mssql, mysql, postgresql, sqlite
 from sqlalchemy.exc import InvalidRequestError
 
 from dualsql import ForbiddenSQLError, Principal, Registry
+from dualsql.plan.page import PAGE_PARAMETERS
 from dualsql.tenancy import Mask, Policy, RowFilter, Shared, TenantFilter
 
 metadata = MetaData()
@@ -236,3 +237,29 @@ def test_a_statement_cannot_speak_for_a_rule(unique: bool) -> None:
     forged = select(people.c.id).where(people.c.id == bindparam("dualsql_tenant_0", 2, unique=unique))
     with pytest.raises(ForbiddenSQLError, match="with the name of a rule's parameter"):
         written(forged)
+
+
+@pytest.mark.parametrize(
+    "written_text", [text("1; DROP TABLE people"), literal_column("1; DROP TABLE people")]
+)
+def test_without_rules_text_is_one_statement(written_text: Any) -> None:
+    open_to_all = Policy(Registry(metadata), [])
+    with pytest.raises(ForbiddenSQLError, match="semicolon"):
+        written(select(written_text), mysql.dialect(), open_to_all)
+
+
+def test_no_parameter_has_the_name_of_a_page_s() -> None:
+    chosen = select(people.c.id).where(people.c.id == bindparam(f"{PAGE_PARAMETERS}1", 1))
+    for policy in (POLICY, Policy(Registry(metadata), [])):
+        with pytest.raises(ForbiddenSQLError, match="bound parameter"):
+            written(chosen, policy=policy)
+
+
+def test_whether_other_rows_decide_is_known() -> None:
+    rules = POLICY.rules_for(ANA)
+    compiled = {
+        table.name: select(table.c.id).compile(dialect=rules.dialect(sqlite.dialect()))
+        for table in (people, orders)
+    }
+    assert not rules.form.reads_others(compiled["people"])
+    assert rules.form.reads_others(compiled["orders"])

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, func, literal, select, text
+from sqlalchemy.dialects import sqlite
 
 from dualsql import ConfigurationError, ForbiddenError, Principal, Registry
-from dualsql.tenancy import Mask, Policy, RowFilter, RowSecurity, Shared, TenantFilter
+from dualsql.tenancy import HookContext, Mask, Policy, RowFilter, RowSecurity, Shared, TenantFilter
 
 metadata = MetaData()
 people = Table(
@@ -149,3 +150,99 @@ def test_a_predicate_of_another_shape_is_another_form() -> None:
 def test_an_unknown_hook_is_refused(hook: Any) -> None:
     with pytest.raises(ConfigurationError, match="is not a hook"):
         Policy(REGISTRY, [hook, Shared(people, orders, countries)])
+
+
+REGIONS = MetaData()
+depots = Table(
+    "depots",
+    REGIONS,
+    Column("id", Integer, primary_key=True),
+    Column("tenant_id", String),
+    Column("region", String),
+    Column("name", String),
+)
+CONTEXT = HookContext(principal=ANA, source="default")
+
+
+def text_under(policy: Policy, principal: Principal | None = ANA) -> str:
+    """`select(depots)` as it runs for the principal."""
+    dialect = policy.rules_for(principal).dialect(sqlite.dialect())
+    return str(select(depots).compile(dialect=dialect)).replace('"', "")
+
+
+@pytest.mark.parametrize("hooks", [OF_TENANT, "people", own_orders, Shared(people)])
+def test_hooks_are_a_list(hooks: Any) -> None:
+    with pytest.raises(ConfigurationError, match="hooks must be a list"):
+        Policy(REGISTRY, hooks)
+
+
+def test_each_rule_of_a_table_holds() -> None:
+    rules: list[Any] = [
+        TenantFilter(column="tenant_id", value=lambda principal: principal.tenant),
+        TenantFilter(column="region", value=lambda principal: principal.id),
+        RowFilter(depots, lambda principal: depots.c.name == principal.id),
+    ]
+    for hooks in (rules, rules[::-1]):
+        written = text_under(Policy(Registry(REGIONS), hooks))
+        assert all(
+            f"depots.{name} =" in written.partition("WHERE")[2] for name in ("tenant_id", "region", "name")
+        )
+
+
+class TestFunctions:
+    """Hooks that are functions of a statement."""
+
+    def applied(self, function: Any) -> Any:
+        policy = Policy(Registry(REGIONS), [Shared(depots), function])
+        return policy.apply_functions(select(depots), CONTEXT)
+
+    def test_what_it_returns_runs(self) -> None:
+        assert "WHERE" in str(self.applied(lambda statement, _: statement.where(depots.c.id > 1)))
+
+    def test_the_columns_stay(self) -> None:
+        with pytest.raises(ConfigurationError, match="changed the columns"):
+            self.applied(lambda *_: select(depots.c.id))
+
+    @pytest.mark.parametrize("answer", [None, True, "SELECT 1", text("SELECT 1"), depots])
+    def test_it_returns_a_statement(self, answer: Any) -> None:
+        with pytest.raises(ConfigurationError, match="must return a statement"):
+            self.applied(lambda *_: answer)
+
+    def test_a_table_that_it_refuses_is_hidden(self) -> None:
+        def refuse(statement: Any, _: HookContext) -> Any:
+            raise PermissionError
+
+        policy = Policy(Registry(REGIONS), [Shared(depots), refuse])
+        assert policy.visible_names(ANA, "default").tables == frozenset()
+
+
+def test_who_has_no_value_sees_no_table() -> None:
+    policy = Policy(REGISTRY, [OF_TENANT, Shared(orders, countries)])
+    assert policy.visible_names(None, "default").tables == frozenset()
+    assert policy.visible_names(ANA, "default").tables == {"people", "orders", "countries"}
+
+
+class TestLifting:
+    """Who sees what is masked."""
+
+    def masked(self, unless: Any, principal: Principal | None = ANA) -> bool:
+        policy = Policy(Registry(REGIONS), [Shared(depots), Mask(depots.c.name, "redact", unless=unless)])
+        return "'***'" in text_under(policy, principal)
+
+    @pytest.mark.parametrize("answer", [False, None, 1, "yes", object()])
+    def test_only_true_lifts(self, answer: Any) -> None:
+        assert self.masked(lambda _: answer)
+        assert not self.masked(lambda _: True)
+
+    def test_nobody_sees_it(self) -> None:
+        assert self.masked(lambda _: True, None)
+
+    def test_who_sees_it_shares_no_form_with_who_does_not(self) -> None:
+        rules: list[Any] = [
+            Shared(depots),
+            Mask(depots.c.name, "redact", unless=lambda principal: principal.id == "ana"),
+        ]
+        policy = Policy(Registry(REGIONS), rules)
+        for _ in range(2):
+            assert "'***'" in text_under(policy, Principal(id="bob"))
+            assert "'***'" not in text_under(policy, ANA)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, PageRequest, Principal, plan
+from dualsql.capabilities import capabilities_of
+from dualsql.columns.own_types import Meanings
 from dualsql.formats import json
 from dualsql.freeze.document import Statement
 from dualsql.resource import Resource
@@ -62,7 +64,12 @@ async def pages(
 
 
 async def truth(engine: AsyncEngine, statement: Statement) -> Lines:
-    """The rows of the statement as it is, with nothing of dualsql between it and the database."""
+    """The rows of the statement under no rule, each value with the type that this database gives it."""
+    known = capabilities_of(engine.dialect)
+    assert known is not None
+    meanings = Meanings(engine.dialect, keeps_zones=known.keeps_zones, computation=known.computation)
+    shape = plan.shape(statement, meanings)
+    select = shape.select.limit(shape.limit).offset(shape.offset or None)
     async with engine.connect() as connection:
-        rows = (await connection.execute(statement)).all()
-    return [json.dumps(row) for row in json.records(plan.shape(statement).columns, rows, engine.dialect)]
+        rows = (await connection.execute(select)).all()
+    return [json.dumps(row) for row in json.records(shape.columns, rows, engine.dialect)]

@@ -81,10 +81,16 @@ def _stands_in_its_rule(table: exp.Table, values: Sequence[Any]) -> bool:
 
 
 def _is_one_source(select: exp.Select, table: exp.Table) -> bool:
-    """`(SELECT every column FROM table WHERE ...) AS name`, and no other clause."""
+    """`(SELECT every column FROM table WHERE ...) AS name`, and no other clause.
+
+    A table without a key has its row's number beside its columns, by which rows are ordered.
+    """
     clauses = {name for name, found in select.args.items() if found} - {"expressions", "from_", "where"}
     columns = [_unaliased(column).name for column in select.expressions]
-    expected = [column.name for column in TABLES[table.name].c]
+    known = TABLES[table.name]
+    expected = [column.name for column in known.c]
+    if not known.primary_key and columns[-1:] == ["rowid"]:
+        expected.append("rowid")
     around = select.parent
     return not clauses and columns == expected and isinstance(around, exp.Subquery) and bool(around.alias)
 

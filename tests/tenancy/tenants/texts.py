@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import types
 from sqlglot import exp
 
-from dualsql.sql.functions import known_functions, result_of
+from dualsql.databases.functions import known_functions, result_of
 from tests.engines import text_of
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -201,6 +201,8 @@ MAKERS: Mapping[type[exp.Expression], tuple[Kind, Maker]] = {
     exp.Localtimestamp: _fixed("truth", "(LOCALTIMESTAMP IS NULL)"),
     exp.And: _joined("AND"),
     exp.Or: _joined("OR"),
+    exp.Xor: _joined("XOR"),
+    exp.Overlaps: _written("truth", "(({m}, {m}) OVERLAPS ({m}, {m}))"),
     exp.Not: _written("truth", "(NOT {b})"),
     exp.Neg: _written("number", "(-{n})"),
     exp.EQ: _pair("="),
@@ -220,7 +222,16 @@ MAKERS: Mapping[type[exp.Expression], tuple[Kind, Maker]] = {
     exp.DPipe: _written("text", "({t} || {t})"),
     exp.BitwiseAnd: _numbers("&"),
     exp.BitwiseOr: _numbers("|"),
+    exp.BitwiseXor: _written("number", "xor({n}, {n})"),
+    exp.BitwiseNot: _written("number", "(~ {n})"),
+    exp.BitwiseLeftShift: _numbers("<<"),
+    exp.BitwiseRightShift: _numbers(">>"),
+    exp.Pow: _written("number", "power({n}, 2)"),
+    exp.Sqrt: _written("number", "sqrt({n})"),
+    exp.Collate: _written("text", "({t} COLLATE NOCASE)"),
+    exp.SimilarTo: _written("truth", "({t} SIMILAR TO 'a%')"),
     exp.RegexpLike: _written("truth", "({t} ~ {t})"),
+    exp.RegexpILike: _written("truth", "({t} ~* 'a')"),
     exp.Glob: _written("truth", "({t} GLOB {t})"),
     exp.Is: ("truth", lambda draw, _: f"({draw.column()} IS {draw.of('NULL', 'NOT NULL')})"),
     exp.Like: _written("truth", "({t} LIKE {t})"),
@@ -238,6 +249,15 @@ MAKERS: Mapping[type[exp.Expression], tuple[Kind, Maker]] = {
     exp.Tuple: _written("truth", "(({n}, {t}) = ({n}, {t}))"),
     exp.JSONExtract: _written("other", "({t} -> 'a')"),
     exp.JSONExtractScalar: _written("text", "({t} ->> 'a')"),
+    exp.JSONBExtract: _written("other", "({t} #> '{a}')"),
+    exp.JSONBExtractScalar: _written("text", "({t} #>> '{a}')"),
+    exp.JSONBContainsTopKey: _written("truth", "({t} ? 'a')"),
+    exp.JSONBContainsAnyTopKeys: _written("truth", "({t} ?| ARRAY['a'])"),
+    exp.JSONBContainsAllTopKeys: _written("truth", "({t} ?& ARRAY['a'])"),
+    exp.ArrayContainsAll: _written("truth", "(ARRAY[{n}, {n}] @> ARRAY[{n}])"),
+    exp.ArrayContainedBy: _written("truth", "(ARRAY[{n}] <@ ARRAY[{n}, {n}])"),
+    exp.ArrayOverlaps: _written("truth", "(ARRAY[{n}] && ARRAY[{n}])"),
+    exp.Bracket: _written("number", "(ARRAY[{n}, {n}])[1]"),
     exp.Subquery: _written("number", "(SELECT max(s.small) FROM readings s WHERE s.{c} = r.{c})"),
     exp.Exists: _written("truth", "(EXISTS (SELECT 1 FROM readings s WHERE s.id = {n} AND s.{c} IS NULL))"),
     exp.Anonymous: _written("number", "abs({n})"),

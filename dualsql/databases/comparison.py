@@ -1,0 +1,132 @@
+"""The check at start that the database compares the values of tenants exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Dialect,
+    Executable,
+    false,
+    literal,
+    select,
+    type_coerce,
+    types,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.columns.own_types import stored_type
+from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.source import Source
+from dualsql.errors import ConfigurationError, QueryExecutionError
+from dualsql.tenancy.compiler import Exactly
+
+_TENANT = "a"
+_OTHERS = ("A", "a ", " a", "\u00e4", "\uff41", "a\u0301", "a\u200b")
+"""Upper case, blanks, an accent, full width, a combining accent, no width."""
+
+_WITH_NUL = ("a\0", "a\0b")
+"""Most databases refuse them, and then no column holds them."""
+
+_HINT = "Give the column a collation that compares bytes, or use a RowFilter that compares exactly."
+
+
+async def prove_tenants(source: Source, columns: Sequence[ColumnElement[Any]], *, timeout: timedelta) -> None:
+    """Check for each column of texts that, under its own collation, no value of a tenant equals another one's.
+
+    Raises:
+        ConfigurationError: they do, or the database did not tell.
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
+    """
+    for column in columns:
+        if not _is_text(column, source.engine.dialect):
+            continue
+        # The table may be in another database, or this user may not read it.
+        with suppress(QueryExecutionError):
+            await _rows(source, select(column).where(false()), timeout)
+            await _prove(source, column, timeout)
+
+
+async def _prove(source: Source, column: ColumnElement[Any], timeout: timedelta) -> None:
+    try:
+        is_known = await _equal(source, column, [_TENANT], timeout)
+    except QueryExecutionError as error:
+        raise _unknown(source, column) from error
+    if not is_known:
+        raise _unknown(source, column)
+    try:
+        equal = await _equal(source, column, _OTHERS, timeout)
+    except QueryExecutionError:
+        equal = [
+            value for other in _OTHERS for value in await _equal_if_accepted(source, column, other, timeout)
+        ]
+    equal += [
+        value for other in _WITH_NUL for value in await _equal_if_accepted(source, column, other, timeout)
+    ]
+    if equal:
+        found = ", ".join(map(repr, equal))
+        raise ConfigurationError(
+            f"In the column {column} of the database {source.name!r}, {_TENANT!r} equals {found}: a tenant would read "
+            "rows of others.",
+            hint=_HINT,
+        )
+
+
+def _unknown(source: Source, column: ColumnElement[Any]) -> ConfigurationError:
+    return ConfigurationError(
+        f"How the database {source.name!r} compares texts in the column {column} is not known, and tenants are told "
+        "apart by it.",
+        hint=_HINT,
+    )
+
+
+async def _equal_if_accepted(
+    source: Source, column: ColumnElement[Any], value: str, timeout: timedelta
+) -> list[str]:
+    """The value, if it equals _TENANT. A value that the database refuses, such as one with a NUL, is in no row."""
+    try:
+        return await _equal(source, column, [value], timeout)
+    except QueryExecutionError:
+        return []
+
+
+async def _equal(
+    source: Source, column: ColumnElement[Any], values: Sequence[str], timeout: timedelta
+) -> list[str]:
+    """The values that equal _TENANT in such a column."""
+    return [values[number] for number in await _rows(source, _comparison(column, values), timeout)]
+
+
+async def _rows(source: Source, statement: Executable, timeout: timedelta) -> list[Any]:
+    async def read(connection: AsyncConnection) -> list[Any]:
+        return list((await connection.execute(statement)).scalars())
+
+    with database_errors(source):
+        return await in_session(source, None, read, timeout=timeout)
+
+
+def _comparison(column: ColumnElement[Any], values: Sequence[str]) -> Executable:
+    """Gives the positions of the values that equal _TENANT in such a column, of which it reads no row."""
+    is_plain = isinstance(column.type, types.String) and not isinstance(column.type, types.CHAR)
+    kind = column.type if is_plain else types.String()
+    stored = union_all(
+        select(type_coerce(column, kind).label("value")).where(false()), select(literal(_TENANT, kind))
+    ).subquery("stored")
+    return union_all(
+        *(
+            select(literal(number, types.Integer()))
+            .select_from(stored)
+            .where(Exactly(type_coerce(stored.c.value, column.type), literal(value, kind)))
+            for number, value in enumerate(values)
+        )
+    )
+
+
+def _is_text(column: ColumnElement[Any], dialect: Dialect) -> bool:
+    stored = stored_type(column.type, dialect)
+    return isinstance(stored, types.String) and not isinstance(stored, types.Enum)
