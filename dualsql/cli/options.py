@@ -243,6 +243,13 @@ class ServeOptions:
         str | None,
         typer.Option(help="The same for one IP address, whoever it says it is: ask=3000."),
     ] = None
+    trusted_proxies: Annotated[
+        str | None,
+        typer.Option(
+            help="Addresses of proxies whose X-Forwarded-For says where a request comes from, such as "
+            "127.0.0.1,10.0.0.0/8. Without it, none is believed."
+        ),
+    ] = None
     opens_browser: Annotated[
         bool,
         typer.Option("--open", envvar="DUALSQL_OPEN", help="Open the pages of the server in a browser."),

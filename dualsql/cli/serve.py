@@ -43,6 +43,7 @@ from dualsql.errors import (
 )
 from dualsql.http.health import START_INTERVAL, metrics_route, routes_until_started
 from dualsql.http.problems import answer_starting
+from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.log import LogFormatter, request_logger
@@ -56,6 +57,7 @@ from dualsql.serve.listening import (
     listen,
     on_sighup,
     origin_of,
+    proxies_in,
     running,
     stop_on_signals,
 )
@@ -177,8 +179,9 @@ async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[
     if admin is None:
         yield
         return
-    # No check of the Host header: probes send addresses, and no answer holds a secret.
-    async with running(health, admin):
+    # On other addresses any Host is served: probes send addresses and names of their own networks.
+    checked = HostCheck(health, hosts=LOOPBACK_NAMES, origins=(), is_local=True, needs_host=False)
+    async with running(checked if is_loopback(admin) else health, admin):
         yield
 
 
@@ -431,7 +434,8 @@ Serve = Callable[["Started"], Coroutine[Any, Any, None]]
 async def _over_http(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
     """Listen at once, and answer 503 until the databases can be reached and are proved."""
     front, health = StandIn(answer_starting), StandIn(Starlette(routes=routes_until_started()))
-    async with _administered(health, admin), running(front, listener) as serving:
+    proxies = proxies_in(options.trusted_proxies or "")
+    async with _administered(health, admin), running(front, listener, trusted_proxies=proxies) as serving:
         built = await _patiently(build)
         app = _app(options, built, _build_mcp(options, built.server))
         is_cancelled = False
@@ -513,11 +517,12 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
 async def _serve_rest(
     options: ServeOptions, build: Build, listener: socket, admin: socket | None, started: Started
 ) -> None:
+    proxies = proxies_in(options.trusted_proxies or "")
     built = await build()
     mcp = _build_mcp(options, built.server)
     async with (
         _administered(_health(options, built.server), admin),
-        running(_app(options, built, mcp), listener),
+        running(_app(options, built, mcp), listener, trusted_proxies=proxies),
     ):
         started.with_(mcp)
         _show(_announcement(options, built, admin), options)

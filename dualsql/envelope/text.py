@@ -9,6 +9,7 @@ import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, get_args
@@ -17,7 +18,7 @@ from typing_extensions import TypedDict
 
 from dualsql.envelope.values import BOUNDS, Bounds, plain
 from dualsql.errors import BadParameterError
-from dualsql.formats.text import cell, single_line
+from dualsql.formats.text import NARROWEST, cell, single_line, widest
 
 _DEEPEST = 4
 _MOST_SECTIONS = 200
@@ -229,7 +230,6 @@ class HTML(Text):
 
 
 _CELL_WIDTH = 300
-_GRID_WIDTHS = (80, 40, 20, 12)
 _ENOUGH_ROWS = 10
 _FOR_A_NOTE = 160
 _UNITS = {Prose: "characters", Pairs: "lines", Lines: "lines", Grid: "rows"}
@@ -276,8 +276,14 @@ def _fitted(section: Section, style: Text, room: int) -> _Piece:
         return _prose(section.text, style, room)
     if isinstance(section, Grid):
         return _write_grid(section, style, room)
-    lines = _written_lines(section, style)
     join = style.pairs if isinstance(section, Pairs) else style.lines
+
+    def fits(width: int) -> bool:
+        written = _written_lines(section, style, width)
+        return _fitting(written, room - len(join([]))) == len(written)
+
+    width = widest(fits, _CELL_WIDTH, max(room, _CELL_WIDTH)) or _CELL_WIDTH
+    lines = _written_lines(section, style, width)
     kept = _fitting(lines, room - len(join([])))
     return _Piece(join(lines[:kept]), kept)
 
@@ -290,12 +296,11 @@ def _prose(text: str, style: Text, room: int) -> _Piece:
     return _Piece(written, size)
 
 
-def _written_lines(section: Pairs | Lines, style: Text) -> list[str]:
+def _written_lines(section: Pairs | Lines, style: Text, width: int) -> list[str]:
     if isinstance(section, Lines):
-        return [style.line(style.cell(value, _CELL_WIDTH)) for value in section.values]
+        return [style.line(style.cell(value, width)) for value in section.values]
     return [
-        style.pair(style.cell(name, NAME_WIDTH), style.cell(value, _CELL_WIDTH))
-        for name, value in section.pairs
+        style.pair(style.cell(name, NAME_WIDTH), style.cell(value, width)) for name, value in section.pairs
     ]
 
 
@@ -303,13 +308,17 @@ def _write_grid(grid: Grid, style: Text, room: int) -> _Piece:
     """A grid that fits: cells are cut until some rows fit, then columns are left out."""
     names, first = grid.names, grid.rows[:_ENOUGH_ROWS]
     while True:
-        for width in _GRID_WIDTHS:
-            if _rows(names, first, style, width, room).shown == len(first):
-                return _rows(names, grid.rows, style, width, room)
+        width = widest(partial(_fit, names, first, style, room), NARROWEST, max(room, NARROWEST))
+        if width is not None:
+            return _rows(names, grid.rows, style, width, room)
         if len(names) == 1:
-            return _rows(names, first, style, width, room)
+            return _rows(names, first, style, NARROWEST, room)
         # 11 tries for 50 columns, and not 49.
         names = names[: len(names) * 3 // 4]
+
+
+def _fit(names: Sequence[str], records: Sequence[Row], style: Text, room: int, width: int) -> bool:
+    return _rows(names, records, style, width, room).shown == len(records)
 
 
 def _rows(names: Sequence[str], records: Sequence[Row], style: Text, width: int, room: int) -> _Piece:

@@ -145,6 +145,7 @@ INTERNAL = ProblemKind(500, "internal_error")
 KINDS: Mapping[str, ProblemKind] = {
     "DUAL_RESPONSE_ERROR": INTERNAL,
     "BAD_CONFIGURATION": INTERNAL,
+    "MISSING_EXTRA": ProblemKind(501, "not_implemented"),
     "TAMPERED_RESOURCE": INTERNAL,
     "NOT_FREEZABLE": INTERNAL,
     "QUERY_EXECUTION_FAILED": ProblemKind(502, "query_failed"),

@@ -507,18 +507,34 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<po
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-_FROM_WHERE = frozenset({b"host", b"origin"})
+_FROM_WHERE = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
 _MOST_ALLOWED = 100
-"""Pairs of Host and Origin that are remembered as allowed."""
+"""Values of these headers that are remembered as allowed."""
 
 
 class HostCheck:
-    """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`."""
+    """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`.
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str], origins: Collection[str]) -> None:
+    Args:
+        is_local: the server is on loopback, where every page in a browser of this machine reaches it. What a page of
+            another site loads without an Origin header (images, scripts, frames) is refused, too; links to it open.
+        needs_host: refuse a request without a Host header. Browsers send one; probes of HTTP/1.0 send none.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Collection[str],
+        origins: Collection[str],
+        is_local: bool = False,
+        needs_host: bool = True,
+    ) -> None:
         self.app = app
         self.hosts = frozenset(host.lower() for host in hosts)
         self.origins = frozenset(origins)
+        self.is_local = is_local
+        self.needs_host = needs_host
         self._allowed: set[tuple[tuple[bytes, bytes], ...]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -538,7 +554,7 @@ class HostCheck:
         """The error for a request with these headers; None if it is allowed."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         # DNS rebinding: the browser names the other site here. Two Host headers are malformed (RFC 9112, 3.2).
-        if len(hosts) != 1 or not self.serves(hosts[0]):
+        if (hosts or self.needs_host) and (len(hosts) != 1 or not self.serves(hosts[0])):
             return ForeignRequestError(
                 "The Host header names a host that this server does not serve.",
                 hint="Ask the operator to add the host name to allowed_hosts (dualsql serve --allowed-hosts).",
@@ -548,12 +564,36 @@ class HostCheck:
                 "The Origin header names an origin that may not read this server.",
                 hint="Ask the operator to add the origin to cors_origins (dualsql serve --cors-origins).",
             )
+        if self.is_local and not origins and _is_part_of_another_site(headers):
+            return ForeignRequestError(
+                "A page of another site loads this.",
+                hint="Open the address itself, or fetch it from an origin that is in cors_origins.",
+            )
         return None
 
     def serves(self, host: str) -> bool:
         """Whether the Host header is allowed: `name` in the list allows every port, `name:port` only that one."""
         match = _HOST.fullmatch(host.lower())
         return match is not None and not self.hosts.isdisjoint({match["name"], match.group()})
+
+
+def _is_part_of_another_site(headers: Headers) -> bool:
+    """Whether a page of another origin loads it into itself. Programs send none of these headers, and no script can."""
+    if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
+        return False
+    return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != ("navigate", "document")
+
+
+def host_check(server: DualResponseServer) -> Middleware:
+    """The check of the headers that say who asks, for the routes of `server`."""
+    settings = server.settings
+    hosts = own_hosts(server.base_url)
+    return Middleware(
+        HostCheck,
+        hosts=hosts | frozenset(settings.allowed_hosts),
+        origins=[origin_of(server.base_url), *map(origin_of, settings.cors_origins)],
+        is_local=hosts == LOOPBACK_NAMES,
+    )
 
 
 def own_hosts(base_url: str) -> frozenset[str]:
@@ -599,17 +639,12 @@ class CORS(CORSMiddleware):
 
 
 def _middleware(server: DualResponseServer) -> list[Middleware]:
-    settings = server.settings
-    origins = [origin_of(origin) for origin in settings.cors_origins]
+    origins = [origin_of(origin) for origin in server.settings.cors_origins]
     return [
         # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.
         Middleware(RequestLog, prefix=urlsplit(server.base_url).path, is_measured=True),
         Middleware(PrivateHeaders),
-        Middleware(
-            HostCheck,
-            hosts=own_hosts(server.base_url) | frozenset(settings.allowed_hosts),
-            origins=[origin_of(server.base_url), *origins],
-        ),
+        host_check(server),
         *([_cross_origin(origins)] if origins else []),
     ]
 

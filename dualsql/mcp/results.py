@@ -164,12 +164,13 @@ def _metadata() -> dict[str, Any]:
             "cells_cut_to": {"type": "integer"},
             "sample": {**_TEXT, "description": "Which rows are shown, if not the first."},
             "profile": {"type": "object", "description": "Notes on columns."},
+            "notes": {"type": "array"},
             "status": {"const": "pending", "description": "The query still runs."},
             "hint": _TEXT,
             "columns": {"type": "array", "items": column},
             "expires_at": {"type": ["string", "null"], "format": "date-time"},
         },
-        optional=("as_of", "cells_cut_to", "sample", "profile", "status", "hint"),
+        optional=("as_of", "cells_cut_to", "sample", "profile", "notes", "status", "hint"),
         description="Of the whole result; `sample_count` rows are shown.",
     )
 

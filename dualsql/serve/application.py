@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from anyio import create_memory_object_stream, create_task_group
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -29,7 +29,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -38,7 +38,7 @@ from dualsql.errors import ConfigurationError, UnauthenticatedError
 from dualsql.formats.samples import TextFormat
 from dualsql.freeze import Registry
 from dualsql.http.problems import MethodNotAllowedError, problem_response
-from dualsql.http.router import HostCheck, RequestLog, origin_of, own_hosts
+from dualsql.http.router import RequestLog, host_check, origin_of
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.mcp import (
     ToolOptions,
@@ -460,23 +460,40 @@ def serve_app(
 
     endpoint = AuthMiddleware(sessions.handle_request, dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
-    return DataApplication(
+    made = DataApplication(
         routes=[
             Route(path, endpoint, middleware=_cors(dual)),
             dual.well_known(),
-            Route(resources, _with_slash, methods=["GET"]),
             Mount(resources, dual.router()),
             *(_home(dual, server.name, path, session) if dual.settings.pages else []),
         ],
-        middleware=[Middleware(RequestLog), _host_check(dual)],
+        middleware=[Middleware(RequestLog), host_check(dual)],
         lifespan=lifespan,
     )
+    made.router.redirect_slashes = False
+    made.router.default = _SlashRedirect(made.router.routes, made.router.default)
+    return made
 
 
-async def _with_slash(request: Request) -> Response:
-    """Redirect to the path with a slash, relative to it: a proxy may have changed host, scheme and prefix."""
-    query = request.url.query
-    return RedirectResponse(f"{request.url.path.rpartition('/')[2]}/{f'?{query}' if query else ''}", 307)
+class _SlashRedirect:
+    """Redirects to the path with a slash, or without one, where a route has that, and relative to the path.
+
+    Starlette's own redirect names host and scheme, which a proxy may have changed.
+    """
+
+    def __init__(self, routes: Sequence[BaseRoute], otherwise: ASGIApp) -> None:
+        self._routes, self._otherwise = routes, otherwise
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        found = None
+        if scope["type"] == "http" and path != "/":
+            other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+            if any(route.matches({**scope, "path": other})[0] is not Match.NONE for route in self._routes):
+                name, query = other.rstrip("/").rpartition("/")[2], scope["query_string"].decode("latin-1")
+                to = f"{quote(name)}/" if other.endswith("/") else f"../{quote(name)}"
+                found = RedirectResponse(f"{to}{f'?{query}' if query else ''}", 307)
+        await (self._otherwise if found is None else found)(scope, receive, send)
 
 
 def _home(dual: DualResponseServer, name: str, path: str, session: TokenSession | None) -> list[BaseRoute]:
@@ -489,16 +506,6 @@ def _home(dual: DualResponseServer, name: str, path: str, session: TokenSession 
 def mcp_path(base_url: str) -> str:
     """The path of the MCP endpoint: beside that of the resources."""
     return urlsplit(base_url).path.rpartition("/")[0] + "/mcp"
-
-
-def _host_check(dual: DualResponseServer) -> Middleware:
-    """The check of Host and Origin headers, for MCP and REST."""
-    settings = dual.settings
-    return Middleware(
-        HostCheck,
-        hosts=own_hosts(dual.base_url) | frozenset(settings.allowed_hosts),
-        origins=[origin_of(dual.base_url), *map(origin_of, settings.cors_origins)],
-    )
 
 
 def _cors(dual: DualResponseServer) -> list[Middleware]:

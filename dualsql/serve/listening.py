@@ -7,7 +7,7 @@ import errno
 import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     ExitStack,
@@ -16,7 +16,7 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -118,9 +118,38 @@ def _collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def proxies_in(text: str) -> tuple[str, ...]:
+    """Addresses and networks, separated by commas.
+
+    Raises:
+        ConfigurationError: one of them is none.
+    """
+    proxies = tuple(part.strip() for part in text.split(",") if part.strip())
+    for proxy in proxies:
+        try:
+            network = ip_network(proxy)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"--trusted-proxies: {proxy[:200]!r} is not an address or a network.",
+                hint="Give addresses of proxies, separated by commas: 127.0.0.1,10.0.0.0/8",
+            ) from error
+        if not network.prefixlen:
+            raise ConfigurationError(
+                f"--trusted-proxies: {proxy!r} is every address, and any caller could say that it is another one.",
+                hint="Give the addresses of your proxies.",
+            )
+    return proxies
+
+
 @asynccontextmanager
-async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Running]:
-    """Serve `app` during the block; after it the server is shut down, if it still runs."""
+async def running(
+    app: ASGIApp, listener: socket.socket, *, trusted_proxies: Sequence[str] = ()
+) -> AsyncIterator[Running]:
+    """Serve `app` during the block; after it the server is shut down, if it still runs.
+
+    Args:
+        trusted_proxies: peers whose X-Forwarded-For and X-Forwarded-Proto are believed; see `proxies_in`.
+    """
     # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
     # uvicorn's handlers would write its records, whose tracebacks may have texts of callers, in a form of their own.
     config = uvicorn.Config(
@@ -129,6 +158,9 @@ async def running(app: ASGIApp, listener: socket.socket) -> AsyncIterator[Runnin
         log_level="warning",
         access_log=False,
         lifespan="on",
+        # By default, uvicorn believes each program of this machine, and what a variable of the environment says.
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )

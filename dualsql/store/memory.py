@@ -5,11 +5,12 @@ For development and for a single process: resources are lost when it ends, and o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from dualsql.errors import LimitExceededError
-from dualsql.resource import Principal, Resource
+from dualsql.resource import LINEAGE, Principal, Resource
 from dualsql.store.engines import already_stored
 from dualsql.store.protocol import (
     Access,
@@ -36,11 +37,16 @@ from dualsql.store.tables import (
 )
 from dualsql_client.wire import ToolProblem
 
+Group = tuple[str, str | None, str | None]
+"""Whose a resource is: of a principal of a tenant, of a link (the id of the result that was refined), or of tools."""
+
 
 class MemoryStore:
     """Keeps at most `maximum` resources, for one event loop.
 
-    When it is full, it deletes expired resources first, then the oldest unpinned one.
+    When it is full, it deletes expired resources first, then the oldest unpinned one of the same principal; of callers
+    without one, the oldest that was made by a tool, or that was refined from the same result. Nobody deletes another's.
+    Who has more than an equal share leaves a tenth of the places to the others.
     """
 
     def __init__(self, maximum: int = 10_000) -> None:
@@ -50,15 +56,18 @@ class MemoryStore:
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
         self._rows: dict[str, Row] = {}
+        self._groups: dict[str, Group] = {}
         self._links: dict[str, LinkRecord] = {}
 
     async def save(self, resource: Resource) -> str:
         row = to_row(resource)
         if resource.id in self._rows:
             raise already_stored()
-        if len(self._rows) >= self._maximum:
-            self._make_room(row["created_at"])
+        group = self._group_of(resource)
+        if len(self._rows) >= self._maximum - self._maximum // 10:
+            self._make_room(group, row["created_at"])
         self._rows[resource.id] = row
+        self._groups[resource.id] = group
         return resource.id
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
@@ -98,8 +107,7 @@ class MemoryStore:
             for resource_id in set(resource_ids) & self._rows.keys()
             if expired_before is None or has_expired(self._rows[resource_id], expired_before)
         ]
-        for resource_id in doomed:
-            del self._rows[resource_id]
+        self._forget(doomed)
         return len(doomed)
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
@@ -164,6 +172,7 @@ class MemoryStore:
 
     async def close(self) -> None:
         self._rows.clear()
+        self._groups.clear()
         self._links.clear()
 
     def _replace(self, row: Row | None) -> bool:
@@ -177,15 +186,38 @@ class MemoryStore:
             row for row in self._rows.values() if is_owned_by(principal, row) and not has_expired(row, now)
         ]
 
-    def _make_room(self, now: datetime) -> None:
-        for resource_id in [key for key, row in self._rows.items() if has_expired(row, now)]:
-            del self._rows[resource_id]
-        if len(self._rows) < self._maximum:
+    def _forget(self, resource_ids: Iterable[str]) -> None:
+        for resource_id in resource_ids:
+            del self._rows[resource_id], self._groups[resource_id]
+
+    def _group_of(self, resource: Resource) -> Group:
+        if resource.owner is not None:
+            return ("principal", resource.owner, resource.tenant)
+        lineage = resource.metadata.get(LINEAGE)
+        parent = lineage.get("parent") if isinstance(lineage, Mapping) else None
+        if not isinstance(parent, str):
+            return ("tools", None, None)
+        parent_id = parent.rpartition("/")[2]
+        above = self._groups.get(parent_id)
+        # Whoever has the link of a result can refine it, and what comes of that, without end.
+        return above if above is not None and above[0] == "link" else ("link", parent_id, None)
+
+    def _make_room(self, group: Group, now: datetime) -> None:
+        """Delete what has expired; then, if the group may take no free place, its oldest unpinned resource.
+
+        Raises:
+            LimitExceededError: it has none.
+        """
+        self._forget([key for key, row in self._rows.items() if has_expired(row, now)])
+        free, sizes = self._maximum - len(self._rows), Counter(self._groups.values())
+        is_modest = sizes[group] < self._maximum // (len(sizes.keys() | {group}) + 1)
+        if free > (0 if is_modest else self._maximum // 10):
             return
-        oldest = next((key for key, row in self._rows.items() if row["expires_at"] is not None), None)
+        theirs = (key for key in self._rows if self._groups[key] == group)
+        oldest = next((key for key in theirs if self._rows[key]["expires_at"] is not None), None)
         if oldest is None:
             raise LimitExceededError(
-                f"All {self._maximum:,} resources this server can keep are pinned.",
-                hint="Delete a pinned resource that is no longer needed.",
+                f"This server keeps at most {self._maximum:,} resources, and none of the caller's can make room.",
+                hint="Delete a pinned resource that is no longer needed, or try again when others have expired.",
             )
-        del self._rows[oldest]
+        self._forget([oldest])

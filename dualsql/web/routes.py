@@ -36,8 +36,7 @@ from dualsql.http.problems import (
 )
 from dualsql.http.router import LINK_COOKIE, FeatureRoutes, SentLink, open_result, split_request
 from dualsql.profiles.http import parse_profile, profile_parameters
-from dualsql.query.service import LINEAGE
-from dualsql.resource import Principal, Resource, id_in
+from dualsql.resource import LINEAGE, Principal, Resource, id_in
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates

@@ -155,6 +155,7 @@ async def test_expired_is_said_only_to_a_caller_who_might_have_read_it(instituti
         ({"read"}, [200, 200, 200, 403, 403]),
         ({"read", "pin"}, [200, 200, 200, 200, 403]),
         ({"read", "delete"}, [200, 200, 200, 403, 204]),
+        (set(), [404, 404, 404, 404, 404]),
     ],
 )
 async def test_what_the_bearer_of_a_link_may_do_is_a_setting(

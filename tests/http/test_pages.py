@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Executable, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql_client.wire import Page
@@ -28,7 +28,7 @@ async def test_get_with_skip_and_limit_answers_rows(application: Application) ->
     assert response.status_code == 200
     assert_private(response)
     page = response.json()
-    assert page.keys() == Page.__annotations__.keys()
+    assert page.keys() == Page.__annotations__.keys() - {"notes"}
     assert [row["id"] for row in page["data"]] == list(range(21, 31))
     assert (page["total_count"], page["returned_count"]) == (60, 10)
     assert (page["skip"], page["offset"], page["next_offset"]) == (20, 20, 30)
@@ -112,6 +112,32 @@ async def test_has_next_is_seen_in_the_rows_when_some_came(
         await connection.execute(insert(INSTITUTIONS).values(institution(61)))
     page = (await application.http.get(path, params={"skip": 50, "limit": 10})).json()
     assert (page["returned_count"], page["has_next"], page["next_offset"]) == (10, True, 60)
+
+
+@pytest.mark.parametrize(
+    ("change", "window", "total"),
+    [
+        (insert(INSTITUTIONS).values(institution(61)), {"skip": 50, "limit": 10}, (61, "capped")),
+        (insert(INSTITUTIONS).values(institution(61)), {"skip": 50, "limit": 20}, (61, "exact")),
+        (insert(INSTITUTIONS).values(institution(61)), {"skip": 0, "limit": 10}, (60, "exact")),
+        (delete(INSTITUTIONS).where(INSTITUTIONS.c.id > 30), {"skip": 20, "limit": 20}, (30, "exact")),
+        (delete(INSTITUTIONS).where(INSTITUTIONS.c.id > 30), {"skip": 50, "limit": 10}, (50, "estimated")),
+        (delete(INSTITUTIONS), {"skip": 0, "limit": 10}, (0, "exact")),
+    ],
+)
+async def test_a_page_corrects_the_total_by_the_rows_that_it_saw(
+    application: Application,
+    institutions_url: str,
+    make_engine: Callable[[str], AsyncEngine],
+    change: Executable,
+    window: dict[str, int],
+    total: tuple[int, str],
+) -> None:
+    path = await application.create()
+    async with make_engine(institutions_url).begin() as connection:
+        await connection.execute(change)
+    page = (await application.http.get(path, params=window)).json()
+    assert (page["total_count"], page["total_count_kind"]) == total
 
 
 async def test_values_are_exact(application: Application) -> None:

@@ -258,3 +258,21 @@ def test_any_json_object_is_a_well_typed_page_request_or_a_bad_parameter(values:
     assert parameters.offset >= 0
     assert parameters.limit is None or parameters.limit >= 0
     assert all(key["field"] and key["order"] in ("asc", "desc") for key in parameters.sort)
+
+
+def test_a_query_string_is_as_long_as_is_allowed() -> None:
+    longest = b"cursor=" + b"a" * (MAXIMUM_QUERY_BYTES - 7)
+    found = parse_query(longest)
+    assert found is not None
+    assert found.cursor == longest[7:].decode()
+    with pytest.raises(BadParameterError, match="longer than"):
+        parse_query(longest + b"a")
+
+
+@pytest.mark.parametrize("name", ["offset", "skip"])
+def test_a_cursor_has_a_place_of_its_own(name: str) -> None:
+    """Also beside an offset of 0, which nobody tells from none later."""
+    with pytest.raises(BadParameterError, match="cannot be combined"):
+        parse_query(b"cursor=a&" + name.encode() + b"=0")
+    with pytest.raises(BadParameterError, match="cannot be combined"):
+        parse_body(body(cursor="a", offset=0))

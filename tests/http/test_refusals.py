@@ -72,6 +72,26 @@ async def test_a_public_server_answers_under_its_name_and_those_listed(instituti
             assert (await application.http.get(path, headers={"Host": host})).status_code == status
 
 
+async def test_one_host_is_named_once(application: Application) -> None:
+    path = await application.create()
+    for hosts in (["127.0.0.1", "127.0.0.1"], ["127.0.0.1", "evil.example"], ["evil.example", "127.0.0.1"]):
+        response = await application.http.get(path, headers=[("Host", host) for host in hosts])
+        assert problem_of(response, 403)["code"] == "FOREIGN_REQUEST", hosts
+
+
+async def test_a_host_listed_with_its_port_is_that_port(institutions_url: str) -> None:
+    async with running(institutions_url, allowed_hosts=("proxy.internal:81",)) as application:
+        path = await application.create()
+        for host, status in {
+            "proxy.internal:81": 200,
+            "proxy.internal": 403,
+            "proxy.internal:82": 403,
+            "proxy.internal:": 403,
+        }.items():
+            response = await application.http.get(path, headers={"Host": host})
+            assert response.status_code == status, host
+
+
 @pytest.fixture
 async def shared(institutions_url: str) -> AsyncIterator[Application]:
     """A server whose rows the pages of one other origin may read."""

@@ -8,6 +8,7 @@ import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from time import thread_time
 from typing import Any
 
 import httpx
@@ -111,6 +112,14 @@ class TestReading:
 
 
 class TestEnding:
+    async def test_what_it_was_exchanged_for_ends_with_it(self, linking: Application) -> None:
+        path = await linking.create(principal=ANA)
+        link = await link_to(linking, path, single_use=True)
+        opened = await linking.server.links.exchange(path.rpartition("/")[2], link.partition("=")[2])
+        assert (await linking.http.get(f"{path}?link={opened.token}&limit=1")).status_code == 200
+        assert await linking.server.links.revoke(ORIGIN + link)
+        assert (await linking.http.get(f"{path}?link={opened.token}&limit=1")).status_code == 404
+
     async def test_it_expires(self, linking: Application) -> None:
         path = await linking.create(principal=ANA)
         link = await link_to(linking, path, expires_in=MOMENT)
@@ -156,6 +165,9 @@ class TestEnding:
                     await link_to(off, await off.create(principal=ANA))
                 for answer in (await off.http.get(link), await off.http.get(f"{link}&limit=1")):
                     assert answer.status_code in {400, 404}
+                resource_id, token = link.partition("?")[0].rpartition("/")[2], link.partition("=")[2]
+                with pytest.raises(ResourceNotFoundError):
+                    await off.server.links.open(resource_id, token, takes=False)
 
 
 class TestForging:
@@ -219,7 +231,14 @@ class TestForging:
 
     def test_a_long_token_is_not_looked_at(self) -> None:
         assert read_token("a" * (MAXIMUM_LENGTH + 1), Seal(SECRETS)) is None
+        token = "a" * LONG
+        begun = thread_time()
+        assert read_token(token, Seal(SECRETS)) is None
+        assert thread_time() - begun < 0.005
 
+
+LONG = 50_000_000
+"""Characters, whose decoding takes more than 50 ms."""
 
 CHANGES: list[dict[str, Any]] = [
     {"expires": 99_999_999_999.0},

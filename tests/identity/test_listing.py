@@ -98,6 +98,7 @@ def _cursor(text: str) -> str:
         f"cursor={_cursor('2026-11-21T00:00:00+00:00 ' + chr(0))}",
         f"cursor={_cursor('2026-11-21T00:00:00+00:00 ' + 'a' * 65)}",
         f"cursor={_cursor('0001-01-01T00:00:00+14:00 id')}",
+        f"cursor={'.' * 500}{_cursor('2026-11-21T00:00:00+00:00 id')}",  # base64 skips what is none
         "cursor=a&cursor=b",
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dualsql.errors import ConfigurationError, LimitExceededError
+from dualsql.identity.quotas import evict
 from dualsql.resource import Principal
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
@@ -119,3 +120,12 @@ async def test_a_quota_that_was_lowered_is_met_at_the_next_creation(
     async with several(1, institutions_url, store=make_store, secrets=SECRETS, quota_resources=2) as [strict]:
         await strict.create(principal=ANA)
         assert await _alive(strict, *paths) == [False] * 11 + [True]
+
+
+async def test_what_was_pinned_since_it_was_counted_is_not_evicted(institutions_url: str) -> None:
+    async with people(institutions_url) as application:
+        pinned, other = [await application.create(principal=ANA) for _ in range(2)]
+        assert (await application.http.put(pinned, headers=AS_ANA)).status_code == 200
+        ids = [path.rpartition("/")[2] for path in (pinned, other)]
+        assert await evict(application.server.store, ids) == 1
+        assert await _alive(application, pinned, other) == [True, False]

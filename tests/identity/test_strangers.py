@@ -16,6 +16,7 @@ from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.results.access import require_signature
 from dualsql.settings import Action
 from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.store.protocol import Requester
 from dualsql.store.tables import from_row
 from tests.http.application import Application, by_header, problem_of, running
 from tests.identity.conftest import SECRETS
@@ -52,8 +53,18 @@ async def _resources(application: Application) -> dict[str, str]:
     }
 
 
-async def test_a_stranger_gets_the_very_answer_of_an_unknown_id(institutions_url: str) -> None:
-    async with people(institutions_url) as application:
+class UnfilteredStore(MemoryStore):
+    """A store that gives each row to whoever asks, as one of somebody else's may."""
+
+    async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
+        return await super().get(resource_id)
+
+
+@pytest.mark.parametrize("store", [MemoryStore, UnfilteredStore])
+async def test_a_stranger_gets_the_very_answer_of_an_unknown_id(
+    institutions_url: str, store: type[MemoryStore]
+) -> None:
+    async with people(institutions_url, store=store()) as application:
         for path in (await _resources(application)).values():
             for headers in STRANGERS:
                 expected = await every_verb(
@@ -62,6 +73,18 @@ async def test_a_stranger_gets_the_very_answer_of_an_unknown_id(institutions_url
                 answers = await every_verb(application.http, path, headers=headers)
                 assert same(answers, expected), path
                 assert all(problem_of(answer, 404) for answer in answers)
+
+
+@pytest.mark.parametrize("store", [MemoryStore, UnfilteredStore])
+async def test_what_expired_long_ago_was_never_there(institutions_url: str, store: type[MemoryStore]) -> None:
+    async with people(institutions_url, store=store(), gone_retention=timedelta()) as application:
+        path = await application.create(principal=ANA, expiration=MOMENT)
+        unknown = await every_verb(application.http, f"/resources/{new_resource_id()}", headers=AS_ANA)
+        assert same(await every_verb(application.http, path, headers=AS_ANA), unknown)
+    async with people(institutions_url, store=store()) as application:
+        path = await application.create(principal=ANA, expiration=MOMENT)
+        answers = await every_verb(application.http, path, headers=AS_ANA)
+        assert [answer.status_code for answer in answers] == [410] * 5
 
 
 @pytest.mark.quick(4)
@@ -228,7 +251,7 @@ async def refusal_of(call: Awaitable[object]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", SHORT_METHODS)
 async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: str, tmp_path: Path) -> None:
-    async with people(institutions_url, storage=LocalResultStorage(tmp_path)) as application:
+    async with people(institutions_url, storage=LocalResultStorage(tmp_path / "kept")) as application:
         server, (verb, below) = application.server, SHORT_METHODS[name]
         method = getattr(server, name)
         paths = await _resources(application)

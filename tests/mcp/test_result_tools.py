@@ -111,7 +111,7 @@ async def test_clients_of_staged_data_go_on_working(dual: DualResponseServer, ho
         uri = await _uri(connection)
         access = uri.rpartition("/")[2]
         schema = await connection.call("data_manager", operation="schema", data_access_id=access)
-        asked = "SELECT state, count(*) AS n FROM schools WHERE id > 3 GROUP BY state ORDER BY n DESC, state"
+        asked = "SELECT state, count(*) AS n FROM data WHERE id > 3 GROUP BY state ORDER BY n DESC, state"
         rows = await connection.call(
             "data_manager", operation="query", data_access_id=access, sql=asked, limit=2
         )

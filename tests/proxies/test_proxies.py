@@ -88,7 +88,7 @@ async def front(
     public, admin = free_port(), free_port()
     origin = f"https://{HOST}:{public}"
     arguments = ("--database", shop, "--all", "--base-url", f"{origin}/data", "--admin-port", str(admin))
-    limits = ("--address-rate-limits", f"ask=1/{MOST_PAGES}")
+    limits = ("--address-rate-limits", f"ask=1/{MOST_PAGES}", "--trusted-proxies", "127.0.0.1")
     back = free_port()
     async with (
         serving_process(*arguments, *limits, "--port", str(back), DUALSQL_TOKEN=TOKEN),

@@ -15,7 +15,7 @@ from sqlalchemy import MetaData, Select, select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dualsql import DualResponseServer, ForbiddenError, Principal
+from dualsql import ConfigurationError, DualResponseServer, ForbiddenError, Principal
 from dualsql.mcp import plain_tool
 from dualsql.serve import Selection, build_mcp, build_server, one_token, provided, required, serve_app
 from dualsql.serve.listening import listen, running
@@ -157,6 +157,14 @@ async def test_one_token_is_wanted_at_both_doors(shop: str) -> None:
             assert "execute_query" in {tool.name for tool in (await model.list_tools()).tools}
 
 
+@pytest.mark.parametrize(
+    "token", ["", "a" * 15, "a" * 15 + " ", "a" * 15 + "é", "a" * 15 + "\n", 'a"' * 8, "a,b" * 8]
+)
+def test_a_token_that_is_short_or_no_header_s_value_is_refused(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="16 or more"):
+        one_token(token)
+
+
 async def test_who_is_nobody_is_refused_where_somebody_is_required(shop: str) -> None:
     async with application(shop, authenticate=required(by_name)) as (origin, _), httpx.AsyncClient() as http:
         assert (await http.post(f"{origin}/mcp", json={})).status_code == 401
@@ -198,12 +206,30 @@ async def test_requests_of_any_size_are_not_read(shop: str) -> None:
     assert large.status_code == 413
 
 
-async def test_the_collection_without_its_slash_is_redirected_below_any_prefix(shop: str) -> None:
-    """A proxy may have another host, scheme and prefix than this server sees."""
-    async with application(shop, path="/data/resources") as (origin, _), httpx.AsyncClient() as http:
-        moved = await http.get(f"{origin}/data/resources?limit=3")
-        assert (moved.status_code, moved.headers["location"]) == (307, "resources/?limit=3")
-        assert moved.request.url.join(moved.headers["location"]) == f"{origin}/data/resources/?limit=3"
+@pytest.mark.parametrize("path", ["/data/resources", "/resources"])
+async def test_no_redirect_has_a_host_or_a_scheme(shop: str, path: str) -> None:
+    """Of each path of the application, with a slash and without: a proxy may have another host, scheme and prefix."""
+    above, moves = path.removesuffix("/resources"), set()
+    async with application(shop, path=path) as (origin, _), httpx.AsyncClient() as http:
+        for end in (
+            "",
+            "/mcp",
+            "/resources",
+            "/resources/openapi.json",
+            "/.well-known/resource-link-service",
+            "/none",
+        ):
+            for given in (f"{above}{end}", f"{above}{end}/", f"{above}{end}//"):
+                for method in ("GET", "POST", "DELETE"):
+                    answer = await http.request(method, f"{origin}{given or '/'}?limit=3")
+                    location = answer.headers.get("location")
+                    if location is not None:
+                        assert not location.startswith(("/", "http:")), (method, given, location)
+                        moves.add((given, str(answer.request.url.join(location)).removeprefix(origin)))
+    assert {
+        (f"{above}/resources", f"{above}/resources/?limit=3"),
+        (f"{above}/mcp/", f"{above}/mcp?limit=3"),
+    } <= moves
 
 
 async def test_the_sdk_s_own_application_answers_to_the_public_name(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -72,3 +73,49 @@ async def test_a_flood_stays_within_the_bound() -> None:
 def test_a_store_that_keeps_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         MemoryStore(maximum=0)
+
+
+def lineage(parent: str) -> dict[str, object]:
+    return {"lineage": {"parent": f"resource://{parent}", "depth": 1}}
+
+
+async def test_nobody_evicts_another_s() -> None:
+    """Of each kind of caller a flood, and a resource of each other kind: all of these stay."""
+    first: dict[str, dict[str, Any]] = {
+        "ana": {"owner": "ana"},
+        "ana elsewhere": {"owner": "ana", "tenant": "other"},
+        "bob": {"owner": "bob"},
+        "a tool": {},
+        "a link": {"metadata": lineage("shared")},
+        "another link": {"metadata": lineage("other")},
+    }
+    for flooding, of_flood in first.items():
+        store = MemoryStore(maximum=60)
+        ids = {
+            name: await store.save(resource(expires_at=minutes(5), **options))
+            for name, options in first.items()
+        }
+        last = ""
+        for _ in range(200):
+            last = await store.save(resource(expires_at=minutes(5), **of_flood))
+        others = [identifier for name, identifier in ids.items() if name != flooding]
+        assert await _ids(store, *others, last) == [*others, last]
+        # And there is room for who comes later.
+        await store.save(resource(owner="new", expires_at=minutes(5)))
+
+
+async def test_refinements_of_refinements_are_of_the_first_link() -> None:
+    store = MemoryStore(maximum=100)
+    owners = [await store.save(resource(owner="ana", expires_at=minutes(5))) for _ in range(20)]
+    last = await store.save(resource(expires_at=minutes(5)))
+    for _ in range(500):
+        last = await store.save(resource(expires_at=minutes(5), metadata=lineage(last)))
+    assert await _ids(store, *owners, last) == [*owners, last]
+
+
+async def test_a_full_store_refuses_who_has_nothing_to_give() -> None:
+    store = MemoryStore(maximum=4)
+    for name in "abcd":
+        await store.save(resource(owner=name, expires_at=minutes(5)))
+    with pytest.raises(LimitExceededError, match="at most 4 resources"):
+        await store.save(resource(owner="e"))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from dualsql.errors import StorageError, TamperedError
+from dualsql.errors import ConfigurationError, StorageError, TamperedError
 from dualsql.freeze import Seal
-from dualsql.results.access import require_signature, sign
-from dualsql.store import ResourceStore, SQLResourceStore
+from dualsql.results.access import require_signature, seal_for, sign
+from dualsql.store import MemoryStore, ResourceStore, SQLResourceStore
 from dualsql.testing.stores import minutes, resource
 from tests import engines
 
@@ -158,3 +158,9 @@ async def _require_refusal(
     )
     assert resource_id[:6] in caplog.text
     assert resource_id not in caplog.text
+
+
+def test_a_store_that_outlives_the_process_needs_a_secret(sqlite_url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"requires secrets=\[\.\.\.\]"):
+        seal_for(SQLResourceStore(sqlite_url), [])
+    assert seal_for(MemoryStore(), []).sign("a") != seal_for(MemoryStore(), []).sign("a")

@@ -47,11 +47,13 @@ class Watched:
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    """A browser without a window."""
+async def chromium(*arguments: str) -> AsyncIterator[Browser]:
+    """A browser without a window, with these arguments of its command line."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"]
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", *arguments],
+            ignore_default_args=["--hide-scrollbars"],
         )
         try:
             yield browser

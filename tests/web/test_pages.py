@@ -382,6 +382,7 @@ async def test_every_format_can_be_downloaded(pages: Application) -> None:
     offered = re.findall(r"rows\?format=(\w+)", page)
     assert sorted(offered) == sorted(FORMATS)
     assert offered[:2] == ["xlsx", "csv"]
+    assert set(re.findall(r"rows\?format=csv([^\"]*)", page)) == {"&amp;guard_formulas=true"}
 
 
 async def test_a_link_is_opened_by_the_form_of_its_page_alone(pages: Application) -> None:

@@ -3,6 +3,7 @@
 
 import { answerOf, asPage } from "./answers.js";
 import { drawBars } from "./bars.js";
+import { csvLine } from "./csv.js";
 import { askForColumn, askForGroups, chips, inWords, showCell } from "./dialogs.js";
 import { make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
@@ -280,25 +281,16 @@ async function tellModel() {
 async function save() {
   if (rows.count > MOST_SAVED) return say(`At most ${grouped(MOST_SAVED)} rows are saved here. ${wayToAll()}`);
   const all = rowsOf(state, readPage);
-  const lines = [line(rows.columns.map((column) => column.name))];
+  const lines = [csvLine(rows.columns.map((column) => column.name))];
   for (let number = 0; number === 0 || number * PAGE < all.count; number += 1) {
     say(`Reading row ${grouped(number * PAGE + 1)} of ${grouped(rows.count)}…`);
     await all.read(number);
-    lines.push(...all.pages.get(number).values.map(line));
+    lines.push(...all.pages.get(number).values.map((values) => csvLine(values, rows.columns)));
     if (lines.length > MOST_SAVED + 1) return say(`There are more than ${grouped(MOST_SAVED)} rows. ${wayToAll()}`);
   }
   const file = { uri: `file:///${encodeURIComponent(answer.resource.name)}.csv`, mimeType: "text/csv", text: `${lines.join("\r\n")}\r\n` };
   const result = await ask("ui/download-file", { contents: [{ type: "resource", resource: file }] });
   return say(result.isError ? "The file was not saved." : `Saved ${grouped(lines.length - 1)} rows.`);
-}
-
-/** A line of CSV, as the server writes it: NULL is an empty field, an empty text is "". */
-function line(values) {
-  return values.map((value) => {
-    if (value === null || value === undefined) return "";
-    const text = exact(value);
-    return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  }).join(",");
 }
 
 connect(heard).then(() => {
