@@ -244,7 +244,7 @@ def _kind(column: Column) -> str:
 
 
 class _Texts:
-    """Shortens texts to the length of a label; different texts keep different labels."""
+    """Shortens texts to the length of a label; different texts, and what has no value, have different labels."""
 
     def __init__(self) -> None:
         self._shown: dict[str, str] = {}
@@ -254,6 +254,7 @@ class _Texts:
         """The label of `text`."""
         if text not in self._shown:
             short, number = _text(text), 2
+            short = '"null"' if short == "null" else short  # Vega writes null for what has no value
             label = short
             while label in self._taken:
                 label, number = f"{short} ({number})", number + 1

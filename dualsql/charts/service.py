@@ -18,6 +18,7 @@ from dualsql.charts.marks import bins_of, limits_of, marks_of
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
+from dualsql.kept.cells import Use
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource, id_in
 from dualsql.response import DualResponse, Picture
@@ -26,6 +27,9 @@ from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
 from dualsql.results.view import View, Views
 from dualsql.settings import Settings
+
+_BINNED: tuple[Use, ...] = ("compared", "grouped")
+"""What a histogram uses the cells of its column for."""
 
 _AT_ONCE = 2
 """Pictures that are drawn at the same time. Each uses one core."""
@@ -119,6 +123,10 @@ class ChartService:
         """
         view = await self._views.of(resource, principal)
         chart = _chart_of(resource, view)
+        if chart.mark == "histogram":
+            live = self._views.live(resource, principal)
+            if not await self._views.can_use(view, live, ((view.columns[0].name, use) for use in _BINNED)):
+                view = live
         self._access.admit("ask", principal)
         marks = await (bins_of(view) if chart.mark == "histogram" else marks_of(chart, view))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))

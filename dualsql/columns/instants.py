@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, type_coerce, types
+from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ColumnClause, Label
 from sqlalchemy.sql.functions import Function
 from sqlalchemy.sql.selectable import ScalarSelect
 
-from dualsql.columns.own_types import plain_type
+from dualsql.columns.own_types import stored_type
 
 Element = ColumnElement[Any]
 Compare = Callable[[Any, Any], Any]
@@ -42,9 +43,13 @@ _MOST_RANGES = 50
 """Of an IN, one for each value: databases nest an OR no deeper than they nest other expressions."""
 
 
+_SQLITE = DefaultDialect()
+_SQLITE.name = "sqlite"
+
+
 def is_instant(element: Any) -> bool:
     """Whether its type has a date and a time of day."""
-    return isinstance(plain_type(element.type), types.DateTime)
+    return isinstance(stored_type(element.type, _SQLITE), types.DateTime)
 
 
 def instant(element: Element) -> Element:

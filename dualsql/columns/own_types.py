@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from sqlalchemy import types
@@ -24,11 +25,69 @@ Hook = Callable[[Any], Any]
 _NUMBERS = (int, float, Decimal)
 
 
+def implementations(type_: SQLType, dialect: Dialect) -> Iterator[SQLType]:
+    """The types that make up a type on a database: each TypeDecorator, and at last the type that is stored there.
+
+    with_variant() and load_dialect_impl() give another one for each database.
+    """
+    for _ in range(_DEEPEST):
+        type_ = internals.type_variants(type_).get(dialect.name, type_)
+        if not is_decorator(type_):
+            break
+        yield type_
+        type_ = _below(type_, dialect)
+    # Prefect's UUID has TypeEngine for its impl: on a database that it does not know, it has no type.
+    yield types.NULLTYPE if type(type_) is TypeEngine or is_decorator(type_) else type_
+
+
+_DEEPEST = 16
+"""Decorators around each other; the code of an application may give the same one again and again."""
+
+
+def is_decorator(type_: Any) -> bool:
+    """Whether it is a type of the application's own; SQLAlchemy's Interval is a TypeDecorator, too."""
+    return isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval)
+
+
+def _below(type_: Any, dialect: Dialect) -> SQLType:
+    declared: SQLType = type_.impl_instance
+    try:
+        below: SQLType = type_.load_dialect_impl(dialect)
+    except Exception:  # noqa: BLE001 - the application's code may be for another database
+        return declared
+    return declared if below is type_ else below
+
+
+def without_driver(dialect: Dialect) -> Dialect:
+    """A copy under which a type stays as it is declared: a driver has types of its own, which no document can name."""
+    found: Any = copy(dialect)
+    found.colspecs = {}
+    return cast(Dialect, found)
+
+
+def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
+    """The type for this database, without the application's code."""
+    *_, stored = implementations(type_, dialect)
+    return stored
+
+
+def is_single(stored: SQLType) -> bool:
+    """Whether a stored type has floats of four bytes."""
+    if not isinstance(stored, types.Float) or isinstance(stored, types.Double):
+        return False
+    return stored.precision is None or stored.precision <= _MOST_BITS_OF_SINGLES
+
+
+_MOST_BITS_OF_SINGLES = 24
+"""FLOAT(1) to FLOAT(24) are four bytes in PostgreSQL and MariaDB: a single has 24 bits of significand (IEEE 754)."""
+
+
 def plain_type(type_: SQLType) -> SQLType:
-    """The stored type: the one below any TypeDecorator."""
-    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
-        type_ = type_.impl_instance
-    return type_
+    """The stored type of a database that is not known."""
+    return stored_type(type_, _NO_DATABASE)
+
+
+_NO_DATABASE = DefaultDialect()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +102,7 @@ class Meaning:
         is_same: stored and shown values are equal.
         keeps_order: stored values have the same order as the shown ones.
         keeps_equality: stored values are equal exactly if the shown ones are.
+        keeps_null: a shown value is null exactly if the stored one is NULL.
         is_zoned: whether instants have a zone; None if the database decides.
         name: the name of the type, for messages; empty for SQLAlchemy's own types.
     """
@@ -55,6 +115,7 @@ class Meaning:
     is_same: bool = True
     keeps_order: bool = True
     keeps_equality: bool = True
+    keeps_null: bool = True
     is_zoned: bool | None = None
     name: str = ""
 
@@ -70,6 +131,45 @@ class Meaning:
             ValueError: the type does not accept it, or stores it differently each time.
         """
         return _round_trip(value, self.binds, self.reads)
+
+
+_FRACTIONAL: Mapping[str, SQLType] = dict.fromkeys(
+    ("epoch", "second", "seconds", "milliseconds", "julian"), types.Numeric()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """How a database computes.
+
+    Attributes:
+        in_doubles: every number with a fraction that it computes is a double.
+        divides_in_doubles: every quotient is a double.
+        floors_in_doubles: `whole // whole` is a double.
+        sums_large_exactly: the sum of 64-bit integers is a decimal.
+        in_doubles_only: functions by which a whole number becomes a double.
+        is_loose: a value may be of another type than the forecast, and arithmetic of dates, texts and others computes
+            with the numbers that their texts begin with.
+        compensates: sums of doubles are compensated for what is rounded off.
+        has_truths: a comparison gives true or false, and not a number.
+        fractions: the fields of extract() that are not whole, and their types. SQLAlchemy takes all for whole numbers.
+        reads_texts: arithmetic of texts computes with the doubles that they begin with.
+        functions: the types of what functions return for which SQLAlchemy has no type, by name and arguments.
+        reads_dates: arithmetic of dates computes with the digits that they are written with.
+    """
+
+    in_doubles: bool = False
+    divides_in_doubles: bool = False
+    floors_in_doubles: bool = False
+    sums_large_exactly: bool = False
+    in_doubles_only: frozenset[str] = frozenset()
+    is_loose: bool = False
+    compensates: bool = False
+    has_truths: bool = True
+    fractions: Mapping[str, SQLType] = field(default_factory=lambda: _FRACTIONAL)
+    reads_texts: bool = False
+    functions: Callable[[str, Sequence[Any]], SQLType] = field(default=lambda *_: types.NULLTYPE)
+    reads_dates: bool = False
 
 
 class ArrowCast:
@@ -88,8 +188,8 @@ class Meanings:
     Args:
         dialect: the dialect for calling the types' code. keeps_zones: the database returns an instant with its zone.
         converters: by class of values that have no JSON form, the function that gives them one. comparable: classes of
-        types whose stored values, as the application declares, compare and sort as the shown ones. floors_in_doubles:
-        `whole // whole` is a double on the database.
+        types whose stored values, as the application declares, compare and sort as the shown ones. computation: how the
+        database computes.
     """
 
     def __init__(
@@ -99,11 +199,12 @@ class Meanings:
         keeps_zones: bool = False,
         converters: Mapping[type[Any], Callable[[Any], Any]] | None = None,
         comparable: Iterable[type[SQLType]] = (),
-        floors_in_doubles: bool = False,
+        computation: Computation | None = None,
     ) -> None:
-        self.floors_in_doubles = floors_in_doubles
+        self.computation = computation or Computation()
         self.converters = dict(converters or {})
-        self._dialect = dialect or DefaultDialect()
+        self._dialect = dialect or _NO_DATABASE
+        self._declaring = without_driver(self._dialect)
         self._keeps_zones = keeps_zones
         self._comparable = tuple(comparable)
         self._found: dict[int, tuple[SQLType, Meaning]] = {}
@@ -118,9 +219,13 @@ class Meanings:
             known = self._found[id(type_)] = (type_, self._tried(type_))
         return known[1]
 
+    def stored_type(self, type_: SQLType) -> SQLType:
+        """The type for this database, without the application's code."""
+        return stored_type(type_, self._declaring)
+
     def are_as_read(self, type_: SQLType) -> bool:
         """Whether values of the type are shown as the driver returns them."""
-        if isinstance(type_, types.TypeDecorator):
+        if any(map(is_decorator, implementations(type_, self._dialect))):
             return False
         used = type_.dialect_impl(self._dialect)
         # The package of the dialect, too: duckdb_sqlalchemy brings types of its own.
@@ -139,19 +244,18 @@ class Meanings:
         return value
 
     def _tried(self, type_: SQLType) -> Meaning:
-        plain = plain_type(type_)
         binds, reads = _hooks(type_, self._dialect)
+        stored = stored_type(type_, self._declaring)
         if binds is None and reads is None:
-            return Meaning(shown=plain, stored=plain)
+            return Meaning(shown=stored, stored=stored)
         name = type(type_).__name__
-        stored = stored_type(type_, self._dialect)
         if reads is None:
-            return Meaning(shown=plain_type(stored), stored=stored, binds=binds, name=name)
-        trial = _Trial(plain_type(stored), binds, reads, name, self._keeps_zones)
-        meaning = trial.by_reading() or trial.by_binding()
+            return Meaning(shown=stored, stored=stored, binds=binds, name=name)
+        trial = _Trial(stored, binds, reads, name, self._keeps_zones)
+        meaning = _with_its_nulls(trial.by_reading() or trial.by_binding())
         if not isinstance(type_, self._comparable):
             return meaning
-        return replace(meaning, keeps_order=True, keeps_equality=True)
+        return replace(meaning, keeps_order=True, keeps_equality=True, keeps_null=True)
 
 
 # Each document that is thawed has type objects of its own.
@@ -233,8 +337,8 @@ class _Trial:
             return None
         close = [_zoned(value, stored) for value in _CLOSE.get(stored.cls, ())]
         given = sorted([*stored.values, *close]) if stored.has_order else stored.values
-        shown = [_or_nothing(self.reads, value) for value in given]
-        kind = _kind_of_values(shown)
+        shown = [_tried(self.reads, value) for value in given]
+        kind = _kind_of_values([value for value in shown if value is not None])
         is_number = stored.cls in _NUMBERS
         if kind is None or not (kind.cls is stored.cls or (is_number and kind.cls in _NUMBERS)):
             return None
@@ -253,6 +357,7 @@ class _Trial:
             is_same=is_same,
             keeps_order=ascends or (is_same and not is_document),
             keeps_equality=not is_document and _are_distinct(shown) and self._is_steady(shown),
+            keeps_null=_are_known(shown),
             is_zoned=kind.is_zoned,
             name=self.name,
         )
@@ -325,11 +430,28 @@ def _zoned(value: Any, kind: _Kind) -> Any:
     return value.replace(tzinfo=UTC) if kind.is_zoned else value
 
 
-def _or_nothing(hook: Hook, value: Any) -> Any:
+_UNREADABLE = object()
+"""Stands for a value that the application's code does not take."""
+
+
+def _tried(hook: Hook, value: Any) -> Any:
     try:
         return hook(value)
     except Exception:  # noqa: BLE001 - the application's code may raise anything
-        return None
+        return _UNREADABLE
+
+
+def _or_nothing(hook: Hook, value: Any) -> Any:
+    read = _tried(hook, value)
+    return None if read is _UNREADABLE else read
+
+
+def _with_its_nulls(meaning: Meaning) -> Meaning:
+    """The meaning, as it is where the application's code reads values as None, or None as a value."""
+    null = None if meaning.reads is None else _tried(meaning.reads, None)
+    if meaning.keeps_null and (null is None or null is _UNREADABLE):
+        return meaning
+    return replace(meaning, is_same=False, keeps_null=False, keeps_equality=False, keeps_order=False)
 
 
 def _kind_of(plain: SQLType, *, keeps_zones: bool) -> _Kind | None:
@@ -362,7 +484,9 @@ _PYTHON: tuple[tuple[type[SQLType], type[Any]], ...] = (
 
 
 def _kind_of_values(values: Sequence[Any]) -> _Kind | None:
-    """The kind of all values; None if they have different kinds."""
+    """The kind of all values; None if they have different kinds, or there are none."""
+    if not values:
+        return None
     return next((kind for kind in _KINDS if all(_is_of(value, kind) for value in values)), None)
 
 
@@ -391,42 +515,31 @@ def _is_as_stored(shown: Any, stored: Any) -> bool:
 
 
 def _ascends(values: Sequence[Any]) -> bool:
-    return all(one < other for one, other in pairwise(values))
+    return _are_known(values) and all(one < other for one, other in pairwise(values))
+
+
+def _are_known(values: Sequence[Any]) -> bool:
+    return all(value is not None for value in values)
 
 
 def _are_distinct(values: Sequence[Any]) -> bool:
     return not any(one == other for place, one in enumerate(values) for other in values[:place])
 
 
-def stored_type(type_: SQLType, dialect: Dialect) -> SQLType:
-    """The type for this database, without the application's code."""
-    # with_variant(): another type for this database.
-    type_ = internals.type_variants(type_).get(dialect.name, type_)
-    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
-        try:
-            inner = type_.load_dialect_impl(dialect)
-        except Exception:  # noqa: BLE001 - the application's code may be for another database
-            inner = type_.impl_instance
-        if inner is type_:
-            break
-        type_ = inner
-    return type_
-
-
 def _hooks(type_: SQLType, dialect: Dialect) -> tuple[Hook | None, Hook | None]:
     """The application's code that converts values on their way in and out."""
     binds: Hook | None = None
     reads: Hook | None = None
-    while isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
-        if _replaces(type_, *_WHOLE):
+    layers: list[Any] = list(implementations(type_, dialect))
+    for layer in layers[:-1]:
+        if _replaces(layer, *_WHOLE):
             return _unknown, _unknown
-        if _replaces(type_, "process_bind_param"):
-            binds = _then(binds, _given_dialect(type_.process_bind_param, dialect))
-        if _replaces(type_, "process_result_value"):
-            reads = _then(_given_dialect(type_.process_result_value, dialect), reads)
-        type_ = type_.impl_instance
-    is_dialects = _package(type_) in ("sqlalchemy", _package(dialect))
-    return (binds, reads) if is_dialects or not _replaces(type_, *_WHOLE) else (_unknown, _unknown)
+        if _replaces(layer, "process_bind_param"):
+            binds = _then(binds, _given_dialect(layer.process_bind_param, dialect))
+        if _replaces(layer, "process_result_value"):
+            reads = _then(_given_dialect(layer.process_result_value, dialect), reads)
+    is_dialects = _package(layers[-1]) in ("sqlalchemy", _package(dialect))
+    return (binds, reads) if is_dialects or not _replaces(layers[-1], *_WHOLE) else (_unknown, _unknown)
 
 
 _WHOLE = ("bind_processor", "result_processor", "bind_expression", "column_expression")

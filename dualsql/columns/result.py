@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -10,11 +10,9 @@ from typing import Any
 from sqlalchemy import (
     BinaryExpression,
     BindParameter,
-    Case,
     Cast,
     ColumnElement,
     Dialect,
-    Extract,
     Function,
     Label,
     Null,
@@ -25,18 +23,12 @@ from sqlalchemy import (
     types,
 )
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import ClauseList, ColumnClause, FunctionFilter, Grouping, WithinGroup
+from sqlalchemy.sql.elements import ClauseList, ColumnClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import (
-    AliasedReturnsRows,
-    CompoundSelect,
-    SelectBase,
-    SelectStatementGrouping,
-)
-from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.dialect_types import ranges
+from dualsql.columns.forecast import OF_THEIR_LEFT_SIDE, Forecast, beneath, choices, parts_of
 from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql_client.wire import Column, ColumnType, Encoding
@@ -58,7 +50,8 @@ class CharByte(str):
 
 # Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
 _NUMERIC_FUNCTIONS = frozenset(
-    {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "total", "median"}
+    """abs avg ceil ceiling floor median round stddev stddev_pop stddev_samp sum total var_pop var_samp
+    variance""".split()
 )
 
 # The first match decides, so subclasses stand before what they derive from.
@@ -82,10 +75,7 @@ class ResultColumn:
     """A column of a statement: its unique name, its expression, and the type of its values.
 
     Attributes:
-        is_computed: the type is that of the numbers an engine computes, which SQLAlchemy takes for another.
-        is_quotient: a decimal that was divided. An engine that divides in doubles has more digits than are shown.
-        is_cast_quotient: ... and every quotient in it stands in a CAST to a decimal.
-        is_double: a decimal to SQLAlchemy, and a double to every engine.
+        is_computed: the values are not those of a column of a table: the type is stated, or a forecast.
         meanings: what the values of types are, on this database and in this application.
     """
 
@@ -93,9 +83,6 @@ class ResultColumn:
     expression: ColumnElement[Any]
     type: SQLType
     is_computed: bool = False
-    is_quotient: bool = False
-    is_cast_quotient: bool = False
-    is_double: bool = False
     meanings: Meanings = field(default=STANDARD, repr=False, compare=False)
 
     # Each page asks for these several times, and the columns of a stored statement outlast it.
@@ -114,11 +101,22 @@ class ResultColumn:
         """SQLAlchemy's type for the shown values."""
         return self.meaning.shown
 
+    @property
+    def stored(self) -> SQLType:
+        """The type that the database stores, without the application's code."""
+        return self.meaning.stored
+
     def moved(self, element: ColumnElement[Any]) -> ResultColumn:
         """The same column in an outer statement, where `element` stands for it."""
-        is_known = isinstance(element.type, types.NullType) and not isinstance(self.type, types.NullType)
-        typed = type_coerce(element, self.type) if self.is_computed or is_known else element
-        return replace(self, expression=typed)
+        is_known = _is_equal(element.type, self.type)
+        return replace(self, expression=element if is_known else type_coerce(element, self.type))
+
+    @property
+    def read(self) -> ColumnElement[Any]:
+        """The expression with the type of its values, which is that of the column of a subquery, too."""
+        if _is_equal(self.expression.type, self.type):
+            return self.expression
+        return Label(self.name, self.expression, self.type)
 
     def describe(self) -> Column:
         """The description of the column in answers."""
@@ -136,6 +134,11 @@ class ResultColumn:
         return column
 
 
+def _is_equal(one: SQLType, other: SQLType) -> bool:
+    # Most are the same object, and repr() of a type takes 20 us.
+    return one is other or repr(one) == repr(other)
+
+
 def result_columns(
     outputs: Iterable[tuple[str | None, ColumnElement[Any]]], meanings: Meanings = STANDARD
 ) -> tuple[ResultColumn, ...]:
@@ -144,26 +147,23 @@ def result_columns(
     Equal names are distinguished by their table, or else by a number.
     """
     listed = list(outputs)
+    forecast = Forecast(meanings.computation, meanings)
     return tuple(
-        result_column(name, expression, meanings)
-        for name, (_, expression) in zip(_unique_names(listed), listed, strict=True)
+        result_column(name, expression, meanings, forecast)
+        for name, (_, expression) in zip(unique_names(listed), listed, strict=True)
     )
 
 
-def result_column(name: str, expression: ColumnElement[Any], meanings: Meanings = STANDARD) -> ResultColumn:
-    """The column with that name and the type that the database gives the expression."""
-    computed = computed_type(expression) or _floored_type(expression, meanings)
-    type_ = computed or known_type(expression, meanings) or expression.type
-    return ResultColumn(
-        name,
-        expression,
-        type_,
-        is_computed=computed is not None or any(expression.type is number for number in _NUMBERS),
-        is_quotient=_is_quotient(expression),
-        is_cast_quotient=_is_quotient(expression) and not any(map(_is_division, _outside_casts(expression))),
-        is_double=_is_double(expression),
-        meanings=meanings,
-    )
+def result_column(
+    name: str,
+    expression: ColumnElement[Any],
+    meanings: Meanings = STANDARD,
+    forecast: Forecast | None = None,
+) -> ResultColumn:
+    """The column with that name and the type of the values that the database gives for the expression."""
+    value = (forecast or Forecast(meanings.computation, meanings)).of(expression)
+    type_ = known_type(expression, meanings) or value.type
+    return ResultColumn(name, expression, type_, is_computed=value.is_computed, meanings=meanings)
 
 
 class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple has none that hold something
@@ -185,7 +185,7 @@ class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple has n
 def driver_names(columns: Sequence[ResultColumn]) -> DriverNames:
     """The names that a database gives these columns, with the types of what is stored."""
     found = DriverNames(column.name if _is_sent_with_its_name(column) else "" for column in columns)
-    found.types = tuple(plain_type(column.type) for column in columns)
+    found.types = tuple(column.stored for column in columns)
     return found
 
 
@@ -229,91 +229,17 @@ def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
     return all(type(one).__module__.startswith(("sqlalchemy.", "dualsql.")) for one in used)
 
 
-def computed_type(expression: ColumnElement[Any]) -> SQLType | None:
-    """The type of the numbers an engine makes of several, where SQLAlchemy goes by one of them; else None.
-
-    `coalesce(whole, 0.5)` is a whole number to SQLAlchemy, which takes the type of the first argument, or of the
-    last alternative of a CASE; every engine computes in the widest of them.
-    """
-    known = _number(expression.type)
-    if known is None or isinstance(expression.type, types.TypeDecorator):
-        return None
-    widest = _widest(expression, {})
-    return _NUMBERS[widest] if widest is not None and widest > known else None
-
-
-def parts_of(statement: Any) -> Iterator[Any]:
-    """The SELECTs of a set operation, or the SELECT itself."""
-    if isinstance(statement, SelectStatementGrouping):
-        yield from parts_of(statement.element)
-    elif isinstance(statement, CompoundSelect):
-        for part in statement.selects:
-            yield from parts_of(part)
-    else:
-        yield statement
-
-
-def united_type(parts: Sequence[ColumnElement[Any]]) -> SQLType | None:
+def united_type(parts: Sequence[ColumnElement[Any]], meanings: Meanings = STANDARD) -> SQLType | None:
     """The type of a column of a set operation, of which SQLAlchemy takes that of the first part; None if it is right.
 
     Databases use a type that holds the values of all parts. Where they have no common kind, no type is announced.
     """
-    known = [part for part in parts if not isinstance(part.type, types.NullType)]
-    if isinstance(parts[0].type, types.NullType) or any(
-        isinstance(part.type, types.TypeDecorator) for part in known
-    ):
-        return None
-    first = parts[0].type
-    numbers = [_widest(part, {}) for part in known]
-    if None not in numbers:
-        widest = max(number for number in numbers if number is not None)
-        declared = {repr(part.type) for part in known}
-        if widest > (_number(first) or 0) or (widest == 0 and "BigInteger()" in declared - {repr(first)}):
-            return _NUMBERS[widest]
-        has_digits = widest == _DECIMAL and getattr(plain_type(first), "scale", None) is not None
-        # On SQLite, it is SQLAlchemy that rounds to the digits of the first part.
-        digits = types.Numeric().with_variant(plain_type(first), "sqlite")
-        return digits if has_digits and len(declared) > 1 else None
-    encodings = {_classify(part.type)[1] for part in known}
-    if encodings <= {"date", "datetime"}:
-        is_zoned = any(getattr(part.type, "timezone", False) for part in known)
-        united = types.DateTime(timezone=is_zoned)
-        return united if "datetime" in encodings and repr(united) != repr(plain_type(first)) else None
-    return None if len(encodings) == 1 else types.NullType()
-
-
-def _is_quotient(expression: Any) -> bool:
-    is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
-    return is_decimal and any(map(_is_division, iterate(expression)))
-
-
-def _is_division(part: Any) -> bool:
-    return getattr(part, "operator", None) is operators.truediv
-
-
-def _outside_casts(expression: Any) -> Iterator[Any]:
-    """The parts of an expression outside of any CAST to a decimal."""
-    if isinstance(expression, Cast) and isinstance(expression.type, types.Numeric):
-        return
-    yield expression
-    for part in expression.get_children():
-        yield from _outside_casts(part)
-
-
-def _is_double(expression: Any) -> bool:
-    is_decimal = isinstance(expression.type, types.Numeric) and expression.type.asdecimal
-    return is_decimal and any(
-        isinstance(part, FunctionElement) and getattr(part, "name", "") in {"percent_rank", "cume_dist"}
-        for part in iterate(expression)
-    )
-
-
-def _floored_type(expression: Any, meanings: Meanings) -> SQLType | None:
-    """The type of `whole // whole` if the database returns a double."""
-    while isinstance(expression, Label | Grouping):
-        expression = expression.element
-    is_floored = isinstance(expression, BinaryExpression) and expression.operator is operators.floordiv
-    return types.Double() if is_floored and meanings.floors_in_doubles else None
+    declared = parts[0].type
+    found = Forecast(meanings.computation, meanings).united(parts, declared).type
+    kinds = {_classify(part.type)[1] for part in parts if not isinstance(part.type, types.NullType)}
+    if "datetime" in kinds and kinds <= {"date", "datetime"}:
+        found = types.DateTime(timezone=any(getattr(part.type, "timezone", False) for part in parts))
+    return None if repr(found) == repr(declared) else found
 
 
 def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
@@ -323,8 +249,7 @@ def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
     """
     if not isinstance(expression.type, types.NullType):
         return None
-    while isinstance(expression, Label | Grouping | Over | FunctionFilter):
-        expression = expression.func if isinstance(expression, FunctionFilter) else expression.element
+    expression = _inner(expression)
     if not isinstance(expression, FunctionElement):
         return None
     name, given = str(getattr(expression, "name", "")).lower(), [one.type for one in expression.clauses]
@@ -337,6 +262,20 @@ def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
     type_ = given[place] if place < len(given) else types.NULLTYPE
     is_one = isinstance(type_, kinds) and not isinstance(type_, types.Enum)
     return type_ if is_one and meanings.are_as_read(type_) else None
+
+
+def _inner(expression: Any) -> Any:
+    """What an expression shows, of the subquery that has it."""
+    while True:
+        if isinstance(expression, FunctionFilter):
+            expression = expression.func
+        elif isinstance(expression, Label | Grouping | Over):
+            expression = expression.element
+        else:
+            parts = beneath(expression) if isinstance(expression, ColumnClause | ScalarSelect) else None
+            if parts is None or len(parts) != 1:
+                return expression
+            expression = parts[0]
 
 
 _OF_TEXTS = frozenset(
@@ -354,115 +293,11 @@ _BOUNDS: dict[type[SQLType], SQLType] = {
 }
 """What lower() and upper() of a range give."""
 
-_ANY_KIND = (types.String, types.Integer, types.Boolean, types.Date, types.DateTime)
 _OF_AN_ARGUMENT: dict[str, tuple[int, tuple[type[SQLType], ...]]] = {
     "date_trunc": (1, (types.DateTime,)),
-    **dict.fromkeys(("lag", "lead", "first_value", "last_value", "nth_value", "any_value"), (0, _ANY_KIND)),
     **dict.fromkeys(("substr", "substring", "trim", "ltrim", "rtrim", "replace"), (0, (types.String,))),
 }
 """Functions that give values of the type of one of their arguments: its place, and the types for which they do."""
-
-_ARITHMETIC = frozenset({operators.add, operators.sub, operators.mul, operators.mod})
-
-# From the narrowest to the widest.
-_NUMBERS: tuple[SQLType, ...] = (
-    types.BigInteger(),
-    # SQLite computes in doubles.
-    types.Numeric().with_variant(types.Double(), "sqlite"),
-    types.Double(),
-)
-_DECIMAL = 1
-_DOUBLE = 2
-_WITH_FRACTIONS = frozenset({"epoch", "second", "seconds", "milliseconds", "julian"})
-"""Fields that PostgreSQL's extract() gives as decimals, which SQLAlchemy takes for whole numbers."""
-_OF_THEIR_ARGUMENTS = frozenset(
-    {"coalesce", "ifnull", "nvl", "greatest", "least", "max", "min", "sum", "abs"}
-)
-_OF_THEIR_LEFT_SIDE = frozenset({"||", "->", "#>", "#-"})
-"""Operators whose values have the type of their left side, on every engine that has them."""
-_OF_THE_OTHERS = frozenset({"if", "iif"})
-_POWERS = frozenset({"pow", "power"})
-
-
-def _number(type_: SQLType) -> int | None:
-    plain = plain_type(type_)
-    if isinstance(plain, types.Integer):
-        return 0
-    if isinstance(plain, types.Numeric | types.Float):
-        return 1 if plain.asdecimal else 2
-    return None
-
-
-def _widest(expression: Any, found: dict[Any, int | None]) -> int | None:
-    """The widest number type of the parts; None if one of them is not a number.
-
-    Args:
-        found: what is known already. CTEs that read each other twice have exponentially many paths.
-    """
-    if expression not in found:
-        found[expression] = _number_of(expression, found)
-    return found[expression]
-
-
-def _number_of(expression: Any, found: dict[Any, int | None]) -> int | None:
-    if isinstance(expression, BinaryExpression) and expression.operator is operators.truediv:
-        # Of two whole numbers SQLAlchemy makes a fraction: on SQLite a double, elsewhere a decimal.
-        sides = [_widest(expression.left, found), _widest(expression.right, found)]
-        return max(_DECIMAL, *(side for side in sides if side is not None))
-    if isinstance(expression, Extract) and expression.field.lower() in _WITH_FRACTIONS:
-        return _DECIMAL
-    if isinstance(expression, WithinGroup) and getattr(expression.element, "name", "") == "percentile_cont":
-        kind = _number(expression.type)
-        return _DOUBLE if kind == 0 else kind  # it is between two of the values
-    if isinstance(expression, FunctionElement) and getattr(expression, "name", "").lower() in _POWERS:
-        kind = _number(expression.type)
-        return _DOUBLE if kind == 0 else kind  # every engine computes that of whole numbers in doubles
-    parts = _parts(expression)
-    if parts is None:
-        return None if isinstance(expression.type, types.TypeDecorator) else _number(expression.type)
-    numbers = [_widest(part, found) for part in parts if not isinstance(part.type, types.NullType)]
-    known = _number(expression.type)
-    if known is None or not numbers or None in numbers:
-        return known
-    return max(known, *(number for number in numbers if number is not None))
-
-
-def _parts(expression: Any) -> list[Any] | None:
-    """The parts that determine the type of an expression; None if it has its own type."""
-    if isinstance(expression, Label | Grouping):
-        return [expression.element]
-    if isinstance(expression, Case):
-        return [result for _, result in expression.whens] + (
-            [] if expression.else_ is None else [expression.else_]
-        )
-    if isinstance(expression, BinaryExpression) and expression.operator in _ARITHMETIC:
-        return [expression.left, expression.right]
-    if isinstance(expression, FunctionElement):
-        name = str(getattr(expression, "name", "")).lower()
-        arguments = list(expression.clauses)
-        if name in _OF_THEIR_ARGUMENTS:
-            return arguments
-        if name in _OF_THE_OTHERS:
-            return arguments[1:]
-    if isinstance(expression, Over):
-        return [expression.element]
-    if isinstance(expression, FunctionFilter):
-        return [expression.func]
-    return _beneath(expression) if isinstance(expression, ColumnClause) else None
-
-
-def _beneath(column: Any) -> list[Any] | None:
-    """The expressions that a column of a subquery shows, one of each SELECT; None for another column."""
-    source = column.table
-    while isinstance(source, AliasedReturnsRows) and not getattr(source, "recursive", False):
-        if isinstance(source.element, SelectBase):
-            place = next((n for n, one in enumerate(column.table.c) if hash(one) == hash(column)), None)
-            outputs = [list(part.selected_columns) for part in parts_of(source.element)]
-            if place is None or any(len(found) != len(column.table.c) for found in outputs):
-                return None
-            return [found[place] for found in outputs]
-        source = source.element
-    return None
 
 
 def database_type(expression: ColumnElement[Any]) -> SQLType | None:
@@ -511,9 +346,26 @@ def _values(part: Any) -> list[Any] | None:
     return _parts(part)
 
 
+def _parts(expression: Any) -> list[Any] | None:
+    """The parts that determine the type of an expression; None if it has its own type."""
+    if isinstance(expression, Label | Grouping | Over):
+        return [expression.element]
+    if isinstance(expression, BinaryExpression) and expression.operator in _ARITHMETIC:
+        return [expression.left, expression.right]
+    if isinstance(expression, FunctionFilter):
+        return [expression.func]
+    if isinstance(expression, FunctionElement) and str(getattr(expression, "name", "")).lower() in _OF_ONE:
+        return list(expression.clauses)
+    return beneath(expression) if isinstance(expression, ColumnClause) else choices(expression)
+
+
+_ARITHMETIC = frozenset({operators.add, operators.sub, operators.mul, operators.mod})
+_OF_ONE = frozenset({"sum", "abs"})
+
+
 def _is_unknown_operator(word: Any) -> bool:
     is_stated = not isinstance(word, operators.custom_op) or word.return_type is not None
-    return not is_stated and word.opstring not in _OF_THEIR_LEFT_SIDE
+    return not is_stated and word.opstring not in OF_THEIR_LEFT_SIDE
 
 
 def _is_typed(value: Any) -> bool:
@@ -543,11 +395,17 @@ def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
 
 def _is_numeric_function(expression: ColumnElement[Any]) -> bool:
     inner = getattr(expression, "element", expression)
-    return isinstance(inner, FunctionElement) and getattr(inner, "name", "") in _NUMERIC_FUNCTIONS
+    if not isinstance(inner, FunctionElement) or getattr(inner, "name", "") not in _NUMERIC_FUNCTIONS:
+        return False
+    return not any(internals.type_affinity(one.type) is types.Interval for one in inner.clauses)
 
 
-def _unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> list[str]:
-    wanted = [own_name(expression) or _plain_key(key) for key, expression in outputs]
+def unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> list[str]:
+    """The names of outputs, given as `selected_columns.items()`; see `result_columns`."""
+    wanted = [
+        "" if _is_our_own(expression) else own_name(expression) or _plain_key(key)
+        for key, expression in outputs
+    ]
     reserved = {name for name in wanted if name}
     used: set[str] = set()
     names = []
@@ -557,6 +415,11 @@ def _unique_names(outputs: Sequence[tuple[str | None, ColumnElement[Any]]]) -> l
         used.add(name)
         names.append(name)
     return names
+
+
+def _is_our_own(expression: object) -> bool:
+    """Whether it is a function of `Capabilities.own_functions`, whose name nobody wrote."""
+    return isinstance(expression, FunctionElement) and own_name(expression).startswith("dualsql_")
 
 
 def _plain_key(key: str | None) -> str:

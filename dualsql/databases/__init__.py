@@ -1,9 +1,11 @@
 """The only package that runs statements: in read-only sessions with a time limit."""
 
 from dualsql.databases.backends import Backend
+from dualsql.databases.comparison import prove_tenants
 from dualsql.databases.fetch import RowCounter, Rows, Sample, fetch_page, fetch_rows, fetch_sample
 from dualsql.databases.proof import (
     SourceHealth,
+    compares_by_code_point,
     connection_limit,
     has_policies,
     missing_tables,
@@ -29,6 +31,7 @@ __all__ = [
     "SourceHealth",
     "StreamJob",
     "chosen_source",
+    "compares_by_code_point",
     "connection_limit",
     "fetch_page",
     "fetch_rows",
@@ -40,6 +43,7 @@ __all__ = [
     "prove",
     "prove_read_only",
     "prove_row_security",
+    "prove_tenants",
     "ran_too_long",
     "reach",
     "reflect",

@@ -19,7 +19,7 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum, auto
 from functools import cache
@@ -207,6 +207,12 @@ class FailureKind(Enum):
     """The database ran out of disk or memory."""
     UNSUITED = auto()
     """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
+    GROUPING = auto()
+    """A column stands beside an aggregate, or beside groups that it is not a part of."""
+    SORTING = auto()
+    """The rows of a SELECT DISTINCT are sorted by what is not selected."""
+    WINDOW = auto()
+    """A window function stands where no rows are numbered yet, as in WHERE."""
     DIVISION = auto()
     """The statement divides by zero."""
     OVERFLOW = auto()
@@ -262,6 +268,10 @@ class SessionTerms:
         return max(1, math.ceil(self.limit.total_seconds() * 1000))
 
 
+TableName = tuple[str | None, str]
+"""The schema of a table, None for the database's own, and its name."""
+
+
 class Guard(ABC):
     """Makes sessions of one kind of database read-only and limits their time."""
 
@@ -312,6 +322,10 @@ class Guard(ABC):
     def may_assume(self, role: str, connection: Connection) -> bool:
         """Whether the connection's user may take the role; called if the database has roles."""
         raise NotImplementedError
+
+    async def row_numbers(self, _connection: AsyncConnection) -> Mapping[TableName, str]:
+        """The names of the columns that number the rows of tables; see `Capabilities.row_number`."""
+        return {}
 
     async def connection_limit(self, _connection: AsyncConnection) -> int | None:
         """How many connections the session's user may open; None for no limit, or where it is not known."""
@@ -548,6 +562,9 @@ Each module is loaded at its first use.
 _OTHER = "dualsql.databases.other"
 """The module of the databases that nobody wrote a file for."""
 
+_NAMED_GUARD = "dualsql.databases.added_guard"
+"""The module of `NamedGuard`, which names the guard of another package in its errors."""
+
 UNOPENED_URL = "sqlite+aiosqlite://"
 """The database of a server that is made to check its options or to describe its routes, and never started."""
 
@@ -623,5 +640,5 @@ def _added(name: str) -> Backend | None:
                 f"The entry point {entry.value[:80]!r} is not a database.",
                 hint="It must be a dualsql.databases.Backend.",
             )
-        return found
+        return replace(found, guard=import_module(_NAMED_GUARD).NamedGuard(found.guard))
     return None

@@ -8,7 +8,7 @@ import gc
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime, time, timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
+from sqlalchemy import ColumnElement, Text, cast, func, literal, type_coerce, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -31,7 +31,7 @@ from dualsql.capabilities import (
     functions_that_give,
 )
 from dualsql.columns.exact import ValueReader
-from dualsql.columns.own_types import ArrowCast, plain_type
+from dualsql.columns.own_types import ArrowCast, Computation, SQLType
 from dualsql.columns.result import DriverValue, ResultColumn
 from dualsql.databases.backends import (
     Backend,
@@ -39,6 +39,7 @@ from dualsql.databases.backends import (
     FailureKind,
     Guard,
     SessionTerms,
+    TableName,
     driver_of,
     memory_of,
     repeat_until_done,
@@ -56,6 +57,7 @@ from dualsql.databases.generic import (
     md5_of_values,
     parameter,
     raw_form,
+    stored_in,
     text_parameter,
     untyped_form,
     whole_sum,
@@ -87,6 +89,15 @@ _UNBOUNDED = "90% of available disk space"
 _UNSUITED = frozenset({"BinderException", "InvalidTypeException", "TypeMismatchException"})
 """Names of errors of a statement whose values have no such operation; a column that is gone is "not found"."""
 
+_PLACES: Mapping[str, FailureKind] = {
+    "must appear in the GROUP BY clause": FailureKind.GROUPING,
+    "cannot contain aggregates": FailureKind.GROUPING,
+    "aggregate function calls cannot": FailureKind.GROUPING,
+    "cannot contain window functions": FailureKind.WINDOW,
+    "window function calls cannot": FailureKind.WINDOW,
+}
+"""Errors of where something stands in a statement, by words of their message."""
+
 _INPUTS: Mapping[str, FailureKind] = {
     "Invalid Input Error: Division by zero": FailureKind.DIVISION,
     "Invalid Input Error: More than one row returned by a subquery": FailureKind.SEVERAL_ROWS,
@@ -97,6 +108,15 @@ _INPUTS: Mapping[str, FailureKind] = {
 
 _IS_CLOSED = "dualsql_is_closed"
 _ASK = "SELECT current_setting('enable_external_access'), current_setting('lock_configuration')"
+
+
+_TABLES = """
+SELECT schema_name, table_name, schema_name = current_schema() FROM duckdb_tables() AS listed
+WHERE database_name = current_database() AND NOT EXISTS (
+    SELECT 1 FROM duckdb_columns() AS c WHERE c.table_oid = listed.table_oid
+    AND c.database_name = listed.database_name AND lower(c.column_name) = 'rowid')
+"""
+"""Tables whose rowid no column hides, and whether their schema is the default."""
 
 
 class DuckDBGuard(Guard):
@@ -114,6 +134,16 @@ class DuckDBGuard(Guard):
         await connection.exec_driver_sql("ROLLBACK")
         await connection.exec_driver_sql("BEGIN TRANSACTION READ ONLY")
         yield
+
+    async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
+        """See `Guard.row_numbers`."""
+        rows: Any = await connection.exec_driver_sql(_TABLES)
+        found: dict[TableName, str] = {}
+        for schema, name, is_current in rows:
+            found[schema, name] = "rowid"
+            if is_current:
+                found[None, name] = "rowid"
+        return found
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
@@ -134,7 +164,8 @@ class DuckDBGuard(Guard):
         if kind == "ConversionException":
             return FailureKind.VALUE
         if kind in _UNSUITED and "not found" not in str(error):
-            return FailureKind.UNSUITED
+            said = str(error)
+            return next((fault for words, fault in _PLACES.items() if words in said), FailureKind.UNSUITED)
         if kind == "InvalidInputException" and str(error).startswith(tuple(_INPUTS)):
             return next(fault for words, fault in _INPUTS.items() if str(error).startswith(words))
         return FailureKind.WRITE if "read-only mode" in str(error) else None
@@ -188,11 +219,14 @@ def _most_spill(connection: Any) -> int | str:
     return min(MOST_SPILL, shutil.disk_usage(folder).free // 4)
 
 
+_NAME = "duckdb"
+
+
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value; of dates, DuckDB's text: the driver reads infinity as 9999-12-31."""
-    plain = key_type(expression)
+    plain = key_type(_NAME, expression)
     if isinstance(plain, types.NullType):
-        return untyped_form(expression)
+        return untyped_form(_NAME, expression)
     if isinstance(plain, types.JSON):
         # Ordered as its text; a parameter beside it would make it a number, or an error.
         return raw_form(cast(expression, Text), is_stored=False)
@@ -227,9 +261,9 @@ def _comes_back(value: Any) -> bool:
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     # 0.0 equals -0.0; a column may have a collation.
-    is_loose = isinstance(plain_type(expression.type), types.Numeric | types.Float | types.NullType)
-    is_text = isinstance(plain_type(expression.type), types.String)
-    if is_text:
+    plain = stored_in(_NAME, expression.type)
+    is_loose = isinstance(plain, types.Numeric | types.Float | types.NullType)
+    if isinstance(plain, types.String):
         # CAST to BLOB reads escapes, and refuses what is not ASCII.
         return [func.encode(cast(expression, Text), type_=types.LargeBinary())]
     return [expression, cast(expression, Text)] if is_loose else [expression]
@@ -237,38 +271,59 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
 
 _QUERY = QueryDialect(
     position=lambda text, part: func.instr(text, part, type_=types.Integer()),
-    cut_date=beginning_of_bucket,
+    cut_date=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
+    ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's
 )
 
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
-    **functions_that_give(types.DateTime(), "date_trunc make_timestamp strptime"),
+    **functions_that_give(types.DateTime(), "make_timestamp strptime"),
+    "date_trunc": ResultOf.TRUNCATED,
     **functions_that_give(types.DateTime(timezone=True), "now to_timestamp"),
     **functions_that_give(types.Date(), "last_day make_date"),
     **functions_that_give(
         types.BigInteger(),
-        """array_length bit_length date_diff datediff date_part day dayofmonth dayofweek dayofyear epoch hour
+        """array_length bit_length date_diff datediff day dayofmonth dayofweek dayofyear hour
             isodow len list_count minute month quarter second strlen week weekday weekofyear year""",
     ),
     **functions_that_give(
         types.String(),
-        """array_to_string dayname format list_aggregate monthname printf regexp_extract regexp_replace split_part
-            strftime string_split translate""",
+        """array_to_string dayname format monthname printf regexp_extract regexp_replace split_part
+            strftime translate""",
     ),
     **functions_that_give(
         types.Boolean(), "contains ends_with prefix regexp_full_match regexp_matches starts_with suffix"
     ),
     **functions_that_give(
-        ResultOf.FIRST_ARGUMENT, "arg_max arg_min first last max_by min_by quantile_cont quantile_disc"
+        ResultOf.FIRST_ARGUMENT, "arg_max arg_min first last list_sort max_by min_by quantile_disc"
     ),
     **functions_that_give(types.BigInteger(), "approx_count_distinct count_if"),
-    **functions_that_give(types.NullType(), "list list_sort list_value"),
+    **functions_that_give(types.Double(), "epoch"),
+    **functions_that_give(ResultOf.DATE_PART, "date_part"),
+    **functions_that_give(ResultOf.MIDDLE, "median quantile_cont"),
+    **functions_that_give(ResultOf.LIST, "array_agg list list_value"),
+    **functions_that_give(types.ARRAY(types.String()), "string_split"),
+    **functions_that_give(types.JSON(), "json_group_array json_group_object"),
+    **functions_that_give(types.NullType(), "list_aggregate"),
 }
+
+_LONGEST_MADE = 50_000
+"""DuckDB computes 2,048 rows at once, in our process, without looking at its time limit or its memory limit meanwhile:
+it took 18 GB for rpad(name, 9000000, name)."""
+
+_UNITS = ("years", "months", "weeks", "days", "hours", "minutes", "seconds")
+
+
+def _interval(amounts: Sequence[int]) -> Expression:
+    written = " ".join(f"{amount} {unit}" for amount, unit in zip(amounts, _UNITS, strict=True) if amount)
+    return cast(literal(written or "0 days", types.Text()), types.Interval())
+
 
 _TEXT = TextDialect(
     parser="duckdb",
+    longest_made=_LONGEST_MADE,
     functions=_FUNCTIONS,
     absent=frozenset(
         """btrim every iif initcap json_agg json_object_agg jsonb_agg jsonb_object_agg quote_literal soundex to_char
@@ -289,8 +344,12 @@ _TEXT = TextDialect(
     quotient=types.Double(),
     averages_in_doubles=True,
     whole_division="//",
+    interval=_interval,
     orders_aggregates=True,
     has_distinct_on=True,
+    folds_quoted_names=True,
+    collations=("BINARY", "NOCASE", "NOACCENT"),
+    needs_constant_patterns=True,
     comparisons_can_fail=True,
 )
 
@@ -486,6 +545,11 @@ def _digits(array: Any) -> Any:
     return [None if value is None else format(value, "f") for value in array.to_pylist()]
 
 
+def _in_bytes(column: str, value: str, _: SQLType) -> str:
+    # A column can be declared with NOCASE or NOACCENT.
+    return f"({column} = {value} AND encode({column}) = encode({value}))"
+
+
 CAPABILITIES = Capabilities(
     name="DuckDB",
     nulls_last=True,
@@ -503,11 +567,16 @@ CAPABILITIES = Capabilities(
     },
     bound_as_text=list_of_dates_as_text,
     is_bytes=lambda expression: func.typeof(expression) == "BLOB",
+    text_equality=_in_bytes,
     approximate_distinct="approx_count_distinct",
     random_share=lambda step: func.random() * step < 1,
     has_infinite_dates=True,
-    divides_in_doubles=True,
-    floors_in_doubles=True,
+    computation=Computation(
+        divides_in_doubles=True,
+        floors_in_doubles=True,
+        in_doubles_only=frozenset({"ceil", "ceiling", "floor"}),
+        fractions=dict.fromkeys(("epoch", "julian"), types.Double()),
+    ),
     scramble=md5_of_values,
 )
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BindParameter, ColumnElement, Text, cast, collate, func, type_coerce, types
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Dialect,
+    Text,
+    cast,
+    collate,
+    func,
+    make_url,
+    type_coerce,
+    types,
+)
 from sqlalchemy.sql.elements import Grouping
 
 from dualsql.capabilities import KeyForm
-from dualsql.columns.own_types import SQLType, plain_type
+from dualsql.columns.own_types import SQLType, plain_type, stored_type, without_driver
 from dualsql.columns.result import DriverValue, database_type
 from dualsql_client.wire import Bucket
 
@@ -25,14 +37,24 @@ def raw_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     return KeyForm(compared=bare, read=bare, carried=expression, given=parameter)
 
 
-def key_type(expression: Expression) -> SQLType:
+@cache
+def _dialect(name: str) -> Dialect:
+    return without_driver(make_url(f"{name}://").get_dialect()())
+
+
+def stored_in(database: str, type_: SQLType) -> SQLType:
+    """The type that a database stores for a type, by SQLAlchemy's name of the database's dialect."""
+    return stored_type(type_, _dialect(database))
+
+
+def key_type(database: str, expression: Expression) -> SQLType:
     """The type to compare a key with; NullType where SQLAlchemy guesses it."""
-    return plain_type(database_type(expression) or types.NULLTYPE)
+    return stored_in(database, database_type(expression) or types.NULLTYPE)
 
 
-def untyped_form(expression: Expression) -> KeyForm | None:
+def untyped_form(database: str, expression: Expression) -> KeyForm | None:
     """The driver's own value where its type is not known; no cursors follow values that do not come back as given."""
-    if isinstance(plain_type(expression.type), types.JSON):
+    if isinstance(stored_in(database, expression.type), types.JSON):
         return None  # a driver reads documents: whether "1" was one or a text is not known
     bare = type_coerce(grouped(expression), DriverValue())
     return KeyForm(
@@ -70,8 +92,8 @@ def collated(text: Expression, collation: str) -> Expression:
 
     It is no value of an application's own type any more: a document can hold such a type for its column only.
     """
-    is_own = isinstance(text.type, types.TypeDecorator | types.Enum)
-    return collate(type_coerce(text, types.String()) if is_own else text, collation)
+    is_plain = isinstance(text.type, types.String) and not isinstance(text.type, types.Enum)
+    return collate(text if is_plain else type_coerce(text, types.String()), collation)
 
 
 def md5_of_values(values: Sequence[ColumnElement[Any]], seed: int) -> ColumnElement[Any]:
@@ -98,9 +120,9 @@ def decimal_sum(element: Expression) -> Expression:
     return cast(func.sum(element), DECIMAL)
 
 
-def beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+def beginning_of_bucket(database: str, element: Expression, bucket: Bucket) -> Expression:
     """The beginning of the bucket of a date, by date_trunc()."""
-    plain: Any = plain_type(element.type)
+    plain: Any = stored_in(database, element.type)
     is_zoned = isinstance(plain, types.DateTime) and plain.timezone
     # A date alone would be taken for midnight in the session's zone.
     local = func.timezone("UTC", element) if is_zoned else cast(element, types.DateTime())

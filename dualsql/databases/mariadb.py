@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from math import prod
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, cast, collate, func, type_coerce, types
-from sqlalchemy.dialects.mysql import SET, TIME
+from sqlalchemy.dialects.mysql import DATETIME, SET, TIME
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import (
     Capabilities,
     DriverValues,
-    FunctionResult,
     KeyForm,
     QueryDialect,
     RowEstimate,
-    TextDialect,
-    functions_that_give,
 )
-from dualsql.columns.own_types import plain_type
+from dualsql.columns.exact import ValueReader
+from dualsql.columns.own_types import Computation, SQLType
 from dualsql.databases.backends import (
     Backend,
     FailureKind,
@@ -43,8 +41,10 @@ from dualsql.databases.generic import (
     key_type,
     md5_of_values,
     raw_form,
+    stored_in,
     whole_sum,
 )
+from dualsql.databases.mariadb_text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.threads import ThreadedResult
 from dualsql.formats.cells import Unfit
 from dualsql_client.wire import Bucket
@@ -69,6 +69,11 @@ _FAULTS = {
     2003: FailureKind.UNREACHABLE,  # CR_CONN_HOST_ERROR
     2006: FailureKind.BROKEN,  # CR_SERVER_GONE_ERROR
     2013: FailureKind.BROKEN,  # CR_SERVER_LOST
+    1055: FailureKind.GROUPING,  # ER_WRONG_FIELD_WITH_GROUP
+    1111: FailureKind.GROUPING,  # ER_INVALID_GROUP_FUNC_USE
+    1140: FailureKind.GROUPING,  # ER_MIX_OF_GROUP_FUNC_AND_FIELDS
+    4015: FailureKind.WINDOW,  # ER_WRONG_PLACEMENT_OF_WINDOW_FUNCTION
+    4016: FailureKind.WINDOW,  # ER_WINDOW_FUNCTION_IN_WINDOW_SPEC
     1365: FailureKind.DIVISION,  # ER_DIVISION_BY_ZERO
     1690: FailureKind.OVERFLOW,  # ER_DATA_OUT_OF_RANGE
     1139: FailureKind.ARGUMENT,  # ER_REGEXP_ERROR
@@ -229,9 +234,15 @@ def _has_unread_rows(driver: Any) -> bool:
     return bool(getattr(result, "unbuffered_active", False))
 
 
+_NAMES = ("mysql", "mariadb")
+"""SQLAlchemy's names of the dialect. A type may have a variant for one of them only."""
+
+
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value, except for a float of four bytes and an ENUM."""
-    plain = key_type(expression)
+    plain, other = (key_type(name, expression) for name in _NAMES)
+    if type(plain) is not type(other):
+        return None
     if isinstance(plain, types.Enum) and plain.native_enum:
         if not is_stored:
             return None  # by number or by name, depending on the origin of the value
@@ -277,12 +288,14 @@ def _table_rows(part: dict[str, Any]) -> float:
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
-    plain = plain_type(expression.type)
-    if isinstance(plain, types.String) and not isinstance(plain, types.Enum):
+    stored = [stored_in(name, expression.type) for name in _NAMES]
+    texts = [isinstance(plain, types.String) and not isinstance(plain, types.Enum) for plain in stored]
+    if all(texts):
         # The default collations take 'a', 'A' and 'á' as equal.
         return [cast(expression, types.LargeBinary)]
     # 0.0 equals -0.0, 1.0 equals 1.00, and what has no type may be text.
-    if not isinstance(plain, types.Numeric | types.Float | types.NullType):
+    is_loose = any(isinstance(plain, types.Numeric | types.Float | types.NullType) for plain in stored)
+    if not is_loose and not any(texts):
         return [expression]
     # Without concat(), a derived table cuts the text of a DOUBLE after 22 characters (of at most 24), and what was read
     # from it equals no row's (seen on 10.11).
@@ -324,73 +337,7 @@ _QUERY = QueryDialect(
     cut_date=_beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
-    aggregates={"median": None, "percentile": None},  # of windows only
-)
-
-
-_FUNCTIONS: Mapping[str, FunctionResult] = {
-    **functions_that_give(types.Date(), "curdate current_date date last_day makedate str_to_date"),
-    **functions_that_give(types.DateTime(), "from_unixtime now timestamp"),
-    **functions_that_give(
-        types.BigInteger(),
-        """day dayofmonth dayofweek dayofyear datediff find_in_set hour locate microsecond minute month quarter
-            second time_to_sec to_days unix_timestamp week weekday weekofyear year yearweek json_length
-            """,
-    ),
-    **functions_that_give(
-        types.String(),
-        "date_format dayname elt format json_extract json_unquote json_value mid monthname substring_index",
-    ),
-    **functions_that_give(types.NullType(), "json_array json_object"),
-}
-
-_RANKED = frozenset({"median", "percentile_cont", "percentile_disc"})
-_INSTEAD: Mapping[str, str] = {
-    "median": "Write SELECT DISTINCT y, median(x) OVER (PARTITION BY y).",
-    **dict.fromkeys(
-        ("percentile_cont", "percentile_disc"),
-        "Write SELECT DISTINCT y, percentile_cont(0.5) WITHIN GROUP (ORDER BY x) OVER (PARTITION BY y).",
-    ),
-    "any_value": "Write min(x).",
-    "bool_and": "Write min(x).",
-    "every": "Write min(x).",
-    "bool_or": "Write max(x).",
-    "btrim": "Write trim(x).",
-    "iif": "Write CASE WHEN x THEN y ELSE z END.",
-    "strpos": "Write locate(y, x).",
-    "total": "Write coalesce(sum(x), 0).",
-    "trunc": "Write floor(x), or round(x, 2).",
-    "unicode": "Write ascii(x).",
-    **dict.fromkeys(("json_agg", "jsonb_agg", "json_group_array"), "Write group_concat(x)."),
-    "array_agg": "Write group_concat(x).",
-    "strftime": "Write date_format(x, '%Y-%m').",
-    "to_char": "Write date_format(x, '%Y-%m').",
-    "date_trunc": "Write date_format(x, '%Y-%m-01').",
-    "julianday": "Write datediff(a, b).",
-    "date_part": "Write year(x), month(x) or day(x).",
-}
-
-
-_TEXT = TextDialect(
-    parser="mysql",
-    functions=_FUNCTIONS,
-    absent=frozenset(
-        """any_value array_agg bool_and bool_or btrim cbrt corr covar_pop covar_samp every grouping iif initcap json_agg
-        json_group_array json_group_object json_object_agg jsonb_agg jsonb_object_agg mode quote_literal regr_count
-        regr_intercept regr_r2 regr_slope strpos total trunc typeof unicode""".split()
-    ),
-    since={
-        "median": (10, 3, 3),
-        "percentile_cont": (10, 3, 3),
-        "percentile_disc": (10, 3, 3),
-        "to_char": (10, 6, 1),
-    },
-    instead=_INSTEAD,
-    windowed=_RANKED,
-    interval_hint="date_add is not supported: compute the date first, and pass it as a parameter.",
-    sorts_rollups=False,
-    names_value_columns=False,
-    has_json_arrows=False,
+    ranks_rows=True,  # its percentiles have windows only
 )
 
 
@@ -423,6 +370,30 @@ class _TimeOfDay(TIME):
         return process
 
 
+class _DayReader(ValueReader):
+    """Reads days and instants. One that is none, such as 0000-00-00, comes from the driver as its text."""
+
+    def __call__(self, value: Any) -> Any:
+        return Unfit(value) if isinstance(value, str) else value
+
+    def changes_any(self, values: Collection[Any]) -> bool:
+        """See `ValueReader`."""
+        return str in set(map(type, values))
+
+
+_read_day = _DayReader(None, None)
+
+
+class _Day(types.Date):
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any]:
+        return _read_day
+
+
+class _Instant(DATETIME):
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any]:
+        return _read_day
+
+
 class _Members(SET):
     """A SET as the text that MariaDB writes and reads: SQLAlchemy's is a Python set, which has no order."""
 
@@ -434,16 +405,24 @@ class _Members(SET):
         return lambda value: value if value is None else ",".join(sorted(read(value), key=self.values.index))
 
 
-def _in_bytes(column: str, value: str) -> str:
+def _in_bytes(column: str, value: str, _: SQLType) -> str:
     # 'a', 'A', 'á' and 'a ' are equal in the default collations. An index still finds them all, of which one is kept.
-    return f"({column} = {value} AND CAST({column} AS BINARY) = CAST({value} AS BINARY))"
+    stored, given = (f"CAST(CONVERT({part} USING utf8mb4) AS BINARY)" for part in (column, value))
+    return f"({column} = {value} AND {stored} = {given})"
 
 
 # https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
 _VALUES = DriverValues(
-    processors={11: _time_text, 16: _bits}, types={SET: _Members, TIME: _TimeOfDay, types.Time: _TimeOfDay}
+    processors={11: _time_text, 16: _bits},
+    types={
+        SET: _Members,
+        TIME: _TimeOfDay,
+        types.Time: _TimeOfDay,
+        types.Date: _Day,
+        types.DateTime: _Instant,
+    },
 )
-"""TIME, BIT and SET."""
+"""TIME, BIT, SET, and dates that are none."""
 
 CAPABILITIES = Capabilities(
     name="MariaDB",
@@ -453,11 +432,13 @@ CAPABILITIES = Capabilities(
     nulls_last_by_default=(False, True),
     key_form=_key_form,
     query=_QUERY,
-    text=_TEXT,
+    text=TEXT,
+    own_functions=OWN_FUNCTIONS,
     drivers=dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _VALUES),
     text_equality=_in_bytes,
     is_bytes=_is_bytes,
     shown_as_false=(0,),
+    computation=Computation(has_truths=False, fractions={}, reads_texts=True, reads_dates=True),
     has_loose_comparisons=True,
     row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),
     text_length="char_length",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, false, func, literal_column, select, type_coerce, types
@@ -49,9 +49,9 @@ class OtherGuard(Guard):
         return None
 
 
-def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
+def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value. A page is not followed by a cursor where the driver may round or convert it."""
-    plain = key_type(expression)
+    plain = key_type(database, expression)
     if isinstance(plain, types.JSON):
         return None
     is_text = isinstance(plain, types.String) and not isinstance(plain, types.Enum)
@@ -73,26 +73,28 @@ def _position(text: Expression, part: Expression) -> Expression:
     return func.position(part.op("IN")(text), type_=types.Integer())
 
 
-CAPABILITIES = Capabilities(
-    name="",
-    nulls_last=False,
-    sorts_conditions=False,
-    groups_strictly=True,
-    nulls_last_by_default=None,
-    distinguishing=lambda expression: [expression],
-    key_form=_key_form,
-    query=QueryDialect(
-        position=_position,
-        cut_date=beginning_of_bucket,
-        double=as_double,
-        sum_of_integers=(whole_sum, decimal_sum),
-        aggregates={"median": None, "percentile": None},
-    ),
-    text=TextDialect(),
-    is_bytes=lambda _: false(),
-    # length() counts bytes on some.
-    text_length="char_length",
-)
+def capabilities(name: str) -> Capabilities:
+    """Those of a database that nobody wrote a file for."""
+    return Capabilities(
+        name=name,
+        nulls_last=False,
+        sorts_conditions=False,
+        groups_strictly=True,
+        nulls_last_by_default=None,
+        distinguishing=lambda expression: [expression],
+        key_form=partial(_key_form, name),
+        query=QueryDialect(
+            position=_position,
+            cut_date=partial(beginning_of_bucket, name),
+            double=as_double,
+            sum_of_integers=(whole_sum, decimal_sum),
+            aggregates={"median": None, "percentile": None},
+        ),
+        text=TextDialect(),
+        is_bytes=lambda _: false(),
+        # length() counts bytes on some.
+        text_length="char_length",
+    )
 
 
 def backend_for(name: str) -> Backend | None:
@@ -101,5 +103,4 @@ def backend_for(name: str) -> Backend | None:
         registry.load(name)
     except NoSuchModuleError:
         return None
-    capabilities = replace(CAPABILITIES, name=name)
-    return Backend(capabilities=capabilities, guard=OtherGuard(), has_read_only_sessions=False)
+    return Backend(capabilities=capabilities(name), guard=OtherGuard(), has_read_only_sessions=False)

@@ -33,6 +33,7 @@ async def prove(source: Source, secured: Sequence[Any], *, timeout: timedelta) -
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
     await prove_read_only(source, timeout=timeout)
+    await learn_row_numbers(source, timeout=timeout)
     if source.role is not None:
         await prove_role(source, timeout=timeout)
     if secured:
@@ -58,6 +59,17 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
             f"A read-only session could create a table in the database {source.name!r}.",
             hint="Use a database user that may only read.",
         )
+
+
+async def learn_row_numbers(source: Source, *, timeout: timedelta) -> None:
+    """Ask the database which tables have numbered rows. Rows of other tables are ordered by all columns.
+
+    Raises:
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database could not be asked.
+    """
+    with database_errors(source):
+        names = await in_session(source, None, source.guard.row_numbers, timeout=timeout)
+    source.numbered.learn(source.backend.capabilities, names)
 
 
 def unproved_notice(source: Source) -> str | None:
@@ -148,6 +160,23 @@ async def has_policies(source: Source, *, timeout: timedelta) -> bool:
         return False
     with database_errors(source):
         return await in_session(source, None, source.guard.has_policies, timeout=timeout)
+
+
+async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
+    """Whether the database says that it compares and sorts all of its texts by code point.
+
+    Raises:
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database did not tell.
+    """
+    sql = source.capabilities.asks_code_points
+    if not sql:
+        return False
+
+    async def answer(connection: AsyncConnection) -> bool:
+        return bool((await connection.exec_driver_sql(sql)).scalar())
+
+    with database_errors(source):
+        return await in_session(source, None, answer, timeout=timeout)
 
 
 async def prove_role(source: Source, *, timeout: timedelta) -> None:

@@ -39,6 +39,13 @@ _OUT_OF_RANGE = CallerMessage(
     "A number of the query, or of its rows, is out of range.",
     "Compare with whole numbers of 64 bits. The server's log has the cause.",
 )
+_FAILED = "The database could not run the query."
+_UNSUITED = CallerMessage(
+    "The database has no such function, operator or conversion for the types of the values in the query.",
+    "If you wrote the query: a type without equality or order, such as JSON on many databases, cannot be in ORDER BY, "
+    "DISTINCT, GROUP BY, UNION or a comparison: write cast(column, JSONB) there, or cast(column, Text). Otherwise tell "
+    "the operator: the server's log has the cause.",
+)
 _UNREADABLE = CallerMessage(
     "A value of the result could not be read.",
     "Leave the column out, or CAST it to text. The server's log has the cause.",
@@ -148,6 +155,23 @@ _OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
 """Failures that only the data cause: their class is told, and no value."""
 
 
+_OF_ITS_FORM: Mapping[FailureKind | None, tuple[str, str]] = {
+    FailureKind.GROUPING: (
+        "An aggregate stands in WHERE or in another aggregate, or a column beside aggregates is not in GROUP BY.",
+        "Name each plain column in GROUP BY, or write min(x); put a condition on an aggregate into HAVING.",
+    ),
+    FailureKind.SORTING: (
+        "SELECT DISTINCT is sorted by what it does not select.",
+        "Select the sort key too, or write SELECT x FROM t GROUP BY x ORDER BY min(y).",
+    ),
+    FailureKind.WINDOW: (
+        "A window function stands in WHERE, GROUP BY, HAVING or another window function.",
+        "Compute it in FROM: SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) AS n FROM t) AS s WHERE n = 1.",
+    ),
+}
+"""Failures of what the caller wrote, whatever the data are."""
+
+
 _OF_THE_DATABASE: Mapping[FailureKind | None, tuple[str, str | None]] = {
     FailureKind.BUSY: ("A lock or a conflict in the database stopped the query.", None),
     FailureKind.FULL: ("The database ran out of disk space or memory while it ran the query.", None),
@@ -173,15 +197,21 @@ def _translated(
     is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     is_unsuited = fault in (FailureKind.UNSUITED, FailureKind.VALUE) or is_unbound
     if is_unsuited and failure is QueryExecutionError:
-        unsuited = QueryExecutionError("The database could not run the query.")
+        words = (_UNSUITED.message, _UNSUITED.hint) if fault is FailureKind.UNSUITED else (_FAILED, None)
+        unsuited = QueryExecutionError(words[0], hint=words[1])
         unsuited.is_unsuited, unsuited.is_of_a_value = True, fault is FailureKind.VALUE
         return unsuited
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if fault in _OF_ITS_FORM and failure is QueryExecutionError:
+        message, hint = _OF_ITS_FORM[fault]
+        misplaced = QueryExecutionError(message, hint=hint)
+        misplaced.is_of_its_form = True
+        return misplaced
     if fault is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError):
         return DatabaseBusyError("The database closed the connection.")
     cause = error.orig if isinstance(error, StatementError) else error
     if not isinstance(cause, _OF_ONE_VALUE):
-        message, hint = _OF_DATA.get(fault, ("The database could not run the query.", None))
+        message, hint = _OF_DATA.get(fault, (_FAILED, None))
         return failure(message, hint=hint)
     told = _OUT_OF_RANGE if isinstance(cause, OverflowError) else _UNREADABLE
     return failure(told.message, hint=told.hint)

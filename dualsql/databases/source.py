@@ -23,7 +23,15 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.backends import Backend, FailureKind, Guard, PageReader, Refusal, backend_of
+from dualsql.databases.backends import (
+    Backend,
+    FailureKind,
+    Guard,
+    PageReader,
+    Refusal,
+    TableName,
+    backend_of,
+)
 from dualsql.databases.engines import (
     async_url,
     has_pool,
@@ -36,6 +44,7 @@ from dualsql.databases.engines import (
     require_there,
     unknown_database,
 )
+from dualsql.databases.functions import typed
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.errors import (
     ConfigurationError,
@@ -255,6 +264,22 @@ class CompiledStatements:
                 self.large_characters -= len(dropped.string)
 
 
+class NumberedTables:
+    """What a source knows of its tables: the capabilities of its database, with their row numbers."""
+
+    def __init__(self) -> None:
+        self.capabilities: Capabilities | None = None
+
+    def learn(self, capabilities: Capabilities, names: Mapping[TableName, str]) -> None:
+        """Take the names of the columns that number rows; see `Guard.row_numbers`."""
+
+        def row_number(table: Any) -> str | None:
+            name = names.get((table.schema, table.name))
+            return None if name is None or name in table.c else name
+
+        self.capabilities = replace(capabilities, row_number=row_number) if names else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A database and its registry.
@@ -286,11 +311,12 @@ class Source:
     compiled: Any = field(default_factory=CompiledStatements)
     meanings: Meanings = STANDARD
     proofs: Proofs = field(default_factory=Proofs)
+    numbered: NumberedTables = field(default_factory=NumberedTables)
 
     @property
     def capabilities(self) -> Capabilities:
         """What its SQL can do."""
-        return self.backend.capabilities
+        return self.numbered.capabilities or self.backend.capabilities
 
     @property
     def guard(self) -> Guard:
@@ -435,7 +461,7 @@ def open_source(
             keeps_zones=capabilities.keeps_zones,
             converters=registry.converters,
             comparable=registry.comparable,
-            floors_in_doubles=capabilities.floors_in_doubles,
+            computation=replace(capabilities.computation, functions=typed(capabilities.text)),
         ),
     )
 

@@ -17,7 +17,7 @@ from dualsql.columns.dialect_types import ranges
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.cells import ColumnFit, Unfit, fit_of, kinds_of
+from dualsql.formats.cells import JSON_NULL, ColumnFit, Unfit, fit_of, kinds_of
 from dualsql.formats.ndjson import problem
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
 from dualsql_client.wire import Column
@@ -122,7 +122,10 @@ class ArrowSchema:
             if isinstance(values, self._pa.Array):
                 return values if values.type == type_ else values.cast(type_)
             if not fit.holds(values):
-                values = [fit.fitted(value) for value in values]
+                values = [fit.fitted("null" if value is JSON_NULL else value) for value in values]
+            elif type_ == self._pa.float64() and int in set(map(type, values)):
+                # Arrow refuses each whole number beyond 2**53, also those that a double holds.
+                values = [float(value) if type(value) is int else value for value in values]
             return self._pa.array(values, type=type_)
         except (self._pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise self.unfit(position) from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -20,6 +21,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import DriverValues, capabilities_of
 from dualsql.columns.dialect_types import ranges
 from dualsql.columns.exact import ValueReader
+from dualsql.columns.own_types import is_decorator
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
 
@@ -50,14 +52,25 @@ class Unfit:
 
     JSON shows the text and names the column in `$unfit`; CSV shows the text. Arrow and Parquet refuse it: their types
     are fixed before the first row.
+
+    Attributes:
+        value: what the database returned. JSON shows it itself, where it is computed: its type was a forecast.
     """
 
     text: str
+    value: Any = field(default=None, compare=False)
 
     @classmethod
     def of(cls, value: Any) -> Unfit:
         """The cell that holds a value."""
-        return value if isinstance(value, cls) else cls(_text(value))
+        return value if isinstance(value, cls) else cls(_text(value), value)
+
+
+JSON_NULL = Unfit("null")
+"""The document null, where a type of the application reads None from it. It is no NULL: `is_null` does not find it."""
+
+_TEXTUAL = frozenset({str, bytes})
+_DOCUMENTS_OF_NULL = frozenset({"null", b"null"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,8 @@ class ColumnFit:
         found = set(map(type, values))
         if not self._allows_all(found):
             return False
+        if self.kinds is not None and float in self.kinds and int in found:
+            return not any(type(value) is int and _is_beyond_doubles(value) for value in values)
         if self.zone is None or found <= {type(None)}:
             return True
         zones = set(map(_ZONE, filter(None, values)))
@@ -106,12 +121,23 @@ class ColumnFit:
         """Whether all values of several columns fit."""
         if self.is_list or self.zone is not None:
             return all(map(self.holds, columns))
-        return self._allows_all(set(map(type, chain.from_iterable(columns))))
+        found = set(map(type, chain.from_iterable(columns)))
+        if self.kinds is not None and float in self.kinds and int in found:
+            return all(map(self.holds, columns))
+        return self._allows_all(found)
 
     def _allows(self, kind: type[Any]) -> bool:
         if self.kinds is None:
             return kind is not Unfit
         return issubclass(kind, self.kinds) and not issubclass(kind, self.strangers)
+
+
+def _is_beyond_doubles(value: int) -> bool:
+    """Whether a double is another number. A database that computes an integer among doubles has all of its digits."""
+    return abs(value) > _LARGEST_EXACT and int(float(value)) != value
+
+
+_LARGEST_EXACT = 2**53
 
 
 def loose_fits(columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool) -> Fits:
@@ -146,7 +172,7 @@ def fit_of(column: ResultColumn) -> ColumnFit:
     known = _KINDS.get(column.encoding)
     if known is None or isinstance(plain, types.Enum | ranges.AbstractRange):
         return ColumnFit(None)
-    return ColumnFit((*known[0], float, Decimal) if column.is_computed else known[0], known[1])
+    return ColumnFit(*known)
 
 
 class Fits:
@@ -307,10 +333,11 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         self._require = values.require
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
-        impl: Any = memo["impl"]
+        # A variant of the application's type is its own implementation, and stays as the application made it.
+        impl: Any = copy(memo["impl"])
+        memo["impl"] = impl
         # Errors of a TypeDecorator's own code are not replaced by an Unfit.
-        is_foreign = isinstance(impl, types.TypeDecorator) and not isinstance(impl, types.Interval)
-        if is_foreign:
+        if is_decorator(impl):
             impl.__dict__["result_processor"] = self._spared(impl.result_processor)
         elif not isinstance(type_, DriverValue):
             impl.__dict__["result_processor"] = self._tolerant(impl.result_processor)
@@ -325,9 +352,21 @@ class _Memos(WeakKeyDictionary[Any, Any]):
 
         def result_processor(dialect: Any, code: Any) -> Processor | None:
             processor = own(dialect, code)
-            if processor is None or code not in self._odd:
-                return processor
-            return lambda value: value if type(value) is Unfit else processor(value)
+            if processor is None:
+                return None
+            is_odd = code in self._odd
+
+            def read(value: Any) -> Any:
+                if is_odd and type(value) is Unfit:
+                    return value
+                found = processor(value)
+                return (
+                    JSON_NULL
+                    if found is None and type(value) in _TEXTUAL and value in _DOCUMENTS_OF_NULL
+                    else found
+                )
+
+            return read
 
         return result_processor
 

@@ -22,7 +22,14 @@ from dualsql.formats import json
 from dualsql.formats.cells import Unfit
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet leaves out what nobody sees before a formula, and East Asian ones read signs of full width. The class
+# has all of Unicode's controls, spaces and formats. The page's own CSV has the same pattern (web/static/csv.js).
+_UNSEEN = (
+    r"\x00-\x20\x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u1680\u180e\u2000-\u200f\u2028-\u202f"
+    r"\u205f-\u206f\u3000\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
+)
+_FORMULA = re.compile(rf"[\t\r\n]|[{_UNSEEN}]*+[=+\-@\uff1d\uff0b\uff0d\uff20]")
 _STRUCTURED = frozenset({"json", "array"})
 
 
@@ -32,6 +39,7 @@ class CSVWriter:
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
+        self._has_times = json.may_hold_times(columns)
         self._structured = [
             (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
@@ -53,7 +61,7 @@ class CSVWriter:
         return name if name.isidentifier() else _quoted(name)
 
     def _lines(self, rows: Rows) -> bytes:
-        return _from_json(rows) or _one_by_one(rows, _cell)
+        return _from_json(rows, has_times=self._has_times) or _one_by_one(rows, _cell)
 
 
 class DatabaseCSVWriter(CSVWriter):
@@ -188,10 +196,15 @@ class GuardedCSVWriter(CSVWriter):
     """Writes an apostrophe before each cell that a spreadsheet would run as a formula."""
 
     def _name(self, name: str) -> str:
-        return _guarded_cell(name) if name.startswith(_FORMULA) else super()._name(name)
+        return _guarded_cell(name) if begins_formula(name) else super()._name(name)
 
     def _lines(self, rows: Rows) -> bytes:
         return _one_by_one(rows, _guarded_cell)
+
+
+def begins_formula(text: str) -> bool:
+    """Whether a spreadsheet would run a cell with this text."""
+    return _FORMULA.match(text) is not None
 
 
 def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> CSVWriter:
@@ -211,12 +224,12 @@ def first_record(data: bytes) -> tuple[bytes, bytes]:
     return data, b""
 
 
-def _from_json(rows: Rows) -> bytes | None:
+def _from_json(rows: Rows, *, has_times: bool) -> bytes | None:
     """The lines cut out of one JSON array of arrays, three times as fast as one by one; None if that is not safe.
 
     It is safe if no text contains an escape, a bracket or null.
     """
-    written = json.dumps(rows)
+    written = json.dumps(rows, has_times=has_times)
     if b"\\" in written or b"{" in written or written.count(b"[") != len(rows) + 1:
         return None
     nulls = written.count(b"null")
@@ -242,7 +255,13 @@ def _cell(value: Any) -> str:
 
 def _guarded_cell(value: Any) -> str:
     value = value.text if isinstance(value, Unfit) else value
-    return _quoted("'" + value) if isinstance(value, str) and value.startswith(_FORMULA) else _cell(value)
+    if isinstance(value, str):
+        return _quoted("'" + value) if begins_formula(value) else _cell(value)
+    cell = _cell(value)
+    if isinstance(value, float | Decimal):
+        return _quoted("'" + cell) if cell == "-Infinity" else cell
+    # Bytes and intervals may begin with a sign, too.
+    return f"\"'{cell[1:]}" if cell.startswith('"') and begins_formula(cell[1:]) else cell
 
 
 def _quoted(text: str) -> str:

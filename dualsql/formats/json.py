@@ -9,13 +9,13 @@ import json
 import math
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import lru_cache, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -24,7 +24,7 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns.dialect_types import Range, ranges
 from dualsql.columns.exact import Digits
-from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, plain_type
+from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits
@@ -47,20 +47,46 @@ def encoded(value: Any) -> Any:
     raise TypeError(f"no JSON encoding for {type(value).__name__}")
 
 
-def dumps(value: object, encode: Converter = encoded) -> bytes:
+def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True) -> bytes:
     """`value` as JSON: Decimals, dates, UUIDs, bytes and intervals as `dualsql_client.wire.Encoding` defines.
 
     Args:
         encode: called for each value that orjson does not know.
+        has_times: whether it may hold a time of day. Python writes these, and all dates: orjson 3.13 leaves the first
+            zero out of 01:24:17.070000.
 
     Raises:
         ValueNotRepresentableError: it contains a type without an encoding.
     """
     try:
         # orjson would write each field of a dataclass, where `encode` decides whether it has a JSON form.
-        return orjson.dumps(value, default=encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        option = _WITH_TIMES if has_times else orjson.OPT_PASSTHROUGH_DATACLASS
+        return orjson.dumps(value, default=encode, option=option)
     except (TypeError, RecursionError):
         return _dumps_slowly(value, encode)
+
+
+_WITH_TIMES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_WITHOUT_TIMES = frozenset(
+    {
+        "boolean",
+        "integer",
+        "integer-string",
+        "decimal",
+        "float",
+        "text",
+        "date",
+        "datetime",
+        "interval",
+        "uuid",
+    }
+)
+"""Encodings of values among which no time of day is."""
+
+
+def may_hold_times(columns: Iterable[ResultColumn]) -> bool:
+    """Whether a cell of these columns may be, or hold, a time of day."""
+    return any(column.encoding not in _WITHOUT_TIMES or column.meaning.is_made for column in columns)
 
 
 def text(value: Any) -> str:
@@ -193,7 +219,9 @@ class RecordMaker:
         self, columns: Sequence[ResultColumn], dialect: Dialect, *, integer_strings: Iterable[str] = ()
     ) -> None:
         self._names = [column.name for column in columns]
+        self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._fits = loose_fits(columns, dialect, with_texts=True)
+        self._finite = FiniteNumbers(columns)
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
         converting = {position for position, _ in self._converters}
         self._unchecked = [
@@ -204,10 +232,12 @@ class RecordMaker:
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
-        fitting = self._fits.marked(rows)
+        fitting = self._finite.marked(self._fits.marked(rows))
         ready = converted(fitting, self._converters)
         found = named(self._names, ready)
-        return with_unfit_named(found) if fitting is not rows or self._has_unfit(ready) else found
+        if fitting is rows and not self._has_unfit(ready):
+            return found
+        return with_unfit_named(found, self._computed)
 
     def _has_unfit(self, ready: Rows) -> bool:
         """Whether a column holds an Unfit that `marked` has not looked for. 13 ns a cell."""
@@ -243,8 +273,80 @@ def _naming(width: int) -> Callable[[Rows, Sequence[str]], list[Row]]:
     return found
 
 
-def with_unfit_named(records: list[Row]) -> list[Row]:
+class FiniteNumbers:
+    """Notices NaN and the infinities, which JSON does not have: orjson writes null for them."""
+
+    def __init__(self, columns: Sequence[ResultColumn], without: Iterable[int] = ()) -> None:
+        left_out = frozenset(without)
+        of_numbers = [
+            (place, column.encoding in _OPEN)
+            for place, column in enumerate(columns)
+            if _may_be_infinite(column) and place not in left_out
+        ]
+        self._plain = [place for place, is_open in of_numbers if not is_open]
+        self._open = [place for place, is_open in of_numbers if is_open]
+
+    def marked(self, rows: Rows) -> Rows:
+        """The rows with an Unfit in place of each such number; the same object if there are none."""
+        odd = [place for place in self._plain if not _are_finite(list(map(itemgetter(place), rows)))]
+        odd += [place for place in self._open if _has_infinite(list(map(itemgetter(place), rows)))]
+        return converted(rows, [(place, _finite_or_word) for place in odd])
+
+
+def _may_be_infinite(column: ResultColumn) -> bool:
+    items = column.describe().get("items", "any") if column.encoding == "array" else column.encoding
+    return items in _WITH_INFINITIES
+
+
+_WITH_INFINITIES = frozenset({"float", "decimal", "array", "any"})
+
+
+def _are_finite(values: Sequence[Any]) -> bool:
+    """Whether all numbers are finite, those in lists too. A sum is ten times as fast as a look at each."""
+    with suppress(TypeError, ArithmeticError, ValueError):
+        total = sum(filter(None, values))
+        if total - total == 0:
+            return True
+    return not any(map(_is_infinite, values))
+
+
+def _has_infinite(values: Iterable[Any]) -> bool:
+    return any(type(value) in _MAY_BE_INFINITE and _is_infinite(value) for value in values)
+
+
+_MAY_BE_INFINITE = frozenset({float, Decimal, list, tuple, dict})
+
+
+def _is_infinite(value: Any) -> bool:
+    """Whether `with_words` changes it."""
+    if isinstance(value, dict):
+        return not _are_finite(list(value.values()))
+    if isinstance(value, list | tuple):
+        return not _are_finite(value)
+    return isinstance(value, float | Decimal) and not isinstance(value, Digits) and not is_finite(value)
+
+
+def _finite_or_word(value: Any) -> Any:
+    """The value; an Unfit for NaN or an infinity, and for a list with one."""
+    if type(value) is float or isinstance(value, Decimal):
+        return value if is_finite(value) else Unfit(word(value))
+    if isinstance(value, list | tuple | dict) and _is_infinite(value):
+        worded = with_words(value)
+        return Unfit(dumps(worded).decode(), WordedItems(worded))
+    return value
+
+
+class WordedItems(NamedTuple):
+    """A list or an object with words for the numbers that JSON does not have; JSON shows it."""
+
+    items: Any
+
+
+def with_unfit_named(records: list[Row], computed: Collection[str] = ()) -> list[Row]:
     """The records with the texts of cells that do not fit, and the names of their columns under UNFIT_KEY.
+
+    Args:
+        computed: names of the columns whose cells are shown as the database returned them, if JSON has such values.
 
     Raises:
         ValueNotRepresentableError: a column is called UNFIT_KEY.
@@ -259,9 +361,20 @@ def with_unfit_named(records: list[Row]) -> list[Row]:
                 hint="Rename the column, or use CSV.",
                 details={"column": UNFIT_KEY},
             )
-        record.update({name: record[name].text for name in names})
+        record.update({name: _shown_unfit(record[name], is_computed=name in computed) for name in names})
         record[UNFIT_KEY] = names
     return records
+
+
+def _shown_unfit(cell: Unfit, *, is_computed: bool) -> Any:
+    if isinstance(cell.value, WordedItems):
+        return cell.value.items
+    is_plain = is_computed and type(cell.value) in _PLAIN
+    return (
+        cell.value
+        if is_plain and not (type(cell.value) is float and not is_finite(cell.value))
+        else cell.text
+    )
 
 
 def converters(
@@ -277,8 +390,14 @@ def converters(
 
 
 def converted(rows: Rows, converters: Converters) -> Rows:
-    """The rows with `converters` applied to all values but NULL; the same object if there are no converters."""
-    return [_converted(row, converters) for row in rows] if converters else rows
+    """The rows with `converters` applied to all values but NULL; the same object if no value needs one."""
+    needed = [pair for pair in converters if pair[1] is not _whole or _holds_decimal(pair[0], rows)]
+    return [_converted(row, needed) for row in rows] if needed else rows
+
+
+def _holds_decimal(position: int, rows: Rows) -> bool:
+    # Most databases compute integers as integers: a look at the classes takes a tenth of a call for each cell.
+    return Decimal in set(map(type, map(itemgetter(position), rows)))
 
 
 def texts_at(columns: Sequence[ResultColumn], names: Iterable[str]) -> list[int]:
@@ -307,20 +426,20 @@ def _converted(row: Sequence[Any], converters: Converters) -> list[Any]:
     return values
 
 
-def lines(records: Sequence[Row], encode: Converter = encoded) -> bytes:
+def lines(records: Sequence[Row], encode: Converter = encoded, *, has_times: bool = True) -> bytes:
     """The records as JSON objects, each on a line of its own; see `dumps`."""
-    written = dumps(records, encode)
+    written = dumps(records, encode, has_times=has_times)
     # One array is written and then cut, in a third of the time of one call per record. This is safe if the number of
     # braces shows that no text contains "},{".
     if written.count(b"{") == len(records):
         return written[1:-1].replace(b"},{", b"}\n{") + b"\n" if records else b""
-    return b"".join([dumps(record, encode) + b"\n" for record in records])
+    return b"".join([dumps(record, encode, has_times=has_times) + b"\n" for record in records])
 
 
 def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
     """The function that prepares a column's values for JSON; None for almost all types."""
-    if column.is_computed:
-        return float if column.encoding == "float" else _exact
+    if column.is_computed and column.encoding == "integer":
+        return _whole  # MariaDB computes sums of integers as decimals, and PostgreSQL fields of dates
     if column.meaning.is_made:
         cls = column.meaning.shown_class
         return partial(_writable, column) if cls is None else partial(_checked, column, cls)
@@ -329,9 +448,12 @@ def _converter(column: ResultColumn, dialect: Dialect) -> Converter | None:
     return meanings.converted if is_open else _type_converter(column.shown, dialect)
 
 
-def _exact(value: Any) -> Any:
-    """A number that a database computed, with the digits that the database shows."""
-    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+def _whole(value: Any) -> Any:
+    """A whole decimal as an integer; any other value unchanged."""
+    if isinstance(value, Decimal):
+        is_whole = value.is_finite() and value == value.to_integral_value()
+        return int(value) if is_whole else Unfit.of(value)
+    return value
 
 
 _OPEN = frozenset({"any", "json", "array"})
@@ -362,7 +484,7 @@ def _writable(column: ResultColumn, value: Any) -> Any:
 
 
 def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
-    plain = plain_type(type_)
+    plain = stored_type(type_, dialect)
     if isinstance(plain, types.ARRAY):
         inner = _type_converter(plain.item_type, dialect)
         return None if inner is None else lambda values: _each(inner, values)

@@ -28,6 +28,9 @@ class NDJSONWriter:
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect, integer_strings=as_strings)
         self._texts = json.texts_at(columns, options.text_columns)
+        self._computed = frozenset(column.name for column in columns if column.is_computed)
+        self._finite = json.FiniteNumbers(columns, without=self._texts)
+        self._has_times = json.may_hold_times(columns)
         watched = [column for column in columns if column.name not in options.text_columns]
         self._watch = CellWatch(watched, json.encoded)
         # orjson calls the encoder for bytes, so they are noticed, unless a column may hold bytes.
@@ -45,9 +48,10 @@ class NDJSONWriter:
     def rows(self, rows: Rows) -> Chunk:
         watch = self._watch
         watch.has_seen = False
-        data = json.lines(self._records(self._fits.marked(rows)), watch.encode)
+        rows = self._finite.marked(rows)
+        data = json.lines(self._records(self._fits.marked(rows)), watch.encode, has_times=self._has_times)
         if watch.has_seen:
-            records = json.with_unfit_named(self._records(self._all_fits.marked(rows)))
+            records = json.with_unfit_named(self._records(self._all_fits.marked(rows)), self._computed)
             data = json.lines(records)
         return Chunk(data, len(rows))
 

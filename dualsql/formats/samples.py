@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
-from dualsql.formats.text import cell, csv_cell, json_cell
+from dualsql.formats.text import NARROWEST, cell, csv_cell, json_cell, widest
 from dualsql_client.wire import Row
 
-_CELL_WIDTHS = (1_000, 200, 80)
+_LEAST_WIDTH = 80
+"""All rows are shown if they fit with cells of so many characters."""
 _KEPT_ROWS = 3
 
 
@@ -21,16 +23,26 @@ class Fitted(NamedTuple):
 
 
 def fit(rows: Sequence[Row], budget: int) -> Fitted:
-    """As many of `rows` as fit in `budget` characters, with shorter cells if fewer than three rows would fit."""
+    """As many of `rows` as fit in `budget` characters, with cells as long as fit if fewer than three rows would fit."""
     # There are at least as many bytes as characters, and one call measures all rows.
     if len(dumps(rows)) <= budget:
         return Fitted(list(rows), None)
-    fitted = Fitted(_within(rows, budget), None)
-    for width in _CELL_WIDTHS:
-        if len(fitted.rows) >= min(_KEPT_ROWS, len(rows)):
+    whole = _within(rows, budget)
+    if len(whole) >= min(_KEPT_ROWS, len(rows)):
+        return Fitted(whole, None)
+    # A cell may hold megabytes: it is written once.
+    written = [_shortened(row, max(budget, _LEAST_WIDTH) + 1) for row in rows]
+    for part in (written, written[:_KEPT_ROWS]):
+        width = widest(partial(_fit_within, part, budget), _LEAST_WIDTH, max(budget, _LEAST_WIDTH))
+        if width is not None:
             break
-        fitted = Fitted(_within([_shortened(row, width) for row in rows], budget), width)
-    return fitted
+    width = width or _LEAST_WIDTH
+    shortened = _within([_shortened(row, width) for row in written], budget)
+    return Fitted(shortened, None if shortened == list(rows[: len(shortened)]) else width)
+
+
+def _fit_within(rows: Sequence[Row], budget: int, width: int) -> bool:
+    return len(_within([_shortened(row, width) for row in rows], budget)) == len(rows)
 
 
 def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) -> int:
@@ -46,7 +58,7 @@ def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, re
     """Whether all of `rows` fit in a Markdown table of `text_budget` and in JSON of `results_budget` characters."""
     if len(dumps(rows)) > results_budget:
         return False
-    layout, width = LAYOUTS["markdown"], _SAMPLE_CELL_WIDTHS[0]
+    layout, width = LAYOUTS["markdown"], _LEAST_WIDTH
     room = text_budget + 1 - sum(map(layout.size, layout.head(names, width)))
     for row in rows:
         room -= layout.size(layout.line(names, row, width))
@@ -83,7 +95,6 @@ def _short(value: Any, width: int) -> Any:
 TextFormat = Literal["markdown", "csv", "json", "none"]
 """The format of the sample in a text. "json" is one object per line, "none" is no sample."""
 
-_SAMPLE_CELL_WIDTHS = (80, 40, 20, 12)
 _SAMPLE_KEPT_ROWS = 10
 _LONGEST_NAME = 80
 
@@ -159,18 +170,37 @@ def table(
 ) -> Table:
     """The largest rendering within `budget` characters."""
     layout = LAYOUTS[text_format]
-    for width in _SAMPLE_CELL_WIDTHS:
-        head = layout.head(names, width)
-        lines = head + [layout.line(names, row, width) for row in rows]
-        room = _without_rows(lines, layout, budget, kept=len(head) + _SAMPLE_KEPT_ROWS)
-        if room >= 0:
-            break
-    else:
-        _without_columns(lines, layout, room)
-        _without_rows(lines, layout, budget, kept=len(head))
-    text = layout.written(lines)
+    # A cell that is longer than the budget does not fit.
+    whole, heads = _lines(names, rows, layout, budget), len(layout.head(names, budget))
+    least, width = heads + _SAMPLE_KEPT_ROWS, budget
+    lines = list(whole)
+    if _without_rows(lines, layout, budget, kept=least) < 0:
+        rows = [_shortened(row, max(budget, NARROWEST) * 4 + 1) for row in rows]
+        width = _width(names, rows, layout, budget)
+        lines = _lines(names, rows, layout, width)
+        room = _without_rows(lines, layout, budget, kept=least)
+        if room < 0:
+            _without_columns(lines, layout, room)
+            _without_rows(lines, layout, budget, kept=heads)
     columns = len(lines[0]) if lines else len(names)
-    return Table(text, len(lines) - len(head), columns, width if "…" in text else None)
+    is_cut = any(line != other[:columns] for line, other in zip(lines, whole, strict=False))
+    return Table(layout.written(lines), len(lines) - heads, columns, width if is_cut else None)
+
+
+def _lines(names: Sequence[str], rows: Sequence[Row], layout: Layout, width: int) -> list[Line]:
+    return layout.head(names, width) + [layout.line(names, row, width) for row in rows]
+
+
+def _width(names: Sequence[str], rows: Sequence[Row], layout: Layout, budget: int) -> int:
+    """The length of the longest cells with which all rows fit, or else `_SAMPLE_KEPT_ROWS`; at least `NARROWEST`."""
+
+    def fits(part: Sequence[Row], width: int) -> bool:
+        return sum(map(layout.size, _lines(names, part, layout, width))) <= budget + 1
+
+    found = widest(partial(fits, rows), _LEAST_WIDTH, max(budget, _LEAST_WIDTH))
+    if found is None:
+        found = widest(partial(fits, rows[:_SAMPLE_KEPT_ROWS]), NARROWEST, max(budget, NARROWEST))
+    return found or NARROWEST
 
 
 def _without_rows(lines: list[Line], layout: Layout, budget: int, *, kept: int) -> int:

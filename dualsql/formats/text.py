@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 INT64_BOUND = 2**63
 """Databases hold the integers from -INT64_BOUND up to it, and every JSON library reads them as numbers."""
+
+NARROWEST = 12
+"""Characters. Tables leave columns out before they cut cells further."""
+
+
+def widest(fits: Callable[[int], bool], least: int, most: int) -> int | None:
+    """The width of cells, from `least` to `most`, at which all fits, within a twentieth of the largest.
+
+    Returns None if nothing fits.
+    """
+    if not fits(least):
+        return None
+    if fits(most):
+        return most
+    while most - least > max(1, least // 20):
+        middle = (least + most) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle)
+    return least
 
 
 def cell(value: Any, width: int) -> str:

@@ -18,7 +18,7 @@ from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.selectable import SelectStatementGrouping
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.result import ResultColumn, own_name, result_columns
+from dualsql.columns.result import own_name, unique_names
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 
@@ -53,10 +53,11 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
     # Bare text may be several columns: which output belongs to it cannot be known.
     if any(isinstance(column, TextClause) for column in raw):
         return statement
-    columns = result_columns(statement.selected_columns.items())
+    items = list(statement.selected_columns.items())
+    columns = [column for _, column in items]
     names = [
-        column.name if _is_to_be_named(column) or (is_every_one and not _is_named(column)) else ""
-        for column in columns
+        name if _is_to_be_named(column, name) or (is_every_one and not _is_named(column)) else ""
+        for column, name in zip(columns, unique_names(items), strict=True)
     ]
     if not any(names):
         return statement
@@ -70,17 +71,16 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
     )
 
 
-def _is_named(column: ResultColumn) -> bool:
+def _is_named(column: ColumnElement[Any]) -> bool:
     # A bare literal, `select(1)`, is a column of which a subquery's reader would write `result.1`.
-    is_literal = getattr(column.expression, "is_literal", False)
-    return isinstance(column.expression, ColumnClause | Label) and not is_literal
+    is_literal = getattr(column, "is_literal", False)
+    return isinstance(column, ColumnClause | Label) and not is_literal
 
 
-def _is_to_be_named(column: ResultColumn) -> bool:
-    own = own_name(column.expression)
-    return own not in ("", column.name) or (
-        isinstance(column.expression, ColumnClause) and _is_renamed_by_its_source(column.expression.table)
-    )
+def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
+    """Whether it needs a label with the name, because it has another one or its source may rename it."""
+    is_of_source = isinstance(column, ColumnClause) and _is_renamed_by_its_source(column.table)
+    return own_name(column) not in ("", name) or is_of_source
 
 
 def _is_renamed_by_its_source(source: Any) -> bool:

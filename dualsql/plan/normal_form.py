@@ -228,7 +228,7 @@ def _arguments(part: ClauseElement) -> Iterator[Any]:
     """The arguments of a function, without the word DISTINCT before them."""
     if _is_word(part):
         yield from part.get_children()
-    elif part.__visit_name__ in {"clauselist", "grouping"}:
+    elif part.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}:
         for inner in part.get_children():
             yield from _arguments(inner)
     else:

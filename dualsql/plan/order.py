@@ -14,6 +14,8 @@ from sqlalchemy import (
     ColumnElement,
     FromClause,
     Join,
+    Select,
+    Subquery,
     Table,
     TableSample,
     TextClause,
@@ -33,7 +35,7 @@ from sqlalchemy.sql.elements import (
     True_,
 )
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
+from sqlalchemy.sql.selectable import CTE, Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
@@ -41,6 +43,7 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
+from dualsql.freeze.row_number import row_number
 from dualsql.plan.keys import (
     Key,
     Order,
@@ -60,10 +63,13 @@ Expressions = list[ColumnElement[Any]]
 # Functions of one row. Any other name may be an aggregate, whose rows are not rows of a table.
 _ROW_FUNCTIONS = frozenset(
     """dualsql_instant dualsql_ordered
-    abs age ceil ceiling char_length coalesce concat concat_ws current_date current_timestamp date
-    date_format date_part date_trunc datetime extract floor greatest ifnull iif instr json_extract julianday
-    least left length lower lpad ltrim mod nullif power replace reverse right round rpad rtrim sign sqrt
-    strftime substr substring time to_char to_date trim trunc unixepoch upper year month""".split()
+    abs age ascii ceil ceiling char char_length chr coalesce concat concat_ws current_date current_timestamp date
+    date_format date_part date_trunc datetime day dayofweek exp extract floor format greatest hex hour if ifnull iif
+    initcap instr json_array_length json_extract json_type json_unquote json_value julianday last_day least left length
+    ln localtime localtimestamp log log10 lower lpad ltrim make_date md5 minute mod month monthname now nullif
+    octet_length power printf quarter quote regexp_replace replace reverse right round rpad rtrim second sign split_part
+    sqrt strftime strpos substr substring substring_index time to_char to_date to_timestamp translate trim trunc
+    truncate typeof unicode unixepoch upper week weekday year""".split()
 )
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
 
@@ -73,7 +79,7 @@ def tie_breaker(shape: Shape, capabilities: Capabilities) -> tuple[Expressions, 
 
     Also returns whether all rows differ; rows that are equal in every column have no such key.
     """
-    identity = _row_identity(shape.select) or _group_identity(shape.select)
+    identity = _row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
     return identity or _whole_row(shape, capabilities), bool(identity) or is_distinct(shape.select)
 
 
@@ -87,17 +93,64 @@ def distinct_on(select: AnySelect) -> Expressions:
     ]
 
 
-def _row_identity(select: AnySelect) -> Expressions:
-    """The primary keys of all tables, if each row of the result is one row of each table; otherwise nothing."""
+RowNumberOf = Callable[[Any], str | None]
+"""See `Capabilities.row_number`."""
+
+
+def _unnumbered(_table: Any) -> str | None:
+    return None
+
+
+def _row_identity(
+    select: AnySelect, number_of: RowNumberOf = _unnumbered, known: dict[int, Expressions] | None = None
+) -> Expressions:
+    """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
+
+    Args:
+        known: that of subqueries, by their id. CTEs that read each other twice have exponentially many paths.
+    """
+    known = {} if known is None else known
     outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
     if is_distinct(select) or internals.group_by_clauses(select) or internals.having_criteria(select):
         return []
     if any(may_aggregate(element) for element in outputs):
         return []
     leaves = list(leaves_of(select))
-    if not all(is_table(leaf) and list(leaf.primary_key) for leaf in leaves) or _is_renewed(leaves, select):
+    keys = [_identity_in(leaf, number_of, known) for leaf in leaves]
+    if not all(keys) or _is_renewed(leaves, select):
         return []
-    return [key for leaf in leaves for key in leaf.primary_key]
+    return [part for key in keys for part in key]
+
+
+def _identity_in(leaf: FromClause, number_of: RowNumberOf, known: dict[int, Expressions]) -> Expressions:
+    """What identifies the rows of a source: the primary key of a table, or the number of its row.
+
+    Of a subquery that reads rows of tables, it is their identity, as far as it selects that.
+    """
+    if is_table(leaf):
+        name = None if list(leaf.primary_key) else number_of(_table_under(leaf))
+        return list(leaf.primary_key) if name is None else [row_number(leaf, name)]
+    inner = getattr(leaf, "element", None)
+    if not isinstance(leaf, Subquery | CTE) or not isinstance(inner, Select) or is_recursive(leaf):
+        return []
+    if id(inner) not in known:
+        known[id(inner)] = _row_identity(inner, known=known)
+    shown: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
+    keys = [column_identity(key) for key in known[id(inner)]]
+    outside = [leaf.corresponding_column(shown[key]) for key in keys if key in shown]
+    columns: Expressions = [column for column in outside if column is not None]
+    return columns if len(columns) == len(keys) else []
+
+
+def is_recursive(source: FromClause) -> bool:
+    """Whether it is a CTE that may read itself."""
+    return isinstance(source, CTE) and bool(source.recursive)
+
+
+def _table_under(source: Any) -> Any:
+    while isinstance(source, Alias):
+        source = source.element
+    return plain(source)
 
 
 def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
@@ -191,18 +244,12 @@ def reads_row_by_row(select: AnySelect) -> bool:
     return not any(may_aggregate(element) or _has_window(element) for element in outputs)
 
 
-def sole_table(select: AnySelect) -> FromClause | None:
-    """The only source that it reads, if that is a table or an alias of one."""
-    leaves = list(leaves_of(select))
-    return leaves[0] if len(leaves) == 1 and is_table(leaves[0]) else None
-
-
 def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
     """A function that recognizes columns with a different value in each row; None if there may be none."""
-    table = sole_table(select)
-    if table is None or not _row_identity(select):
+    leaves = list(leaves_of(select))
+    if len(leaves) != 1 or not is_table(leaves[0]) or not _row_identity(select):
         return None
-    keys = list(table.primary_key)
+    keys = list(leaves[0].primary_key)
     return lambda expression: (
         len(keys) == 1 and column_identity(unlabelled(expression)) == column_identity(keys[0])
     )
@@ -278,7 +325,7 @@ def order_of(
     asked = [*reader.requested(sort), *reader.authored()]
     # An index that is read backward puts its ties backward too.
     is_descending = bool(asked) and asked[-1].is_descending
-    listed = [*asked, *(reader.key(tie, is_descending=is_descending) for tie in ties)]
+    listed = [*asked, *(reader.key(tie, is_descending=is_descending, is_nulls_last=True) for tie in ties)]
     keys = tuple(without_repeats(listed))
     is_total = not _is_sampled(shape.select) and not any(is_random(key.expression) for key in keys)
     return Order(keys, is_unique, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)

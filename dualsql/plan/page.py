@@ -163,11 +163,6 @@ class KeyedSelect(NamedTuple):
     added: int = 0
     values: Mapping[str, int] = MappingProxyType({})
 
-    @property
-    def is_keyed(self) -> bool:
-        """Whether its rows contain their keys."""
-        return self.keys is not None
-
     def values_of(self, row: Sequence[Any]) -> tuple[Any, ...] | None:
         """The values of the row's keys; None if one of them cannot be sent back."""
         if self.keys is None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, types
 
-from dualsql.columns.own_types import plain_type
 from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, unlabelled
@@ -92,7 +91,7 @@ def _hash(keys: Sequence[Key], rows: Ordered, seed: int) -> ColumnElement[Any]:
     values = [unlabelled(key.expression) for key in keys]
     if scramble is not None:
         return scramble(values, seed)
-    is_number = len(values) == 1 and isinstance(plain_type(values[0].type), types.Integer)
+    is_number = len(values) == 1 and isinstance(rows.shape.meanings.of(values[0].type).stored, types.Integer)
     return _mixed(values[0] if is_number else _rank(keys, rows), seed)
 
 

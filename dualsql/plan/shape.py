@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -16,13 +16,13 @@ from sqlalchemy import (
     select,
     type_coerce,
 )
-from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter, ColumnClause, UnaryExpression
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.forecast import parts_of
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.columns.result import ResultColumn, own_name, parts_of, result_columns, united_type
+from dualsql.columns.result import ResultColumn, own_name, result_columns, united_type
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.plan.entities import distinctly_named, written_out
@@ -127,7 +127,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
     limit, offset = _own_window(written)
     unlimited = _without_window(written)
-    plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited)
+    plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited, meanings)
     return Shape(*_named(plain, meanings), limit, offset)
 
 
@@ -183,10 +183,10 @@ def _without_window(statement: AnyGenerative) -> AnyGenerative:
     return internals.copy_with(statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None)
 
 
-def _select_from_compound(statement: AnyCompound) -> AnySelect:
+def _select_from_compound(statement: AnyCompound, meanings: Meanings) -> AnySelect:
     order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
     outputs = list(statement.selected_columns)
-    wrapped = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c))
+    wrapped = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c), meanings)
     keys = []
     for base, modifiers in order:
         key: ColumnElement[Any] = wrapped[_output_position(base, outputs)]
@@ -196,12 +196,12 @@ def _select_from_compound(statement: AnyCompound) -> AnySelect:
     return with_criteria_of(statement, select(*wrapped).order_by(*keys))
 
 
-def _united(statement: AnyCompound, columns: list[Any]) -> list[Any]:
+def _united(statement: AnyCompound, columns: list[Any], meanings: Meanings) -> list[Any]:
     """The columns of a set operation with the types of all its parts."""
     outputs = [list(part.selected_columns) for part in parts_of(statement)]
     if any(len(found) != len(columns) for found in outputs):  # one of them is text
         return columns
-    united = (united_type(parts) for parts in zip(*outputs, strict=True))
+    united = (united_type(parts, meanings) for parts in zip(*outputs, strict=True))
     return [
         column if type_ is None else type_coerce(column, type_).label(column.name)
         for column, type_ in zip(columns, united, strict=True)
@@ -214,7 +214,7 @@ def _fenced(statement: AnyCompound) -> AnyCompound:
     SQLite 3.40.1 moves the parts of a UNION ALL into the statement around it and loses the WHERE of a FULL JOIN on the
     way. A part that has an OFFSET stays where it is.
     """
-    return statement.offset(0) if any(map(_joins_fully, visitors.iterate(statement))) else statement
+    return statement.offset(0) if any(map(_joins_fully, internals.elements_of(statement))) else statement
 
 
 def _joins_fully(node: Any) -> bool:
@@ -254,4 +254,13 @@ def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[R
             )
     # Without a name, a cache key could not distinguish the column from the next one.
     plain = distinctly_named(statement, is_every_one=True)
-    return plain, result_columns(plain.selected_columns.items(), meanings)
+    columns = result_columns(plain.selected_columns.items(), meanings)
+    typed = [column.read for column in columns]
+    if all(read is column.expression for read, column in zip(typed, columns, strict=True)):
+        return plain, columns
+    # Without this, SQLAlchemy would read each value as one of the type of an operand.
+    plain = internals.copy_with(plain, raw_columns=typed)
+    return plain, tuple(
+        replace(column, expression=output)
+        for column, output in zip(columns, plain.selected_columns, strict=True)
+    )

@@ -16,7 +16,6 @@ from sqlalchemy import Cast, FromClause, Join, Select, Subquery, select, types
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BinaryExpression, ColumnClause, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
@@ -39,7 +38,7 @@ def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
 
 def converts_values(statement: AnySelect) -> bool:
     """Whether it makes values of others in a way that may fail for some rows: by a CAST, say."""
-    return any(map(_may_fail, iterate(statement)))
+    return any(map(_may_fail, internals.elements_of(statement)))
 
 
 def _may_fail(part: Any) -> bool:

@@ -14,9 +14,9 @@ from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.dialect_types import ranges
 from dualsql.columns.instants import instant, is_instant
-from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
+from dualsql.kept.cells import Use
 from dualsql.plan import Ordered
 from dualsql_client.wire import StatisticName
 
@@ -70,9 +70,7 @@ class ProfiledColumn:
         """Whether its values are texts, which may be too long to be shown."""
         plain = self.column.shown
         is_text = isinstance(plain, types.String) and not isinstance(plain, types.Enum)
-        return (
-            is_text and self.column.meaning.is_same and isinstance(plain_type(self.column.type), types.String)
-        )
+        return is_text and self.column.meaning.is_same and isinstance(self.column.stored, types.String)
 
     @property
     def is_grouped(self) -> bool:
@@ -93,6 +91,17 @@ class ProfiledColumn:
     def has_bins(self) -> bool:
         """Whether its range can be divided into bins."""
         return self.column.meaning.is_same and (self._is_number or self._encoding in ("date", "datetime"))
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        """What its statistics use kept cells for."""
+        if self.has_range or self.is_grouped:
+            # Which of two texts comes first is known where the database compares code points.
+            yield "compared"
+            if self.is_text:
+                yield "sorted"
+        if self.has_bins:
+            yield "grouped"
 
     @property
     def statistic_names(self) -> Iterator[StatisticName]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import DatabaseBusyError, LimitExceededError, QueryExecutionError, QueryTimeoutError
+from dualsql.kept.cells import Use
 from dualsql.profiles import estimates, findings, statistics
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, all_rows, first_rows
 from dualsql.profiles.findings import ProfileResult
@@ -42,7 +43,7 @@ class ProfileService:
         """See `DualResponseServer.profile`."""
         known = checked_profile(kind)
         self._access.admit("ask", principal)
-        view = await self._views.of(resource, principal)
+        view = await self._view(resource, principal, known, columns)
         await self._access.note("profile", principal, resource=resource)
         found = await fetch_profile(view, known, columns)
         await self._access.note_access(resource)
@@ -58,7 +59,27 @@ class ProfileService:
     ) -> None:
         """Raise what `profile` raises before its first query."""
         known = checked_profile(kind)
-        _profiling(await self._views.of(resource, principal), known, columns)
+        _profiling(await self._view(resource, principal, known, columns), known, columns)
+
+    async def _view(
+        self,
+        resource: Resource,
+        principal: Principal | None,
+        kind: ProfileKind,
+        columns: Sequence[str] | None,
+    ) -> View:
+        """The kept rows, where all statistics of these columns are the same as in their database."""
+        view = await self._views.of(resource, principal)
+        if view.kept is None:
+            return view
+        live = self._views.live(resource, principal)
+        kept, there = (_profiling(one, kind, columns).data.profiled for one in (view, live))
+        uses: list[tuple[str, Use]] = []
+        for one, other in zip(kept, there, strict=True):
+            if list(one.statistic_names) != list(other.statistic_names):
+                return live
+            uses += [(one.name, use) for use in other.uses]
+        return view if await self._views.can_use(view, live, uses) else live
 
 
 async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:
@@ -103,7 +124,7 @@ class _Profiling:
 
     def __init__(self, view: View, data: ProfiledRows, kind: ProfileKind) -> None:
         self._view = view
-        self._data = data
+        self.data = data
         self._kind = kind
         self._budget = view.settings.profile_budget.total_seconds()
         self._ends_at = _now() + self._budget
@@ -112,10 +133,10 @@ class _Profiling:
         """The statistics that were computed in time."""
         begun = _now()
         try:
-            (row,) = await self._fetch(statistics.summary(self._data))
+            (row,) = await self._fetch(statistics.summary(self.data))
         except QueryTimeoutError:
             return self._found(None, {})
-        rows, by_column = statistics.read_summary(self._data, row)
+        rows, by_column = statistics.read_summary(self.data, row)
         # Choosing rows at random is one scan, as the summary was, and less work: a quarter of its time on SQLite.
         # Other work on the machine may make it slower than the first.
         reserve = max(2 * (_now() - begun), self._budget / 10)
@@ -127,8 +148,8 @@ class _Profiling:
     async def _count_values(self, by_column: Statistics, *, reserve: float) -> list[ProfiledColumn]:
         """Count the values of each column. Returns those for which the time ran out, but for the `reserve`."""
         late = []
-        for column in self._data.profiled:
-            statement = statistics.values(self._data, column, by_column[column.name])
+        for column in self.data.profiled:
+            statement = statistics.values(self.data, column, by_column[column.name])
             if statement is None:
                 continue
             try:
@@ -157,7 +178,7 @@ class _Profiling:
         self, columns: Sequence[ProfiledColumn], by_column: Statistics, step: int
     ) -> Sequence[Sequence[Any]] | None:
         """One of `step` rows; None without time or without a way to choose them."""
-        while (statement := estimates.chosen_rows(self._data, columns, by_column, step)) is not None:
+        while (statement := estimates.chosen_rows(self.data, columns, by_column, step)) is not None:
             try:
                 return await self._fetch(statement)
             except LimitExceededError:  # wide rows: more bytes than an answer may have
@@ -173,7 +194,7 @@ class _Profiling:
         return await self._view.answer(statement, timeout=min(left, self._view.settings.query_timeout))
 
     def _found(self, rows: int | None, by_column: Mapping[str, Mapping[str, Any]]) -> ProfileResult:
-        return findings.profile_result(self._data, self._kind, rows, by_column)
+        return findings.profile_result(self.data, self._kind, rows, by_column)
 
 
 def _now() -> float:

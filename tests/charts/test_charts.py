@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from sqlalchemy import func, literal, select, union_all
+from sqlalchemy import String, func, literal, null, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import (
@@ -218,6 +218,21 @@ async def test_others_are_told_from_a_category_of_that_name(application: Applica
     assert (values[0]["x"], values[0]["y"]) == ("10 others", 2)
     assert values[-1] == {"x": "11 others", "y": 11}
     assert len({value["x"] for value in values}) == 41, "a and A are two"
+
+
+@pytest.mark.quick(1, "sqlite")
+async def test_what_has_no_value_is_told_from_the_text_null(application: Application) -> None:
+    words = [literal(text, String()) for text in ("null", "null", '"null"')]
+    several: Any = union_all(*(select(word.label("word")) for word in [*words, null()]))
+    rows = select(several.subquery("several").c.word)
+    values = await values_of(
+        application.server, {"mark": "bar", "x": "word", "y": {"aggregate": "count"}}, rows
+    )
+    drawn = {str(value["x"]): value["y"] for value in values}
+    assert len(drawn) == 3, "Vega writes null for what has no value"
+    assert any(value["x"] is None and value["y"] == 1 for value in values) and "null" not in {
+        value["x"] for value in values
+    }
 
 
 @pytest.mark.quick(1, "sqlite")

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import sqlite3
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from dualsql import ConfigurationError, Registry
+from dualsql import ConfigurationError, DualResponseServer, Registry
 from dualsql.capabilities import capabilities_named
 from dualsql.databases import backends, open_source
+from dualsql.databases.backends import FailureKind, SessionTerms
 from dualsql.databases.engines import async_url
-from tests.http.application import fill, running
+from dualsql.databases.sqlite.connection import SQLiteGuard
+from tests.http.application import BASE_URL, METADATA, fill, running
 from tests.schools import Base
 
 PAGE = (Path(__file__).parents[2] / "docs" / "databases" / "adding.md").read_text(encoding="utf-8")
@@ -100,3 +106,68 @@ def test_without_it_the_database_is_unknown(tmp_path: Path) -> None:
     assert capabilities_named("kiosk") is None
     with pytest.raises(ConfigurationError):
         open_source("default", f"kiosk:///{tmp_path}/a.db", Registry(Base))
+
+
+class Faulty(SQLiteGuard):
+    """A guard whose method `faulty` fails, as code does that somebody wrote for another version of a driver."""
+
+    def __init__(self, faulty: str) -> None:
+        self.faulty = faulty
+
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
+        self.fail("failure_kind")
+        return super().failure_kind(error)
+
+    @asynccontextmanager
+    async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
+        self.fail("read_only")
+        async with super().read_only(connection, terms):
+            yield
+        self.fail("read_only at its end")
+
+    def fail(self, name: str) -> None:
+        if self.faulty == name:
+            raise AttributeError("'Cursor' object has no attribute 'messages'")
+
+
+@pytest.mark.usefixtures("kiosk")
+@pytest.mark.parametrize("faulty", ["read_only", "read_only at its end"])
+async def test_a_faulty_guard_is_named_at_the_start(
+    sqlite_url: str, make_engine: Callable[[str], AsyncEngine], monkeypatch: pytest.MonkeyPatch, faulty: str
+) -> None:
+    await fill(make_engine(sqlite_url))
+    serve_with_guard(monkeypatch, faulty)
+    url = sqlite_url.replace("sqlite", "kiosk", 1)
+    server = DualResponseServer(url, base_url=BASE_URL, tables=METADATA)
+    with pytest.raises(ConfigurationError, match=r"\.Faulty\.read_only failed") as caught:
+        await server.start()
+    await server.shutdown()
+    assert "package" in caught.value.hint
+
+
+@pytest.mark.usefixtures("kiosk")
+async def test_a_guard_that_fails_later_is_named_in_the_log(
+    sqlite_url: str,
+    make_engine: Callable[[str], AsyncEngine],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await fill(make_engine(sqlite_url))
+    guard = serve_with_guard(monkeypatch, "")
+    async with running(sqlite_url.replace("sqlite", "kiosk", 1)) as application:
+        path = await application.create()
+        with closing(sqlite3.connect(str(make_url(sqlite_url).database))) as database:
+            database.execute("DROP TABLE institutions")
+        guard.faulty = "failure_kind"
+        answer = await application.http.get(path, params={"limit": 7})
+    assert answer.status_code == 500
+    assert answer.json()["code"] == "BAD_CONFIGURATION"
+    assert "Faulty.failure_kind failed with AttributeError" in caplog.text
+
+
+def serve_with_guard(monkeypatch: pytest.MonkeyPatch, faulty: str) -> Faulty:
+    """Let the package of `kiosk` have this guard."""
+    module = importlib.import_module("kiosk_database")
+    guard = Faulty(faulty)
+    monkeypatch.setattr(module, "BACKEND", replace(module.BACKEND, guard=guard))
+    return guard

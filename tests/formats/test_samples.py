@@ -63,6 +63,39 @@ def test_rows_go_before_cells_are_cut() -> None:
     assert table(["a"], rows, budget=450)[1:] == (10, 1, 40)
 
 
+@pytest.mark.parametrize("text_format", FORMATS)
+@pytest.mark.parametrize("length", [81, 1_000, 3_900])
+def test_a_cell_is_cut_only_if_it_does_not_fit(length: int, text_format: Format) -> None:
+    rows = [{"a": "x" * length}]
+    assert table(["a"], rows, budget=4_000, text_format=text_format)[1:] == (1, 1, None)
+    assert fit(rows, 4_000) == (rows, None)
+    long = [{"a": "x" * 20_000, "b": "…"}]
+    shown = table(["a", "b"], long, budget=4_000, text_format=text_format)
+    for width, text in (
+        (shown.width, shown.text),
+        (fit(long, 4_000).width, json.dumps(fit(long, 4_000).rows)),
+    ):
+        assert width is not None
+        assert 3_700 < width <= text.count("x") + 1 < 4_000
+
+
+@pytest.mark.parametrize("text_format", FORMATS)
+def test_all_rows_are_shown_where_their_beginnings_fit(text_format: Format) -> None:
+    rows = [{"a": number, "b": "x" * 2_000} for number in range(15)]
+    shown = table(["a", "b"], rows, budget=4_000, text_format=text_format)
+    assert shown.rows == 15
+    assert shown.width is not None
+    assert 200 < shown.width < 270
+    fitted = fit(rows, 4_000)
+    assert len(fitted.rows) == 15
+    assert fitted.width is not None
+    assert 200 < fitted.width < 270
+
+
+def test_an_ellipsis_of_the_data_is_no_cut() -> None:
+    assert table(["a"], [{"a": "and so on…"}], budget=100).width is None
+
+
 def test_every_layout_counts_its_characters() -> None:
     for layout in LAYOUTS.values():
         lines = [["a", "bc"], ["", "d"]]
@@ -78,15 +111,16 @@ def test_rows_of_a_structure_go_before_its_cells_are_cut() -> None:
     rows = [{"a": "x" * 500, "b": [1, "y" * 500]} for _ in range(10)]
     assert fit(rows, 4_000) == (rows[:3], None)
     fitted = fit(rows, 1_500)
-    assert fitted.width == 200
+    assert fitted.width == pytest.approx(235, abs=12)
     assert len(fitted.rows) == 3
-    assert all(len(value) == 200 for row in fitted.rows for value in row.values())
+    assert all(len(value) == fitted.width for row in fitted.rows for value in row.values())
 
 
 def test_megabytes_do_not_reach_a_model() -> None:
     fitted = fit([{"a": {"b": "x" * 10_000_000}, "c": 10**15}], 16_000)
-    assert fitted.width == 1_000
-    assert len(json.dumps(fitted.rows)) < 1_100
+    assert fitted.width is not None
+    assert 15_000 < fitted.width < 16_000
+    assert len(json.dumps(fitted.rows, ensure_ascii=False, separators=(",", ":"))) <= 16_000
     assert fitted.rows[0]["c"] == 10**15
     assert fitted.rows[0]["a"].endswith("…")
     assert fit([dict.fromkeys(NAMES, "x" * 100)], 100).rows == []

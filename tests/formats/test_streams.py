@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import json as stdlib
+import math
 import sys
+import time
+import unicodedata
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,12 +17,27 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 from pyarrow import parquet
-from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, Numeric, String, Table, func, select
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Double,
+    Float,
+    Integer,
+    Interval,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    func,
+    select,
+)
 from sqlalchemy.dialects import postgresql
 
 from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import BadParameterError, LimitExceededError, ValueNotRepresentableError
-from dualsql.formats.csv import DatabaseCSVWriter
+from dualsql.formats.csv import DatabaseCSVWriter, begins_formula
 from dualsql.formats.table import FORMATS, format_named
 from dualsql.formats.writer import StreamEnd, Writer, WriterOptions
 from tests.databases.streams.reading import read, read_csv
@@ -78,12 +98,62 @@ def test_names_that_need_quotes() -> None:
     assert whole("csv", [], columns, guard_formulas=True).endswith(b',"\'=1"\r\n')
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+UNSEEN = [
+    sign
+    for sign in map(chr, range(sys.maxunicode + 1))
+    if unicodedata.category(sign) in {"Cc", "Cf", "Zs", "Zl", "Zp"}
+]
+
+
+def test_a_formula_is_one_behind_whatever_nobody_sees() -> None:
+    """Each control, format sign, blank and line end of Unicode, alone, twice and among others."""
+    for sign in UNSEEN:
+        for formula in "=+-@\uff1d\uff0b\uff0d\uff20":
+            assert all(
+                map(begins_formula, (f"{sign}{formula}1", f"{sign * 2}{formula}", f" {sign}\n{formula}x"))
+            )
+    assert not any(map(begins_formula, ("", "x", "1", "x=1", " x=1", "'=1", "\ufeffx", "\x00", " ", "é-")))
+
+
+def test_a_long_cell_of_blanks_is_read_once() -> None:
+    started = time.process_time()
+    assert not begins_formula(" " * 5_000_000)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@x",
+        "\tx",
+        "\rx",
+        "\nx",
+        " =1",
+        "\n=1",
+        "\r\n=1",
+        "\x00=1",
+        "\ufeff=1",
+        "\u3000\uff1d1",
+    ],
+)
 def test_formulas_are_guarded_when_asked(text: str) -> None:
     row = (1, text, None, -1.5, Decimal("-1.50"), None)
     assert read_csv(whole("csv", [[row]], guard_formulas=True))["text"] == ["'" + text]
     assert read_csv(whole("csv", [[row]], guard_formulas=True))["price"] == ["-1.50"]
     assert read_csv(whole("csv", [[row]]))["text"] == [text]
+
+
+def test_whatever_is_no_number_is_guarded() -> None:
+    """Bytes and intervals may begin with a sign, and a spreadsheet takes -Infinity for a name."""
+    kinds: dict[str, Any] = {"blob": LargeBinary(), "span": Interval(), "ratio": Double(), "price": Numeric()}
+    table = Table("signed", MetaData(), *(Column(name, kind) for name, kind in kinds.items()))
+    columns = result_columns(select(table).selected_columns.items())
+    row = (b"\xf8\xff", timedelta(seconds=-5), -math.inf, Decimal("-1.50"))
+    written = whole("csv", [[row]], columns, guard_formulas=True).splitlines()[1]
+    assert written == b'"\'+P8=","\'-P0DT0H0M5S","\'-Infinity","-1.50"'
 
 
 def test_numbers_that_are_none() -> None:
@@ -93,7 +163,10 @@ def test_numbers_that_are_none() -> None:
     ]
     words = read_csv(whole("csv", [rows]))
     assert words["number"] == words["price"] == ["NaN", "Infinity", "-Infinity"]
-    assert read("ndjson", whole("ndjson", [rows]), COLUMNS)["number"] == [None] * 3
+    lines = map(stdlib.loads, whole("ndjson", [rows]).splitlines()[:-1])
+    assert [(row["number"], row["price"], row["$unfit"]) for row in lines] == [
+        (word, word, ["number", "price"]) for word in ("NaN", "Infinity", "-Infinity")
+    ]
 
 
 def test_a_number_beyond_doubles_is_no_infinity() -> None:

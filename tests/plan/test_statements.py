@@ -46,7 +46,7 @@ def test_primary_keys_settle_ties_even_when_they_are_not_in_the_output() -> None
 
 def test_group_keys_settle_ties_of_groups() -> None:
     grouped = select(func.count().label("n")).group_by(School.state).order_by(text("n"))
-    assert order_of(grouped) == "n, schools.state"
+    assert order_of(grouped) == "n, schools.state NULLS LAST"
 
 
 @pytest.mark.parametrize("superaggregate", [func.rollup, func.cube, func.grouping_sets])
@@ -58,13 +58,15 @@ def test_under_a_superaggregate_only_the_whole_row_tells_groups_apart(superaggre
 
 
 def test_an_aggregate_over_everything_is_not_ordered_by_a_key_it_has_not() -> None:
-    assert order_of(select(func.max(School.enrollment))) == "max", "the name that the column has"
+    assert order_of(select(func.max(School.enrollment))) == "max NULLS LAST", "the column's name"
     assert "schools.id" not in order_of(select(func.my_own_aggregate(School.enrollment)))
 
 
 def test_the_whole_row_in_a_form_that_tells_all_values_apart() -> None:
-    assert order_of(select(visits.c.note)) == 'visits.note COLLATE "BINARY"'
-    assert order_of(select(visits.c.note), "mysql") == "CAST(visits.note AS BINARY)"
+    assert order_of(select(visits.c.note)) == '(visits.note COLLATE "BINARY") NULLS LAST'
+    assert order_of(select(visits.c.note), "mysql") == (
+        "CAST(visits.note AS BINARY) IS NULL, CAST(visits.note AS BINARY)"
+    )
     assert order_of(select(visits.c.extra), "postgresql") == "CAST(visits.extra AS TEXT)"
 
 
@@ -142,14 +144,14 @@ def test_an_unknown_sort_column_is_answered_with_a_guess() -> None:
 def test_a_subquery_s_alias_is_no_table() -> None:
     """It copies the primary key flags of columns that a join repeats."""
     inner = select(School.id, Program.level).join(School.programs).subquery().alias("s")
-    assert order_of(select(inner.c.level)) == "s.level"
+    assert order_of(select(inner.c.level)) == "s.level NULLS LAST"
 
 
 def test_numbers_that_are_equal_and_shown_differently_are_told_apart() -> None:
     numbers = select(School.tuition).subquery("n")
     assert order_of(select(numbers), "postgresql") == "n.tuition, CAST(n.tuition AS TEXT)"
     untyped: Any = select(column("x")).select_from(visits)
-    assert order_of(untyped) == "x, typeof(x)"
+    assert order_of(untyped) == "x NULLS LAST, typeof(x) NULLS LAST"
     assert order_of(select(School.tuition).distinct(), "postgresql") == "schools.tuition", "merged already"
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Dialect,
     Function,
     Text,
     cast,
@@ -26,11 +26,13 @@ from dualsql.capabilities import (
     FunctionResult,
     KeyForm,
     QueryDialect,
+    ResultOf,
     RowEstimate,
     TextDialect,
     functions_that_give,
+    lacking,
 )
-from dualsql.columns.own_types import SQLType, plain_type, stored_type
+from dualsql.columns.own_types import Computation, SQLType
 from dualsql.columns.result import CharByte, DriverValue
 from dualsql.databases.generic import (
     Expression,
@@ -43,6 +45,7 @@ from dualsql.databases.generic import (
     key_type,
     md5_of_values,
     parameter,
+    stored_in,
     text_parameter,
     untyped_form,
     whole_sum,
@@ -54,14 +57,14 @@ from dualsql.freeze.types import FUNCTIONS
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """asyncpg's value if it is exact, otherwise PostgreSQL's text of it, which PostgreSQL reads back."""
     bare = type_coerce(grouped(expression), DriverValue())
-    if isinstance(plain_type(expression.type), _EXACT_IN_ASYNCPG):
+    if isinstance(_stored(expression.type), _EXACT_IN_ASYNCPG):
         # Without a type, the parameter takes that of the other side: an ENUM's, a NUMERIC's.
         return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=_is_taken)
     if isinstance(expression, Function) and expression.name == _ORDERED:
         return None  # of which type a value is compared, only the database knows
-    plain = key_type(expression)
+    plain = key_type(_NAME, expression)
     if isinstance(plain, types.NullType):
-        return untyped_form(expression)
+        return untyped_form(_NAME, expression)
     return KeyForm(
         compared=bare,
         read=cast(expression, Text),
@@ -151,18 +154,14 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     return [expression, cast(expression, Text)] if is_loose else [expression]
 
 
-def _stored(type_: SQLType) -> SQLType:
-    # A TypeDecorator may have another type there than elsewhere, such as one for documents.
-    return plain_type(stored_type(type_, _DIALECT))
-
-
-_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+_NAME = "postgresql"
+_stored = partial(stored_in, _NAME)
 
 
 def _has_equals_that_differ(plain: SQLType) -> bool:
     # 1.0 equals 1.00, and 0.0 equals -0.0, in a range, an array or a document too; citext takes 'a' for 'A'.
     if isinstance(plain, types.ARRAY):
-        return _has_equals_that_differ(plain_type(plain.item_type))
+        return _has_equals_that_differ(_stored(plain.item_type))
     return isinstance(
         plain,
         types.Numeric
@@ -234,7 +233,7 @@ _ORDERED = "dualsql_ordered"
 
 
 def _tells_apart(type_: SQLType) -> bool:
-    plain = plain_type(type_)
+    plain = _stored(type_)
     if isinstance(plain, types.ARRAY):
         return _tells_apart(plain.item_type)
     if not isinstance(plain, types.UserDefinedType):
@@ -245,7 +244,7 @@ def _tells_apart(type_: SQLType) -> bool:
 
 def _compares(type_: SQLType) -> bool:
     # The name of a table that is not there is an error: a comparison would tell which ones are.
-    is_name = isinstance(plain_type(type_), postgresql.REGCLASS | postgresql.REGCONFIG | postgresql.HSTORE)
+    is_name = isinstance(_stored(type_), postgresql.REGCLASS | postgresql.REGCONFIG | postgresql.HSTORE)
     return not is_name and _tells_apart(type_)
 
 
@@ -256,36 +255,56 @@ def _by_code_point(element: Expression) -> Expression:
 _QUERY = QueryDialect(
     ordered=_by_code_point,
     position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
-    cut_date=beginning_of_bucket,
+    cut_date=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
 )
 
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
-    **functions_that_give(types.DateTime(), "date_bin date_trunc localtimestamp make_timestamp timezone"),
+    **functions_that_give(types.DateTime(), "localtimestamp make_timestamp"),
+    **functions_that_give(ResultOf.TRUNCATED_IN_ZONE, "date_bin date_trunc"),
+    "timezone": ResultOf.ZONED,
     **functions_that_give(
         types.DateTime(timezone=True), "make_timestamptz now to_timestamp transaction_timestamp"
     ),
-    **functions_that_give(types.Date(), "make_date to_date"),
+    **functions_that_give(types.Date(), "date make_date to_date"),
     **functions_that_give(types.Time(), "make_time"),
     **functions_that_give(types.Interval(), "age justify_days justify_hours justify_interval make_interval"),
     **functions_that_give(types.Double(), "date_part"),
     **functions_that_give(
         types.BigInteger(),
-        "array_length bit_length cardinality json_array_length jsonb_array_length regexp_count",
+        """array_length array_lower array_position array_upper bit_length cardinality json_array_length
+            jsonb_array_length num_nonnulls num_nulls regexp_count regexp_instr scale width_bucket""",
     ),
-    **functions_that_give(types.Numeric(), "div to_number"),
+    # https://www.postgresql.org/docs/current/functions-math.html and functions-aggregate.html
+    **functions_that_give(ResultOf.SUM, "sum"),
+    **functions_that_give(ResultOf.ROUNDED, "round"),
+    **functions_that_give(ResultOf.EXACT_OR_DOUBLE, "exp ln log10 pow power sign sqrt"),
+    **functions_that_give(ResultOf.LOGARITHM, "log"),
+    **functions_that_give(types.Numeric(), "div to_number trim_scale"),
+    **functions_that_give(types.Double(), "cosh cot sinh tanh"),
+    **functions_that_give(types.ARRAY(types.Text()), "regexp_match regexp_split_to_array string_to_array"),
+    **functions_that_give(
+        ResultOf.FIRST_ARGUMENT, "array_append array_cat array_remove array_replace bit_xor gcd lcm"
+    ),
+    **functions_that_give(types.ARRAY(types.Integer()), "array_positions"),
     **functions_that_give(
         types.String(),
         """array_to_string encode json_extract_path_text jsonb_extract_path_text json_typeof jsonb_typeof
             jsonb_pretty overlay regexp_replace regexp_substr split_part to_hex translate""",
     ),
-    **functions_that_give(types.Boolean(), "regexp_like starts_with jsonb_path_exists"),
+    **functions_that_give(types.Boolean(), "isfinite jsonb_path_exists regexp_like starts_with"),
+    **functions_that_give(ResultOf.LIST, "array_agg"),
+    **functions_that_give(ResultOf.LIST_OF_SECOND, "array_prepend"),
     **functions_that_give(
-        types.NullType(),
-        """jsonb_build_array jsonb_build_object jsonb_extract_path jsonb_path_query_first json_build_array
-            json_build_object json_extract_path to_json to_jsonb""",
+        types.JSON(),
+        "array_to_json json_agg json_build_array json_build_object json_extract_path json_object_agg to_json",
+    ),
+    **functions_that_give(
+        postgresql.JSONB(),
+        """jsonb_agg jsonb_build_array jsonb_build_object jsonb_extract_path jsonb_object_agg
+            jsonb_path_query_first jsonb_strip_nulls to_jsonb""",
     ),
 }
 _TABLE_FUNCTIONS = {
@@ -298,6 +317,7 @@ _TABLE_FUNCTIONS = {
     "jsonb_object_keys": ("jsonb_object_keys",),
     "json_array_elements": ("value",),
     "json_array_elements_text": ("value",),
+    "regexp_matches": ("regexp_matches",),
     "regexp_split_to_table": ("regexp_split_to_table",),
     "string_to_table": ("string_to_table",),
 }
@@ -321,7 +341,10 @@ def _interval(amounts: Sequence[int]) -> Expression:
 
 
 def _at_time_zone(zone: Expression, value: Expression) -> Expression:
-    has_zone = getattr(value.type, "timezone", False)
+    if isinstance(value.type, types.Time):
+        return func.timezone(zone, value, type_=types.Time(timezone=True))
+    # A date is taken for an instant of the session's zone.
+    has_zone = isinstance(value.type, types.Date) or getattr(value.type, "timezone", False)
     return func.timezone(zone, value, type_=types.DateTime(timezone=not has_zone))
 
 
@@ -348,7 +371,6 @@ _INSTEAD: Mapping[str, str] = {
     "hour": "Write extract(hour FROM x).",
     "strftime": "Write to_char(x, 'YYYY-MM').",
     "date_format": "Write to_char(x, 'YYYY-MM').",
-    "date": "Write CAST(x AS DATE).",
     "datetime": "Write CAST(x AS TIMESTAMP).",
     "julianday": "Subtract dates: a - b is a number of days.",
     "datediff": "Subtract dates: a - b is a number of days.",
@@ -361,6 +383,14 @@ _INSTEAD: Mapping[str, str] = {
 _TEXT = TextDialect(
     parser="postgres",
     functions=_FUNCTIONS,
+    types={"FLOAT": types.REAL},  # what the parser calls REAL; FLOAT is DOUBLE to it
+    argument_types={
+        "age": {0: types.DateTime(), 1: types.DateTime()},
+        "date_bin": {0: types.Interval()},
+        "jsonb_path_exists": {1: postgresql.JSONPATH()},
+        "jsonb_path_query_first": {1: postgresql.JSONPATH()},
+    },
+    named_arguments={"make_interval": ("years", "months", "weeks", "days", "hours", "mins", "secs")},
     table_functions=_TABLE_FUNCTIONS,
     absent=frozenset(
         """group_concat hex ifnull iif instr json_group_array json_group_object log2 median soundex total typeof
@@ -370,12 +400,17 @@ _TEXT = TextDialect(
         "any_value": (16,),
         "regexp_count": (15,),
         "regexp_like": (15,),
+        "regexp_instr": (15,),
+        "bit_xor": (14,),
+        "trim_scale": (13,),
         "regexp_substr": (15,),
         "date_bin": (14,),
     },
     instead=_INSTEAD,
+    lacks=lacking("DISTINCT with OVER"),
     system_tables=("pg_",),
     whole_quotient=types.Integer(),
+    extracts_exactly=True,
     position="strpos",
     has_btrim=True,
     interval=_interval,
@@ -383,7 +418,35 @@ _TEXT = TextDialect(
     at_time_zone=_at_time_zone,
     orders_aggregates=True,
     has_distinct_on=True,
+    reads_dates=lambda text, kind: cast(literal(text, Text), kind),
+    folds_names=True,
+    selects_rows=True,
+    operators=frozenset("@> <@ && ? ?| ?& ~* #> OVERLAPS".split()) | {"SIMILAR TO"},
+    collations=("C", "POSIX"),
 )
+
+
+# A column may have a collation of its own, so none may be in use but those of C. An ICU database says "en-US".
+_ASKS_CODE_POINTS = """
+SELECT datcollate IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8') AND to_jsonb(d)->>'datlocprovider' IS DISTINCT FROM 'i'
+    AND NOT EXISTS (
+        SELECT FROM pg_attribute a JOIN pg_class r ON r.oid = a.attrelid
+        JOIN pg_namespace s ON s.oid = r.relnamespace JOIN pg_collation c ON c.oid = a.attcollation
+        WHERE left(s.nspname, 3) <> 'pg_' AND s.nspname <> 'information_schema'
+            AND r.relkind IN ('r', 'p', 'v', 'm', 'f')
+            AND c.collname NOT IN ('default', 'C', 'POSIX', 'ucs_basic', 'C.utf8', 'C.UTF-8')
+    )
+FROM pg_database d WHERE datname = current_database()
+"""
+
+
+def _exactly(column: str, value: str, type_: SQLType) -> str:
+    # An index finds what the type takes for equal, of which one is kept. Only these types: a second condition lets the
+    # planner expect fewer rows.
+    if not isinstance(type_, postgresql.CITEXT | types.CHAR):
+        return f"{column} = {value}"
+    alike = value if isinstance(type_, postgresql.CITEXT) else f"CAST({value} AS BPCHAR)"
+    return f'({column} = {alike} AND CAST({column} AS TEXT) COLLATE "C" = CAST({value} AS TEXT))'
 
 
 CAPABILITIES = Capabilities(
@@ -407,8 +470,11 @@ CAPABILITIES = Capabilities(
     drivers=DRIVERS,
     bound_as_text=bound_as_text,
     is_bytes=lambda expression: _type_name(expression) == "bytea",
+    text_equality=_exactly,
     type_name=_type_name,
-    shows_doubles_rounded=True,
+    computation=Computation(
+        sums_large_exactly=True, in_doubles_only=frozenset({"round", "ceil", "ceiling", "floor", "trunc"})
+    ),
     has_infinite_dates=True,
     has_months=True,
     has_single_reals=True,
@@ -416,4 +482,5 @@ CAPABILITIES = Capabilities(
     scramble=md5_of_values,
     tells_apart=_tells_apart,
     compares=_compares,
+    asks_code_points=_ASKS_CODE_POINTS,
 )

@@ -42,6 +42,9 @@ _FAULTS = {
     "57P03": FailureKind.UNREACHABLE,  # cannot_connect_now
     "57P04": FailureKind.BROKEN,  # database_dropped: also a standby's conflict with a dropped database
     "22003": FailureKind.OVERFLOW,  # numeric_value_out_of_range
+    "42803": FailureKind.GROUPING,  # grouping_error
+    "42P20": FailureKind.WINDOW,  # windowing_error
+    "42P10": FailureKind.SORTING,  # invalid_column_reference
     "22012": FailureKind.DIVISION,  # division_by_zero
     "21000": FailureKind.SEVERAL_ROWS,  # cardinality_violation
     **dict.fromkeys(
@@ -74,14 +77,12 @@ _FAULTS = {
     **dict.fromkeys(
         (
             "42725",  # ambiguous_function
-            "42803",  # grouping_error
             "42804",  # datatype_mismatch
             "42809",  # wrong_object_type
             "42846",  # cannot_coerce
             "42883",  # undefined_function: also an operator, and an order or an equality that a type lacks
             "42P08",  # ambiguous_parameter
             "42P18",  # indeterminate_datatype
-            "42P20",  # windowing_error
             "42P21",  # collation_mismatch
             "42P22",  # indeterminate_collation
             "42P38",  # indeterminate_datatype, as PostgreSQL 14 and later have it

@@ -24,7 +24,6 @@ from dualsql.capabilities import (
     TextDialect,
     functions_that_give,
 )
-from dualsql.columns.own_types import plain_type
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import (
     Backend,
@@ -45,6 +44,7 @@ from dualsql.databases.generic import (
     md5_of_values,
     parameter,
     raw_form,
+    stored_in,
     untyped_form,
     whole_sum,
 )
@@ -103,11 +103,14 @@ class SparkGuard(Guard):
 _NO_SCHEMA = ("42704", "3F000")
 
 
+_NAME = "hive"
+
+
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:
     """The driver's own value; of a float of four bytes, the double that it is compared as."""
-    plain = key_type(expression)
+    plain = key_type(_NAME, expression)
     if isinstance(plain, types.NullType):
-        return untyped_form(expression)
+        return untyped_form(_NAME, expression)
     if isinstance(plain, types.JSON | types.ARRAY):
         return raw_form(_as_text(expression), is_stored=False)
     bare = type_coerce(grouped(expression), DriverValue())
@@ -130,14 +133,14 @@ def _as_text(expression: Expression) -> Expression:
 def _sortable(expression: Expression) -> Expression:
     return (
         _as_text(expression)
-        if isinstance(plain_type(expression.type), types.JSON | types.ARRAY)
+        if isinstance(stored_in(_NAME, expression.type), types.JSON | types.ARRAY)
         else expression
     )
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     # 0.0 equals -0.0; a map has no order.
-    plain = plain_type(expression.type)
+    plain = stored_in(_NAME, expression.type)
     if isinstance(plain, types.JSON | types.ARRAY):
         return [_as_text(expression)]
     is_loose = isinstance(plain, types.Numeric | types.Float | types.NullType)
@@ -145,7 +148,7 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
 
 
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
-    plain: Any = plain_type(element.type)
+    plain: Any = stored_in(_NAME, element.type)
     cut = func.date_trunc(bucket, element)
     if bucket != "hour":
         return cast(cut, types.Date())

@@ -18,7 +18,7 @@ from sqlalchemy.sql.sqltypes import _AbstractInterval
 from sqlalchemy.sql.type_api import NativeForEmulated
 
 from dualsql.columns.exact import read_document
-from dualsql.columns.own_types import plain_type
+from dualsql.columns.own_types import stored_type
 from dualsql.databases.backends import FailureKind
 from dualsql.databases.spark.driver import SparkConnection, SparkError, literal
 from dualsql.sqlalchemy_internals import limit_clause, offset_clause
@@ -203,7 +203,10 @@ class _SparkCompiler(SQLCompiler):
 
     def visit_floordiv_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
         sides = [self.process(side, **kw) for side in (binary.left, binary.right)]
-        if all(isinstance(plain_type(side.type), types.Integer) for side in (binary.left, binary.right)):
+        if all(
+            isinstance(stored_type(side.type, self.dialect), types.Integer)
+            for side in (binary.left, binary.right)
+        ):
             # A double has not all digits of a BIGINT.
             return "(" + " div ".join(sides) + ")"
         return "floor(" + " / ".join(sides) + ")"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnClause, ColumnElement, Dialect, case, cast, func, literal, types
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import ColumnClause, ColumnElement, case, cast, func, literal, types
 
-from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import (
     Capabilities,
     FunctionResult,
@@ -16,31 +15,25 @@ from dualsql.capabilities import (
     ResultOf,
     TextDialect,
     functions_that_give,
+    lacking,
     unchanged,
 )
 from dualsql.columns.instants import AFTER, BEFORE, FUNCTION, instant, is_instant
-from dualsql.columns.own_types import SQLType, plain_type, stored_type
-from dualsql.databases.generic import Expression, collated, raw_form
+from dualsql.columns.own_types import Computation, SQLType
+from dualsql.databases.generic import Expression, collated, raw_form, stored_in
+from dualsql.databases.sqlite.callbacks import MATCH, require_pattern
+from dualsql.databases.sqlite.values import VALUES
 from dualsql_client.wire import Bucket
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
-    plain = plain_type(expression.type)
+    plain = stored_in("sqlite", expression.type)
     if isinstance(plain, types.String):
         # A NOCASE column compares 'a' equal to 'A'.
         return [collated(expression, "BINARY")]
     # 1 equals 1.0, and a column without a type can hold both.
     return [expression, func.typeof(expression)] if isinstance(plain, types.NullType) else [expression]
 
-
-def _scale(type_: SQLType) -> int | None:
-    stored: Any = stored_type(type_, _DIALECT)
-    if not isinstance(stored, types.Numeric | types.Float) or not stored.asdecimal:
-        return None
-    return int(internals.decimal_scale(stored))
-
-
-_DIALECT: Dialect = sqlite.dialect()
 
 _FORMATS: Mapping[Bucket, str] = {
     "year": "%Y-01-01",
@@ -99,6 +92,12 @@ def _sum(element: Expression) -> Expression:
     return func.sum(element, type_=types.BigInteger())
 
 
+def _to_decimal_digits(total: Expression) -> Expression:
+    # A double has 15 decimal digits: 0.1 + 0.2 is 0.30000000000000004 there, and 0.3 to this many digits.
+    rounded: Expression = cast(func.printf("%.15g", total), types.REAL())
+    return case((func.typeof(total) == "real", rounded), else_=total)
+
+
 _QUERY = QueryDialect(
     exact=_binary,
     ordered=_binary,
@@ -106,19 +105,20 @@ _QUERY = QueryDialect(
     cut_date=_beginning_of_bucket,
     double=unchanged,
     sum_of_integers=(_sum, _sum),
-    aggregates={"median": None, "percentile": None},
+    ranks_rows=True,
+    sum_of_decimals=_to_decimal_digits,
 )
 
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(
         types.String(),
-        "date datetime format json_extract json_type printf strftime time timediff json_quote json",
+        "char date datetime format json_extract json_type printf strftime time timediff json_quote json",
     ),
     **functions_that_give(types.Double(), "julianday"),
     **functions_that_give(types.BigInteger(), "json_array_length json_valid unixepoch"),
     **functions_that_give(ResultOf.ARGUMENTS, "max min"),
-    **functions_that_give(ResultOf.FIRST_ARGUMENT, "likely unlikely likelihood"),
+    **functions_that_give(ResultOf.FIRST_ARGUMENT, "likely unlikely"),
 }
 _JSON_ROWS = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
 
@@ -192,14 +192,33 @@ _TEXT = TextDialect(
     whole_quotient=types.Integer(),
     averages_in_doubles=True,
     computes_in_doubles=True,
+    # SQLAlchemy puts Python's math.floor in its place, which fails for NULL and makes integers of doubles.
+    lacks_floor=True,
     has_scalar_extremes=True,
     interval_hint="Write date(column, '+3 months').",
     date_cast_hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column).",
     has_default_separator=True,
     orders_joined_texts=False,
     has_superaggregates=False,
+    lacks=lacking(
+        "ALL of a subquery",
+        "ANY of a subquery",
+        "DISTINCT with OVER",
+        "DIV",
+        "EXCEPT ALL",
+        "INTERSECT ALL",
+        "LATERAL",
+    ),
     names_value_columns=False,
+    quoted_words_are_texts=True,
+    collations=("BINARY", "NOCASE", "RTRIM"),
+    folds_quoted_names=True,
 )
+
+
+def _in_bytes(column: str, value: str, _: SQLType) -> str:
+    # A column can be declared with NOCASE or RTRIM. An index still finds them all, of which one is kept.
+    return f"({column} = {value} AND {column} COLLATE BINARY = {value})"
 
 
 _CANONICAL = "'????-??-?? ??:??:??.[0-9][0-9][0-9][0-9][0-9][0-9]'"
@@ -253,6 +272,17 @@ CAPABILITIES = Capabilities(
     shown_as_false=(0, "", b""),
     has_loose_comparisons=True,
     spells_instants=True,
-    divides_in_doubles=True,
-    shown_scale=_scale,
+    computation=Computation(
+        in_doubles=True,
+        in_doubles_only=frozenset({"mod", "round"}),
+        compensates=sqlite3.sqlite_version_info >= (3, 43),
+        is_loose=True,
+        has_truths=False,
+        fractions={},
+    ),
+    drivers=dict.fromkeys(("pysqlite", "aiosqlite"), VALUES),
+    text_equality=_in_bytes,
+    match_function=MATCH,
+    require_pattern=require_pattern,
+    asks_code_points="SELECT count(*) = 0 FROM sqlite_master WHERE instr(lower(sql), 'collate')",
 )

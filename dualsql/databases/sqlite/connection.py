@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -32,11 +32,13 @@ from dualsql.databases.backends import (
     Guard,
     PageReaderBusyError,
     SessionTerms,
+    TableName,
     driver_of,
     memory_of,
     repeat_until_done,
     require_described,
 )
+from dualsql.databases.sqlite.callbacks import FUNCTIONS, MATCH
 from dualsql.databases.sqlite.processes import (
     PAGE_SECONDS,
     READING,
@@ -50,6 +52,7 @@ from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_
 from dualsql.formats.arrow import BatchWriter
 from dualsql.formats.cells import Unfit, processed
 from dualsql.formats.writer import Rows
+from dualsql.freeze.row_number import ROW_NUMBERS
 
 # A call takes the GIL: at this pace, some hundred times a second.
 _INSTRUCTIONS = 100_000
@@ -116,7 +119,9 @@ _CODE = frozenset({"edit", "fts3_tokenizer", "load_extension", "readfile", "writ
 
 
 def confine(connection: sqlite3.Connection) -> None:
-    """Restrict a connection that dualsql made: it can only read, and the size of a value is limited."""
+    """Restrict a connection that dualsql made: it can only read, values have a largest size, and it calls only ours."""
+    for name, (arguments, function) in FUNCTIONS.items():
+        connection.create_function(name, arguments, function, deterministic=True)
     connection.set_authorizer(authorize)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
 
@@ -157,11 +162,26 @@ _FAULTS = {
     14: FailureKind.UNREACHABLE,
 }
 
+_PLACES: Mapping[str, FailureKind] = {
+    "misuse of aggregate": FailureKind.GROUPING,
+    "HAVING clause on a non-aggregate query": FailureKind.GROUPING,
+    "misuse of window function": FailureKind.WINDOW,
+}
+"""By the beginning of the message, which then names a function."""
+
 _FAULTS_BY_MESSAGE = {
     "integer overflow": FailureKind.OVERFLOW,
     "malformed JSON": FailureKind.ARGUMENT,
+    "user-defined function raised exception": FailureKind.ARGUMENT,
 }
 """Those that have the code of any other error."""
+
+
+_TABLES = """
+SELECT listed.name, (SELECT group_concat(lower(name), char(10)) FROM pragma_table_xinfo(listed.name))
+FROM pragma_table_list AS listed WHERE listed.schema = 'main' AND listed.type = 'table' AND NOT listed.wr
+"""
+"""Tables, without views, virtual tables and those WITHOUT ROWID, and the names of their columns."""
 
 
 class SQLiteGuard(Guard):
@@ -186,6 +206,18 @@ class SQLiteGuard(Guard):
             if is_ours:
                 await _allow_writes(connection)
 
+    async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
+        """See `Guard.row_numbers`. A column may have one of the names, and SQLite before 3.37 does not tell."""
+        if sqlite3.sqlite_version_info < (3, 37):
+            return {}
+        rows: Any = await connection.exec_driver_sql(_TABLES)
+        found: dict[TableName, str] = {}
+        for name, columns in rows:
+            free = [each for each in ROW_NUMBERS if each not in columns.split("\n")]
+            if free:
+                found[None, name] = found["main", name] = free[0]
+        return found
+
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
         reading = memory_of(connection).get(READING)
@@ -209,7 +241,10 @@ class SQLiteGuard(Guard):
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.failure_kind`."""
         code = getattr(error, "sqlite_errorcode", None)
-        told = _FAULTS_BY_MESSAGE.get(str(error))
+        said = str(error)
+        told = _FAULTS_BY_MESSAGE.get(said) or next(
+            (fault for words, fault in _PLACES.items() if said.startswith(words)), None
+        )
         return told if told or code is None else _FAULTS.get(code & 0xFF)
 
 
@@ -225,10 +260,15 @@ async def _clock_of(connection: AsyncConnection) -> TimeLimit:
     """The time limit of the connection, installed once."""
     memory = memory_of(connection)
     if _CLOCK not in memory:
-        clock = TimeLimit()
-        installed = clock.install(driver_of(connection))
-        if inspect.isawaitable(installed):
-            await installed
+        clock, driver = TimeLimit(), driver_of(connection)
+        # On a connection of the application, where `regexp` stays its own.
+        arguments, function = FUNCTIONS[MATCH]
+        for installed in (
+            clock.install(driver),
+            driver.create_function(MATCH, arguments, function, deterministic=True),
+        ):
+            if inspect.isawaitable(installed):
+                await installed
         memory[_CLOCK] = clock
     found: TimeLimit = memory[_CLOCK]
     return found
@@ -340,7 +380,8 @@ class EventLoopReader:
 
     def learn(self, sent: DriverStatement, work: float, wait: float) -> None:
         """Record the time of a statement in the thread: seconds of work, and seconds in total."""
-        if work > _QUICK or wait > LOOP_LIMIT:
+        # With another pattern or text, a match may take longer, and nothing stops it.
+        if work > _QUICK or wait > LOOP_LIMIT or f"{MATCH}(" in sent.sql:
             self.forget(sent)
             return
         self._quick[sent.sql] = None

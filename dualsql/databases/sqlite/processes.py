@@ -81,11 +81,11 @@ class ReaderProcess:
         answers: Any = self._process.stdout
         self._in, self._out = asked, answers
         if sys.platform == "linux":
-            import fcntl
-
             # The default of 64 KiB holds no batch: the process would wait for each to be read. Linux refuses it to a
             # user who has many such pipes.
-            with suppress(OSError):
+            with suppress(OSError, ImportError):
+                import fcntl
+
                 fcntl.fcntl(self._out.fileno(), _SET_PIPE_SIZE, _PIPE_BYTES)
                 fcntl.fcntl(self._in.fileno(), _SET_PIPE_SIZE, _PIPE_BYTES)
 

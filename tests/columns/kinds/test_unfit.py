@@ -227,12 +227,22 @@ MARIADB = {
     "a_day": Case(Time, "TIME", "'23:59:59'", "23:59:59", "'24:00:00'", "24:00:00"),
     "longest": Case(Time, "TIME(6)", "'00:00:00'", "00:00:00", "'838:59:59.5'", "838:59:59.500000"),
     "shortest": Case(mysql.TIME(fsp=6), "TIME(6)", "'12:30'", "12:30:00", "'-838:59:59'", "-838:59:59"),
+    "no_day": Case(Date, "DATE", "'2024-01-02'", "2024-01-02", "'0000-00-00'", "0000-00-00"),
+    "no_month": Case(Date, "DATE", "'2024-01-02'", "2024-01-02", "'2024-00-10'", "2024-00-10"),
+    "no_instant": Case(
+        DateTime,
+        "DATETIME",
+        "'2024-01-02 03:04'",
+        "2024-01-02T03:04:00",
+        "'0000-00-00'",
+        "0000-00-00 00:00:00",
+    ),
 }
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("driver", ["asyncmy", "pymysql"])
-async def test_times_beyond_a_day(mariadb_url: str, driver: str) -> None:
+async def test_times_beyond_a_day_and_days_that_are_none(mariadb_url: str, driver: str) -> None:
     url, odd = make_url(mariadb_url).set(drivername=f"mysql+{driver}"), table_of(MARIADB)
     columns = ", ".join(f"{name} {case.sql_type}" for name, case in MARIADB.items())
     async with opened(mariadb_url) as filled, filled.begin() as connection:

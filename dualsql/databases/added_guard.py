@@ -1,0 +1,85 @@
+"""The guard of a database that another package adds: an error in its code names it, and is no error of a query."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
+from functools import partial
+from inspect import isawaitable
+from typing import Any
+
+from dualsql.errors import ConfigurationError
+
+# What faulty code raises. Drivers, SQLAlchemy and the network have errors of their own, which say what failed.
+_OF_CODE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, AssertionError, RuntimeError)
+
+
+class NamedGuard:
+    """A `Guard`, whose faults are ConfigurationErrors that name it."""
+
+    def __init__(self, guard: Any) -> None:
+        self._guard = guard
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._guard, name)
+        return partial(self._call, name, member) if callable(member) else member
+
+    def _call(self, name: str, method: Any, *arguments: Any, **named: Any) -> Any:
+        with self._naming(name):
+            answer = method(*arguments, **named)
+        if isinstance(answer, AbstractAsyncContextManager):
+            return self._session(name, answer)
+        if isinstance(answer, AbstractContextManager):
+            return self._block(name, answer)
+        return self._awaited(name, answer) if isawaitable(answer) else answer
+
+    async def _awaited(self, name: str, answer: Awaitable[Any]) -> Any:
+        with self._naming(name):
+            return await answer
+
+    @asynccontextmanager
+    async def _session(self, name: str, block: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+        with self._naming(name):
+            value = await block.__aenter__()
+        try:
+            yield value
+        except BaseException as error:
+            with self._naming(name, raised=error):
+                if not await block.__aexit__(type(error), error, error.__traceback__):
+                    raise
+        else:
+            with self._naming(name):
+                await block.__aexit__(None, None, None)
+
+    @contextmanager
+    def _block(self, name: str, block: AbstractContextManager[Any]) -> Iterator[Any]:
+        with self._naming(name):
+            value = block.__enter__()
+        try:
+            yield value
+        except BaseException as error:
+            with self._naming(name, raised=error):
+                if not block.__exit__(type(error), error, error.__traceback__):
+                    raise
+        else:
+            with self._naming(name):
+                block.__exit__(None, None, None)
+
+    @contextmanager
+    def _naming(self, name: str, *, raised: BaseException | None = None) -> Iterator[None]:
+        """Name the guard in the errors of its method `name`; `raised` is the error of the block inside it, if any."""
+        try:
+            yield
+        except _OF_CODE as error:
+            if error is raised:
+                raise
+            kind = type(self._guard)
+            raise ConfigurationError(
+                f"{kind.__module__}.{kind.__qualname__}.{name} failed with {type(error).__name__}.",
+                hint="Mend the package that adds this database; dualsql.testing has tests for it.",
+            ) from error

@@ -1,0 +1,1 @@
+"""The law of values: what the driver returns, and what dualsql shows."""
