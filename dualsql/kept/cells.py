@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import types
@@ -21,11 +21,12 @@ from sqlalchemy.engine import Dialect
 from dualsql.capabilities import capabilities_of
 from dualsql.columns.dialect_types import ranges
 from dualsql.columns.exact import read_document
-from dualsql.columns.own_types import ArrowCast, Meaning, Meanings, SQLType
+from dualsql.columns.own_types import ArrowCast, Meaning, Meanings, SQLType, is_single
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
 from dualsql.formats.cells import Unfit
+from dualsql.formats.csv import begins_formula
 from dualsql.formats.text import INT64_BOUND
 from dualsql.formats.writer import Chunk, Rows, StreamEnd
 
@@ -35,7 +36,6 @@ class UnkeepableError(Exception):
 
 
 _MICROSECOND = dt.timedelta(microseconds=1)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _instant(value: dt.datetime) -> dt.datetime:
@@ -56,8 +56,8 @@ def _digits(value: Decimal) -> str:
     return format(value, "f")
 
 
-def _whole(value: int) -> int:
-    if not -INT64_BOUND <= value < INT64_BOUND:
+def _whole(value: Any) -> Any:
+    if isinstance(value, Unfit) or not -INT64_BOUND <= value < INT64_BOUND:
         raise UnkeepableError
     return value
 
@@ -278,7 +278,7 @@ class _CellTexts:
         if json.dumps(json.with_words(one)) != json.dumps(json.with_words(other)):
             raise UnkeepableError
         # CSV can be guarded against formulas, and only texts begin one.
-        if isinstance(other, str) and not isinstance(one, str) and other.startswith(_FORMULA):
+        if isinstance(other, str) and not isinstance(one, str) and begins_formula(other):
             raise UnkeepableError
         return text
 
@@ -304,8 +304,6 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
     """How the cells of a column can be kept, if all are like these."""
     encoding = column.encoding
     classes = {type(value) for value in values if value is not None}
-    if column.is_computed:
-        return "float" if encoding == "float" else "decimal"
     if encoding == "any" and not column.meaning.is_made:
         return _kind_of_any(column, values, classes)
     if encoding == "datetime":
@@ -345,10 +343,9 @@ class _KeptColumn:
         elif isinstance(column.shown, types.Enum):
             self._write = lambda value: _require_text(shown(value))
             self._kind = self._kind._replace(classes=(object,))
-        elif column.is_computed:
-            own = self._kind.write
-            self._write = shown if own is None else lambda value: own(shown(value))
-            self._kind = self._kind._replace(classes=(int, float, Decimal), others=(bool,))
+        elif column.is_computed and cell == "integer":
+            self._write = lambda value: _whole(shown(value))
+            self._kind = self._kind._replace(classes=(int, Decimal))
         else:
             self._write = self._kind.write
 
@@ -457,3 +454,66 @@ class KeptWriter:
             for column, cells in zip(self._columns, known, strict=True)
         ]
         return self._made
+
+
+# What cells may be used for with the meaning that they have in their database. What has no entry is asked of that.
+
+Use = Literal["compared", "sorted", "grouped", "computed"]
+"""compared: in conditions, min, max and distinct counts; sorted: by ORDER BY, without a collation of its own; grouped:
+by its values or by buckets of dates; computed: in sums, averages and percentiles."""
+
+_ALL: frozenset[Use] = frozenset({"compared", "sorted", "grouped", "computed"})
+_NONE: frozenset[Use] = frozenset()
+
+USES: Mapping[str, frozenset[Use]] = {
+    "integer": _ALL,
+    "float": _ALL,
+    "boolean": _ALL,
+    "text": _ALL,
+    "date": _ALL,
+    "datetime": _ALL,
+    "time": _ALL,
+    "base64": _ALL,
+    "uuid": _ALL,
+    # Buckets and bins of instants depend on a zone.
+    "instant": frozenset({"compared", "sorted"}),
+    "interval": frozenset({"compared", "sorted"}),
+}
+"""By how the cells are kept. Decimals have an entry where their number of digits is fixed."""
+
+
+def uses_of(cell: str, column: ResultColumn, *, by_code_point: bool) -> frozenset[Use]:
+    """What the cells of a column may be used for.
+
+    Args:
+        cell: how they are kept.
+        column: of the live statement.
+        by_code_point: whether its database compares and sorts all texts by code point.
+    """
+    kind, _, detail = cell.partition(":")
+    found = _ALL if kind == "decimal" and detail else USES.get(kind, _NONE)
+    if column.meaning.is_made and not column.meaning.is_same and kind == "text":
+        return _NONE  # an application's own values, kept as what it shows
+    if isinstance(column.stored, types.CHAR):
+        return _NONE  # databases pad it, and compare it without the padding
+    computation = column.meanings.computation
+    if kind == "decimal" and computation.in_doubles:
+        return found - {"computed"}  # the database has doubles for them, and adds those up
+    if kind == "float" and is_single(column.stored):
+        return found - {"computed"}  # kept in the digits that are shown
+    if kind == "text":
+        return _of_texts(column, found, by_code_point=by_code_point)
+    return found
+
+
+def _of_texts(column: ResultColumn, found: frozenset[Use], *, by_code_point: bool) -> frozenset[Use]:
+    if isinstance(column.shown, types.Enum):
+        return frozenset({"compared"})  # sorted by their place in the type, on some databases
+    return found if by_code_point else found - {"sorted"}
+
+
+def sorts_alike(column: ResultColumn, *, by_code_point: bool) -> bool:
+    """Whether rows of an answer stand in the same order by this column of it, in its database and on kept rows."""
+    if isinstance(column.shown, types.Enum) or isinstance(column.stored, types.CHAR):
+        return False
+    return column.encoding != "any" and (by_code_point or column.encoding != "text")

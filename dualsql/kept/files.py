@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 from collections import OrderedDict
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import URL, BigInteger, Column, ColumnElement, Engine, MetaData, Table, select
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import backend_named
 from dualsql.databases.engines import new_synchronous_engine
 from dualsql.databases.source import QueryLimits, Source
@@ -25,8 +25,9 @@ from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError,
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
+from dualsql.kept.locks import NO_FOLLOW, lock, require_locks
 from dualsql.plan import Shape
-from dualsql.plan.order import sole_table
+from dualsql.plan.order import distinct_on
 from dualsql.resource import RELATION
 from dualsql.settings import LEAST_KEEP_MEMORY
 from dualsql.tenancy import ActiveRules
@@ -58,7 +59,8 @@ def _configured(config: dict[str, str], memory: int) -> dict[str, Any]:
 
 
 def require_packages() -> None:
-    """Raise ConfigurationError if a package is missing that keeping results needs."""
+    """Raise ConfigurationError if a package or a means of the system is missing that keeping results needs."""
+    require_locks()
     for package in ("duckdb", "duckdb_sqlalchemy", "pyarrow"):
         require_package(package, "Keeping results needs packages that are not installed.", hint=_HOW)
 
@@ -304,14 +306,14 @@ def hold(path: Path) -> HeldFile | None:
         raise TamperedError("A kept result is a link to another file.")
     try:
         # The link may have been put there since.
-        file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW))
+        file = FileIO(os.open(path, os.O_RDONLY | NO_FOLLOW))
     except FileNotFoundError:
         return None
     with suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file, waits=False)
         # Nobody else reads the file: what DuckDB has written beside it is of processes that died.
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
-    fcntl.flock(file, fcntl.LOCK_SH)
+    lock(file, is_shared=True)
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
             return HeldFile(file)
@@ -365,7 +367,7 @@ class KeptStatement(NamedTuple):
 
 
 def kept_statement(live: Shape, cells: Sequence[str]) -> KeptStatement:
-    """The statement for a file. Questions name its columns and its table as those of the live statement."""
+    """The statement for a file. Questions name its columns as those of the live statement."""
     columns = live.columns
     table = Table(
         TABLE,
@@ -376,12 +378,15 @@ def kept_statement(live: Shape, cells: Sequence[str]) -> KeptStatement:
             for place, (cell, column) in enumerate(zip(cells, columns, strict=True))
         ),
     )
-    original: Any = sole_table(live.select)
-    rows = table.alias(RELATION if original is None else original.name)
+    rows = table.alias(RELATION)
     named = [rows.c[f"c{place}"].label(column.name) for place, column in enumerate(columns)]
     # Not open: nothing but this table can be read, and no text of SQL.
     rules = ActiveRules(TableForms([table], conditions={}, masks={}, is_open=False))
-    return KeptStatement(select(*named).order_by(rows.c[_NUMBER]), rows.c[_NUMBER], rules)
+    statement = select(*named)
+    if internals.order_by_clauses(live.select) or distinct_on(live.select):
+        statement = statement.order_by(rows.c[_NUMBER])
+    # Else it only breaks ties, in the direction of the keys before it, as the keys of the live statement do.
+    return KeptStatement(statement, rows.c[_NUMBER], rules)
 
 
 async def open_file(
@@ -426,7 +431,7 @@ async def open_file(
         meanings=KeptMeanings(
             made.dialect,
             keeps_zones=backend.capabilities.keeps_zones,
-            floors_in_doubles=backend.capabilities.floors_in_doubles,
+            computation=backend.capabilities.computation,
         ),
     )
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 import secrets
@@ -17,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dualsql.errors import ConfigurationError, StorageError, require_package
+from dualsql.kept.locks import NO_FOLLOW, lock
 from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, place
 from dualsql.settings import Settings
 
@@ -527,19 +527,19 @@ class _Cache:
     @contextmanager
     def _locked_folder(self) -> Iterator[None]:
         with (self._folder / "lock").open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
             yield
 
 
 def _locked(path: Path, *, is_new: bool = True) -> IO[bytes] | None:
     """A file that is locked for this caller alone; None if it is in use, or another one is there now."""
     try:
-        opened = os.open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if is_new else 0), 0o600)
+        opened = os.open(path, os.O_RDWR | NO_FOLLOW | (os.O_CREAT if is_new else 0), 0o600)
     except FileNotFoundError:
         return None
     file = os.fdopen(opened, "r+b")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file, waits=False)
         # Who had the lock may have renamed or deleted the file.
         if os.path.samestat(os.fstat(opened), path.lstat()):
             return file

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol
 
 from dualsql.errors import ConfigurationError, StorageError
+from dualsql.kept.locks import NO_FOLLOW, lock, require_locks
 
 FILE_NAME = re.compile(r"([A-Za-z0-9_.~-]{1,64})@[0-9a-f]{16}")
 """The name of a kept file: the id of its resource, and a random part."""
 
-_PART = re.compile(r"part-[A-Za-z0-9_]{1,64}")
+_PART = re.compile(r"part-[a-z0-9_]{8}")
+"""A folder of `tempfile.mkdtemp`."""
 _SPILLED = re.compile(rf"({FILE_NAME.pattern})\.tmp")
 """The folder that DuckDB makes beside a file for what does not fit its memory."""
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+"""Opening a pipe would wait for a writer."""
 _ID_FILE = "storage-id"
+"""The mark of a folder that is ours: in another one, nothing is written and nothing removed."""
+_NEW_ID_FILE = f"{_ID_FILE}.new"
+_ID = re.compile(r"[0-9a-f]{32}\s*")
+_OF_FILE_SYSTEMS = frozenset({"lost+found"})
 
 
 def new_file_name(resource_id: str) -> str:
@@ -91,13 +99,15 @@ class LocalResultStorage:
     The files hold rows of your databases as they are. Where that matters, encrypt the disk.
 
     Args:
-        path: of the folder; it is made if it does not exist. Several processes of one machine may share it.
+        path: of the folder; it is made if it does not exist, and taken if it is empty (`lost+found` does not count) or
+            was made by this class. Several processes of one machine may share it.
 
     Attributes:
         folder: the path.
 
     Raises:
-        ConfigurationError: when the server starts: it is no folder, or others may write to it.
+        ConfigurationError: when the server starts: it is no folder, it has files of something else, or others may write
+            to it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -109,19 +119,29 @@ class LocalResultStorage:
         return self._id
 
     async def open(self) -> None:
-        try:
+        require_locks()
+        with self._folder_errors():
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.require_safe()
-            self._id = self._read_id()
+            self._id = await asyncio.to_thread(self._marked)
+
+    async def check(self) -> None:
+        """Raise ConfigurationError if the folder is there and cannot be used. It is not made."""
+        require_locks()
+        with self._folder_errors():
+            if self._path.exists():
+                self.require_safe()
+                self._read_id()
+
+    @contextmanager
+    def _folder_errors(self) -> Iterator[None]:
+        """Turn an OSError into a ConfigurationError."""
+        try:
+            yield
         except OSError as error:
             raise ConfigurationError(
                 "The folder of kept results cannot be used.", hint=f"Check {self._path}."
             ) from error
-
-    async def check(self) -> None:
-        """Raise ConfigurationError if the folder is there and cannot be used. It is not made."""
-        if self._path.exists():
-            self.require_safe()
 
     def require_safe(self) -> None:
         """Raise ConfigurationError if it is no folder, or other users may use it; OSError if it does not exist.
@@ -137,17 +157,40 @@ class LocalResultStorage:
                 hint=f"chmod 700 {self._path}, as its owner, who runs the server.",
             )
 
-    def _read_id(self) -> str:
-        path = self._path / _ID_FILE
-        if not path.exists():
-            # Linked under its name as a whole: of two processes, one wins, and both read the same id.
-            with tempfile.NamedTemporaryFile("w", dir=self._path, prefix="part-") as file:
-                file.write(secrets.token_hex(16))
-                file.flush()
-                os.fsync(file.fileno())
-                with suppress(FileExistsError):
-                    os.link(file.name, path)
-        return path.read_text("ascii").strip()
+    def _marked(self) -> str:
+        """The id in the mark, which is made in an empty folder."""
+        folder = os.open(self._path, os.O_RDONLY | _DIRECTORY)
+        try:
+            # Of several processes that start, one makes the mark, and the others find it.
+            lock(folder)
+            found = self._read_id()
+            if found is None:
+                found, new = secrets.token_hex(16), self._path / _NEW_ID_FILE
+                new.unlink(missing_ok=True)  # a link would be followed
+                new.write_text(found, "ascii")
+                place(new, self._path / _ID_FILE)
+            return found
+        finally:
+            os.close(folder)
+
+    def _read_id(self) -> str | None:
+        """The id in the mark; None in an empty folder, which has none.
+
+        Raises:
+            ConfigurationError: it is the folder of something else.
+        """
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            found = os.open(self._path / _ID_FILE, os.O_RDONLY | NO_FOLLOW | _NO_WAIT)
+            with os.fdopen(found, encoding="ascii") as file:
+                if _ID.fullmatch(said := file.read(100)):
+                    return said.strip()
+        names = {entry.name for entry in os.scandir(self._path)} - _OF_FILE_SYSTEMS - {_NEW_ID_FILE}
+        if names:
+            raise ConfigurationError(
+                "The folder of kept results has files of something else.",
+                hint=f"Give a folder that is empty or does not exist yet: in {self._path} is {min(names)[:80]!r}.",
+            )
+        return None
 
     def new_folder(self) -> Path:
         return Path(tempfile.mkdtemp(prefix="part-", dir=self._path))
@@ -168,11 +211,12 @@ class LocalResultStorage:
 
     async def delete(self, *names: str) -> None:
         for name in names:
-            path = self._path / name if self._is_left(name) else self._named(name)
+            is_left = self._is_left(name)
+            path = self._path / name if is_left else self._named(name)
             try:
-                if path.is_dir() and not path.is_symlink():
+                if is_left and path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)
-                else:
+                elif not is_left:
                     path.unlink(missing_ok=True)
             except OSError as error:
                 raise StorageError("A kept result could not be deleted.") from error
@@ -182,9 +226,12 @@ class LocalResultStorage:
         try:
             with os.scandir(self._path) as entries:
                 for entry in entries:
-                    if FILE_NAME.fullmatch(entry.name) or self._is_left(entry.name):
+                    is_file = entry.is_file(follow_symlinks=False)
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if (is_file and FILE_NAME.fullmatch(entry.name)) or (
+                        is_folder and self._is_left(entry.name)
+                    ):
                         with suppress(FileNotFoundError):  # another process has deleted it
-                            is_file = entry.is_file(follow_symlinks=False)
                             seen = entry.stat(follow_symlinks=False)
                             written = datetime.fromtimestamp(seen.st_mtime, UTC)
                             found.append(StoredFile(entry.name, written, seen.st_size if is_file else 0))
@@ -207,11 +254,11 @@ class LocalResultStorage:
 def _is_locked(path: Path) -> bool:
     """Whether a process that lives has a lock on a file or folder."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        opened = os.open(path, os.O_RDONLY | NO_FOLLOW)
     except OSError:
         return False
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(opened, waits=False)
     except BlockingIOError:
         return True
     finally:

@@ -13,6 +13,7 @@ from dualsql.plan import Shape
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
 from dualsql.query.parse import KEYS, WINDOW_KEYS, read_structured_query
 from dualsql.query.select import TEXT_KEYS, build_sql_select, build_structured_select, read_sql_query
+from dualsql.sql.service import NO_TABLES, ReadableTables
 
 __all__ = [
     "KEYS",
@@ -51,16 +52,18 @@ def build_select(
     dialect: Dialect,
     *,
     is_fenced: bool = False,
+    tables: ReadableTables = NO_TABLES,
 ) -> AnySelect:
     """The Select that answers `query` about `result`, on the database of `dialect`.
 
     Args:
         is_fenced: the caller may not see all rows: expressions of a SQL text are computed for visible rows only.
+        tables: that a SQL text may read besides the result.
 
     Raises:
         UnknownColumnError, BadParameterError: a column is not there, or has no such operation.
         InvalidSQLError, ForbiddenSQLError, UnknownTableError: the SQL text is refused; see `dualsql.sql`.
     """
     if isinstance(query, SQLQuery):
-        return build_sql_select(query, result, capabilities, dialect, is_fenced=is_fenced)
+        return build_sql_select(query, result, capabilities, dialect, is_fenced=is_fenced, tables=tables)
     return build_structured_select(query, result, capabilities)

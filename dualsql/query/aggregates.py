@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, type_coerce, types
+from sqlalchemy import func, literal, type_coerce, types
 
 from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
+from dualsql.kept.cells import Use
 from dualsql.query.comparisons import BUCKETS, Element, bound
 from dualsql.query.conditions import (
     Conditions,
     holds,
     is_plain_text,
-    is_shown_rounded,
-    is_single,
     needs_exact,
     operand,
+    shows_singles,
 )
 from dualsql.query.model import AggregateColumn, Group
+from dualsql.query.percentiles import RankedValues
 from dualsql.query.stored import in_one_form
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
@@ -62,17 +63,11 @@ def group_key(group: Group, conditions: Conditions) -> Element:
 
 
 def _as_shown(column: ResultColumn, capabilities: Capabilities) -> Element:
-    return operand(column, capabilities) if is_single(column) else in_one_form(column, capabilities)
+    return operand(column, capabilities) if shows_singles(column) else in_one_form(column, capabilities)
 
 
 def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
     abilities = conditions.abilities
-    if is_shown_rounded(column, conditions.capabilities):
-        raise BadParameterError(
-            f"Rows cannot be told apart by {column.name[:80]!r}, which holds {holds(column)}.",
-            hint="Take another column, or one that is rounded by the query.",
-            details={"column": column.name},
-        )
     if not conditions.capabilities.tells_apart(column.shown):
         raise BadParameterError(
             f"{conditions.capabilities.name} cannot tell apart the values of {column.name[:80]!r}: their type has no "
@@ -122,6 +117,7 @@ class AggregateCall:
         values: the column, converted as the aggregate needs it.
         type: of the aggregate: its `result`, or the column's type.
         fraction: of a percentile; 0.5 for a median.
+        ranked: the values with their ranks, if the database has no percentiles of its own.
     """
 
     values: Element
@@ -129,6 +125,7 @@ class AggregateCall:
     type: SQLType
     fraction: float | None
     dialect: QueryDialect
+    ranked: RankedValues | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +138,9 @@ class AggregateFunction:
         values: converts the column for the aggregate.
         write: its SQL, for databases without an entry in `QueryDialect.aggregates`; None for the SQL function of the
             same name.
+        use: what kept cells are used for by it; None for nothing that differs between databases.
         is_sound: whether aggregating stored values gives the same as aggregating shown values.
+        is_ranked: whether it needs the order of the values.
         takes_fraction: whether a fraction from 0 to 1 has to be given. Charts have no such aggregates.
         fraction: the fraction, if it is fixed.
         combine: makes the aggregate of several groups of those of each; None if there is no such function, as for
@@ -154,15 +153,37 @@ class AggregateFunction:
     result: SQLType | None = None
     values: Callable[[ResultColumn, Conditions], Element]
     write: Callable[[AggregateCall], Element] | None = None
+    use: Use | None
     is_sound: Callable[[ResultColumn], bool]
+    is_ranked: bool = False
     takes_fraction: bool = False
     fraction: float | None = None
     combine: Callable[..., Element] | None = None
     signs: tuple[str, ...] = ()
 
 
-def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
+def ranked_values(measures: Iterable[AggregateColumn], conditions: Conditions) -> dict[str, Element]:
+    """By name, the values of the columns that have to be ranked before they are aggregated, as doubles."""
+    dialect = conditions.abilities
+    found: dict[str, Element] = {}
+    for measure in measures:
+        known = AGGREGATES[measure.function]
+        if measure.column is None or not known.is_ranked or not dialect.ranks_rows:
+            continue
+        column = conditions.column(measure.column)
+        _require_kind(known, column)
+        # SQLite's columns hold values of any type: a text counts as its number, as in avg().
+        found[measure.column] = known.values(column, conditions) * literal(1.0, types.Double())
+    return found
+
+
+def aggregated(
+    measure: AggregateColumn, conditions: Conditions, ranked: Mapping[str, RankedValues]
+) -> Element:
     """The aggregate of a group.
+
+    Args:
+        ranked: the columns of `ranked_values` with their ranks.
 
     Raises:
         UnknownColumnError, BadParameterError: there is no such column, its type does not support the aggregate, or the
@@ -179,6 +200,7 @@ def aggregated(measure: AggregateColumn, conditions: Conditions) -> Element:
         type=_type_of_values(column) if known.result is None else known.result,
         fraction=known.fraction if measure.fraction is None else measure.fraction,
         dialect=conditions.abilities,
+        ranked=ranked.get(measure.column) if known.is_ranked else None,
     )
     if known.name not in call.dialect.aggregates:
         written: Element = (
@@ -258,12 +280,16 @@ def _summed(call: AggregateCall) -> Element:
         return (of_64 if isinstance(plain, types.BigInteger) else of_32)(call.values)
     if encoding == "decimal":
         # A sum keeps the scale of its numbers, and may have more digits before the point.
-        return func.sum(call.values, type_=types.Numeric(None, getattr(plain, "scale", None)))
+        exact = types.Numeric(None, getattr(plain, "scale", None))
+        return type_coerce(call.dialect.sum_of_decimals(func.sum(call.values, type_=exact)), exact)
     # PostgreSQL sums reals as a real, of 6 digits.
-    return func.sum(call.dialect.double(call.values), type_=types.Double())
+    return call.dialect.sum_of_doubles(call.dialect.double(call.values))
 
 
 def _percentile(call: AggregateCall) -> Element:
+    if call.ranked is not None:
+        assert call.fraction is not None  # a percentile without one is refused when it is read
+        return call.ranked.at(call.fraction)
     fraction = call.dialect.double(bound(call.fraction, types.Double()))
     ranked = func.percentile_cont(fraction).within_group(call.values)
     # Without an explicit type, SQLAlchemy would give it the type of the fraction.
@@ -278,6 +304,7 @@ def _extreme(name: str, combine: Callable[..., Element], *signs: str) -> Aggrega
         signs=signs,
         of=_ORDERED,
         values=_in_order,
+        use="compared",
         is_sound=_keeps_order,
         combine=combine,
     )
@@ -292,6 +319,8 @@ def _ranked(name: str, *signs: str, **fraction: Any) -> AggregateFunction:
         result=types.Double(),
         values=_doubles,
         write=_percentile,
+        use="computed",
+        is_ranked=True,
         is_sound=_is_same,
         **fraction,
     )
@@ -322,6 +351,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
             of=None,
             result=_WHOLE,
             values=_as_stored,
+            use=None,
             is_sound=_always,
             combine=func.sum,
         ),
@@ -331,6 +361,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
             of=_DISTINCT,
             result=_WHOLE,
             values=_distinguished,
+            use="compared",
             write=lambda call: func.count(call.values.distinct(), type_=call.type),
             is_sound=_always,  # `_told_apart` refuses columns for which it is not
         ),
@@ -340,6 +371,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
             of=_NUMBERS,
             values=_as_stored,
             write=_summed,
+            use="computed",
             is_sound=_is_same,
             combine=func.sum,
         ),
@@ -349,6 +381,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
             of=_NUMBERS,
             result=_DOUBLE,
             values=_doubles,  # MariaDB rounds the average of whole numbers to four decimals
+            use="computed",
             is_sound=_is_same,
         ),
         _extreme("min", func.min, "minimum", "least", "lowest"),

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, case, cast, not_, null, or_, type_coerce, types
+from sqlalchemy import ColumnElement, and_, case, cast, not_, or_, type_coerce, types
 from sqlalchemy.sql import operators
 
-from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns import instants
 from dualsql.columns.dialect_types import ranges
-from dualsql.columns.own_types import SQLType, plain_type
+from dualsql.columns.own_types import SQLType, is_single
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
@@ -84,27 +82,15 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
                 else read.astimezone(UTC).replace(tzinfo=None)
             )
         else:
-            _require_zone(column, read, capabilities)
+            read = _zoned(column, read, capabilities)
     if encoding in {"date", "datetime"} and isinstance(read, str) and not capabilities.has_infinite_dates:
         raise _wrong(column, encoding)
     if column.meaning.is_made:
         return bound(_as_made(column, read), column.type)
     found = bound(read, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
-    is_single = capabilities.has_single_reals and isinstance(plain_type(column.type), types.REAL)
-    return cast(found, types.REAL()) if is_single else found
-
-
-def digits(column: ResultColumn, value: Any) -> Decimal:
-    """The value of a column of decimals.
-
-    Raises:
-        BadParameterError: the value is not a number.
-    """
-    try:
-        return _decimal(column, value)
-    except (ValueError, TypeError, ArithmeticError):
-        raise _wrong(column, "decimal") from None
+    is_real = capabilities.has_single_reals and isinstance(column.stored, types.REAL)
+    return cast(found, types.REAL()) if is_real else found
 
 
 def _as_made(column: ResultColumn, value: Any) -> Any:
@@ -129,7 +115,7 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
         return types.BigInteger()
     if encoding == "float":
         return types.Double()
-    if isinstance(plain_type(column.type), types.Numeric):
+    if isinstance(column.stored, types.Numeric):
         # Not the column's type: a quotient has more digits than the type that SQLAlchemy gives it.
         return types.Numeric()
     return column.type
@@ -217,14 +203,18 @@ def _decoded(column: ResultColumn, value: Any) -> Any:
     return read
 
 
-def _require_zone(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> None:
+def _zoned(column: ResultColumn, instant: datetime, capabilities: Capabilities) -> datetime:
+    """The instant as the column has it. Without a zone it is in UTC, as in SQL texts."""
     wants_zone = has_zone(column, keeps_zones=capabilities.keeps_zones)
-    if (instant.tzinfo is not None) is not wants_zone:
+    if wants_zone and instant.tzinfo is None:
+        return instant.replace(tzinfo=UTC)
+    if instant.tzinfo is not None and not wants_zone:
         raise BadParameterError(
-            f"The column {column.name[:80]!r} holds instants {'with' if wants_zone else 'without'} a zone.",
-            hint='Write "2026-01-31T08:30:00+00:00".' if wants_zone else 'Write "2026-01-31T08:30:00".',
+            f"The column {column.name[:80]!r} holds instants without a zone.",
+            hint='Write "2026-01-31T08:30:00".',
             details={"column": column.name},
         )
+    return instant
 
 
 _READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
@@ -310,6 +300,7 @@ class Conditions:
         element = column.expression
         known = OPERATORS[comparison.operator]
         if known.kind == "null":
+            _require_nulls(column)
             # The cast works for every type. SQLAlchemy has no operators for some of them.
             bare = type_coerce(element, types.NULLTYPE)
             return bare.is_(None) if comparison.value else bare.is_not(None)
@@ -324,17 +315,13 @@ class Conditions:
         self, column: ResultColumn, comparison: Comparison, given: Sequence[Any]
     ) -> ColumnElement[bool]:
         element, known = column.expression, OPERATORS[comparison.operator]
-        scale = shown_scale(column, self.capabilities)
-        if scale is not None:
-            decimals = [digits(column, value) for value in given]
-            if any(abs(value) >= _LARGEST_EXACT for value in decimals):
-                element = stored.as_double(element, self.capabilities)
-            return _of_rounded(element, comparison.operator, decimals, scale)
         values = [literal(column, value, self.capabilities) for value in given]
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
             return self._of_any_but_text(column, comparison.operator, values, given)
+        if not isinstance(element.type, types.String):  # it is one on this database alone, by with_variant()
+            element = type_coerce(element, column.stored)
         if known.find is not None:
             return known.find(self.abilities, element, comparison.value)
         if known.kind == "order":
@@ -441,7 +428,7 @@ def _of_moments(
 
 def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column, converted so that comparisons use the shown values."""
-    if capabilities.shortens_reals and is_single(column):
+    if capabilities.shortens_reals and shows_singles(column):
         return cast(cast(column.expression, types.String()), types.Double())
     if stored.is_spelled_time(column, capabilities):
         return stored.in_one_form(column, capabilities)
@@ -450,39 +437,14 @@ def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
     return type_coerce(column.expression, types.NULLTYPE) if is_bare else column.expression
 
 
-def is_shown_rounded(column: ResultColumn, capabilities: Capabilities) -> bool:
-    """Whether the database computes more digits than are shown, so that rows that look equal may differ."""
-    if not column.is_quotient or not capabilities.divides_in_doubles or column.is_computed:
-        return False
-    # A CAST makes a decimal of it where the database has decimals.
-    return not column.is_cast_quotient or capabilities.shown_scale(column.type) is not None
-
-
-def shown_scale(column: ResultColumn, capabilities: Capabilities) -> int | None:
-    """The number of decimal digits shown of a decimal that the database stores as a double; None for other columns."""
-    if column.meaning.is_made:
-        return None
-    if is_shown_rounded(column, capabilities) or (column.is_double and capabilities.shows_doubles_rounded):
-        plain: Any = plain_type(column.type)
-        return internals.decimal_scale(plain)  # the scale that SQLAlchemy rounds to
-    return capabilities.shown_scale(column.type)
-
-
-def is_single(column: ResultColumn) -> bool:
-    """Whether the column has four-byte floats."""
-    plain = plain_type(column.type)
-    if not isinstance(plain, types.Float) or isinstance(plain, types.Double) or column.meaning.is_made:
-        return False
-    return plain.precision is None or plain.precision <= _MOST_BITS_OF_SINGLES
-
-
-# FLOAT(1) to FLOAT(24) are four bytes in PostgreSQL and MariaDB: a single has 24 bits of significand (IEEE 754).
-_MOST_BITS_OF_SINGLES = 24
+def shows_singles(column: ResultColumn) -> bool:
+    """Whether the column shows the four-byte floats that it stores."""
+    return is_single(column.stored) and not column.meaning.is_made
 
 
 def is_plain_text(column: ResultColumn) -> bool:
     """Whether the column has free texts, which have a collation."""
-    return column.meaning.is_same and _is_text(column.shown) and _is_text(plain_type(column.type))
+    return column.meaning.is_same and _is_text(column.shown) and _is_text(column.stored)
 
 
 def needs_exact(column: ResultColumn, abilities: QueryDialect) -> bool:
@@ -505,8 +467,6 @@ def holds(column: ResultColumn) -> str:
         return words if len(column.shown.enums) <= _FEW else words.replace(")", ", ...)")
     if isinstance(column.shown, ranges.AbstractRange):
         return "ranges"
-    if column.is_quotient:
-        return "quotients, of which not all digits are shown"
     meaning = column.meaning
     if not meaning.is_same:
         return f"values ({encoding}) that the database has in another form, of the type {meaning.name}"
@@ -519,9 +479,9 @@ _HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": 
 
 def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
     """The operators that the column supports, besides is_null."""
-    if not capabilities.compares(column.shown):
-        return frozenset()
     encoding, meaning = column.encoding, column.meaning
+    if not capabilities.compares(column.shown) or not meaning.keeps_null:
+        return frozenset()
     known = _OPERATORS.get(encoding, frozenset())
     if isinstance(column.shown, ranges.AbstractRange):
         return frozenset()  # the values become text only when they are written
@@ -540,11 +500,23 @@ def _require_operator(column: ResultColumn, operator: Operator, capabilities: Ca
     known = possible_operators(column, capabilities)
     if operator in known:
         return
+    _require_nulls(column)
     possible = sorted(known | operators_of("null"))
     raise BadParameterError(
         f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {holds(column)}.",
         hint=f"Possible there: {', '.join(possible)}.",
         details={"column": column.name, "encoding": column.encoding, "operators": possible},
+    )
+
+
+def _require_nulls(column: ResultColumn) -> None:
+    if column.meaning.keeps_null:
+        return
+    raise BadParameterError(
+        f"The column {column.name[:80]!r} has a type of the application ({column.meaning.name}) that shows a stored "
+        "value as null, or NULL as a value.",
+        hint="Filter by another column, or filter the rows after you fetch them.",
+        details={"column": column.name, "encoding": column.encoding, "operators": []},
     )
 
 
@@ -555,53 +527,3 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
     if takes == "two":
         return instants.between(element, *values)
     return instants.compared(getattr(operators, operator), element, values[0])
-
-
-#
-# SQLite computes in doubles, and SQLAlchemy rounds them to the scale of the type: 0.1 + 0.2 is shown as 0.30, but does
-# not equal 0.3. The doubles that are shown as a decimal are a range, for which an index can be used.
-
-_EXACT = Context(prec=400)
-_LARGEST_EXACT = 2**53
-"""SQLite stores larger whole numbers exactly, and the nearest double is shown."""
-_MOST_RANGES = 50
-"""Conditions in one OR. SQLite limits the depth of expressions."""
-
-
-def _of_rounded(element: Any, operator: Operator, values: list[Decimal], scale: int) -> ColumnElement[bool]:
-    low = [bound(_first_shown_from(value, scale), types.Double()) for value in values]
-    high = [bound(_last_shown_to(value, scale), types.Double()) for value in values]
-    known = OPERATORS[operator]
-    if known.kind == "order":
-        at = [low if end == "first" else high for end in known.ends]
-        return condition_on(operator, element, [values[place] for place, values in enumerate(at)])
-    ranges = [element.between(*ends) for ends in zip(low, high, strict=True)]
-    found = or_(*ranges) if len(ranges) <= _MOST_RANGES else _any_of_many(element, ranges)
-    return not_(found) if known.is_negated else found
-
-
-def _any_of_many(element: Any, ranges: list[ColumnElement[bool]]) -> ColumnElement[bool]:
-    """The OR of all ranges; unknown for NULL."""
-    made = case((element.is_(None), null()), *((one, 1) for one in ranges), else_=0)
-    return made == 1
-
-
-def _first_shown_from(value: Decimal, scale: int) -> float:
-    """The smallest double that is shown as this number or a larger one."""
-    least = value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING, _EXACT)
-    found = float(_EXACT.subtract(least, Decimal(5).scaleb(-scale - 1)))
-    while _as_shown(found, scale) < least:
-        found = math.nextafter(found, math.inf)
-    while _as_shown(below := math.nextafter(found, -math.inf), scale) >= least:
-        found = below
-    return found
-
-
-def _last_shown_to(value: Decimal, scale: int) -> float:
-    """The largest double that is shown as this number or a smaller one."""
-    return -_first_shown_from(value.copy_negate(), scale)  # unary minus would round to 28 digits
-
-
-def _as_shown(value: float, scale: int) -> Decimal:
-    # As in sqlalchemy.engine.processors.to_decimal_processor_factory.
-    return Decimal(f"{value:.{scale}f}")

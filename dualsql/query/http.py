@@ -50,9 +50,10 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.http.streaming import answer_stream
+from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS
-from dualsql.query.model import ResultQuery
+from dualsql.query.model import ResultQuery, SQLQuery
 from dualsql.query.parse import (
     KEYS,
     MAXIMUM_ALIAS,
@@ -64,6 +65,7 @@ from dualsql.query.parse import (
     read_structured_query,
 )
 from dualsql.query.select import MAXIMUM_PARAMETERS, TEXT_KEYS, read_sql_query
+from dualsql.resource import Principal
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
 from dualsql.settings import Settings
@@ -124,7 +126,7 @@ def _refining(server: DualResponseServer) -> Endpoint:
         making = server.create_response(
             name=values.get("name", "Refined"),
             parent=resource_id_of(request),
-            refinement=refinement,
+            refinement=_of_caller(read_result_query(refinement), principal),
             principal=principal,
         )
         made = await while_connected(request.receive, making)
@@ -155,6 +157,7 @@ async def _answer_page(
         integer_strings=integer_form(window.get("big_integers", "number")),
     )
     principal = await server.identify(request)
+    query = _of_caller(query, principal)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
     answer = server.query.page_unchecked(resource, query, wanted, principal=principal)
     page = await while_connected(request.receive, answer)
@@ -178,9 +181,17 @@ async def _answer_stream(
         # A stream has no offset of its own: the question skips the rows.
         query = replace(query, offset=integer_value("offset", window["offset"]))
     principal = await server.identify(request)
+    query = _of_caller(query, principal)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
     stream = await server.query.stream_unchecked(resource, query, wanted, principal=principal)
     return await answer_stream(server, request, stream, resource=resource, principal=principal)
+
+
+def _of_caller(query: ResultQuery, principal: Principal | None) -> ResultQuery:
+    """The query, which reads tables only for a known caller: anyone may have the link to an anonymous result."""
+    if not isinstance(query, SQLQuery):
+        return query
+    return replace(query, reads_tables=principal is not None)
 
 
 def _limit(window: Mapping[str, Any]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import Field, SkipValidation
@@ -30,9 +31,10 @@ Operation = Literal["query", "schema", "list"]
 class Managed(TypedDict, total=False):
     """The answer of one operation.
 
-    Operation "query" answers with `columns`, `rows` and `rowCount`, and with `asOf` if the rows are kept. Operation
-    "schema" answers with the name, type and encoding of each column; its `rowCount` is the total of the result, or null
-    if it was not counted. Operation "list" answers with `resources`, each as "schema" describes it.
+    Operation "query" answers with `columns`, `rows` and `rowCount`, with `asOf` if the rows are kept, and with `notes`
+    on how the SQL was read, where that is not plain. Operation "schema" answers with the name, type and encoding of
+    each column; its `rowCount` is the total of the result, or null if it was not counted. Operation "list" answers with
+    `resources`, each as "schema" describes it.
     """
 
     operation: Operation
@@ -46,6 +48,7 @@ class Managed(TypedDict, total=False):
     rowCount: int | None
     hasMore: bool
     asOf: str
+    notes: list[str]
     expiresAt: str | None
     resources: list[dict[str, Any]]
 
@@ -194,7 +197,8 @@ def _result_query(values: Mapping[str, Any]) -> ResultQuery:
             f"{beside[0]} cannot be given beside sql.",
             hint="Write it in the SQL; columns, limit and offset may stand beside.",
         )
-    return read_result_query(given)
+    query = read_result_query(given)
+    return replace(query, reads_tables=True) if isinstance(query, SQLQuery) else query
 
 
 def add_data_manager(dual: DualResponseServer, server: Any, *, envelope: PlainEnvelope = "dual_mode") -> None:
@@ -231,7 +235,7 @@ def add_data_manager(dual: DualResponseServer, server: Any, *, envelope: PlainEn
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
         page = await dual.query.page_unchecked(
-            resource, SQLQuery(sql), PageRequest(limit=limit), principal=caller
+            resource, SQLQuery(sql, reads_tables=True), PageRequest(limit=limit), principal=caller
         )
         return _query(resource, page)
 
@@ -277,4 +281,8 @@ def _query(resource: Resource, page: ResultPage) -> Managed:
         rowCount=len(rows),
         hasMore=page.has_next,
     )
-    return answer if page.as_of is None else Managed(**{**answer, "asOf": instant(page.as_of)})
+    if page.as_of is not None:
+        answer["asOf"] = instant(page.as_of)
+    if page.notes:
+        answer["notes"] = list(page.notes)
+    return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -119,6 +119,8 @@ class SQLQuery:
     """A query in SQL: one SELECT over the relation `data`.
 
     Attributes:
+        reads_tables: other names are tables, where the caller may read them in SQL texts. Who asks decides it, and not
+            the JSON of a query, because a link to an anonymous result must not lead to the tables.
         parameters: name and value of each `:name` in the text.
         columns: the requested columns of the answer, in order; None for all.
         limit, offset: the rows of the answer that are kept.
@@ -131,6 +133,7 @@ class SQLQuery:
     columns: tuple[str, ...] | None = None
     limit: int | None = None
     offset: int = 0
+    reads_tables: bool = field(default=False, repr=False)
 
     @property
     def digest(self) -> str:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, MetaData, select
+from sqlalchemy import BindParameter, CompoundSelect, Dialect, FromClause, select
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import Meanings
 from dualsql.columns.result import ResultColumn, chosen_columns
-from dualsql.errors import BadParameterError, ConfigurationError, UnknownColumnError, refuse_unknown
-from dualsql.freeze import Registry
+from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect
+from dualsql.kept.cells import Use
 from dualsql.plan import (
     Shape,
     enclosed,
@@ -32,14 +32,17 @@ from dualsql.plan import (
     whole,
 )
 from dualsql.plan.keys import Key
-from dualsql.plan.order import sole_key, sole_table
+from dualsql.plan.order import sole_key
 from dualsql.plan.page import projected, with_outputs
 from dualsql.plan.shape import with_criteria_of
-from dualsql.query.aggregates import aggregated, group_key
+from dualsql.query.aggregates import AGGREGATES, aggregated, group_key, ranked_values
+from dualsql.query.comparisons import OPERATORS
 from dualsql.query.conditions import Conditions
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, SQLQuery, StructuredQuery
 from dualsql.query.parse import read_structured_query
-from dualsql.resource import RELATION
+from dualsql.query.percentiles import RankedValues, with_ranks
+from dualsql.resource import RELATION, notes_of, with_notes
+from dualsql.sql.service import ReadableTables, sql_reader
 from dualsql_client.wire import SortKey
 
 
@@ -64,7 +67,9 @@ def build_structured_select(
 
 def _listed(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
     chosen = chosen_columns(result.columns, question.columns)
-    asked = set(_columns_of(question.condition)) | {key.column for key in question.order}
+    asked = {one.column for one in _comparisons_in(question.condition)} | {
+        key.column for key in question.order
+    }
     # Beside GROUP BY, DISTINCT or LIMIT, or about a computed column, a condition in the author's own WHERE would
     # filter other rows than those of the result.
     if not reads_plainly(result, [column for column in result.columns if column.name in asked]):
@@ -103,17 +108,33 @@ def _sorted_by(column: ResultColumn, capabilities: Capabilities) -> ResultColumn
     return column.moved(instant(column.expression))
 
 
-def _columns_of(condition: Condition | None) -> Iterator[str]:
+def _comparisons_in(condition: Condition | None) -> Iterator[Comparison]:
     match condition:
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
-                yield from _columns_of(part)
+                yield from _comparisons_in(part)
         case Negation(part):
-            yield from _columns_of(part)
+            yield from _comparisons_in(part)
         case Comparison():
-            yield condition.column
+            yield condition
         case None:
             pass
+
+
+def uses_in(question: StructuredQuery) -> Iterator[tuple[str, Use]]:
+    """The columns of the result, with what they are used for. Those that are only shown are left out."""
+    for comparison in _comparisons_in(question.condition):
+        if OPERATORS[comparison.operator].kind != "null":
+            yield comparison.column, "compared"
+    for group in question.groups:
+        yield group.column, "grouped"
+    for measure in question.aggregates:
+        use = AGGREGATES[measure.function].use
+        if measure.column is not None and use is not None:
+            yield measure.column, use
+    if not question.is_grouped:
+        for key in question.order:
+            yield key.column, "sorted"
 
 
 def _grouped(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
@@ -122,15 +143,21 @@ def _grouped(question: StructuredQuery, result: Shape, capabilities: Capabilitie
     source = _conditions(columns, capabilities)
     keys = [group_key(group, source) for group in question.groups]
     rows = None if question.condition is None else source.write(question.condition)
+    values = ranked_values(question.aggregates, source)
     has_parameters = any(isinstance(part, BindParameter) for key in keys for part in iterate(key))
-    if has_parameters or any(group.bucket for group in question.groups):
+    if values or has_parameters or any(group.bucket for group in question.groups):
         # A computed group gets a name in a subquery: each time it is written, its parameters would be new ones, and
         # the database would see different expressions.
         relation, columns, keys = _with_keys(relation, columns, keys, rows)
         source, rows = _conditions(columns, capabilities), None
+    ranked: dict[str, RankedValues] = {}
+    if values:
+        values = ranked_values(question.aggregates, source)
+        relation, columns, keys, ranked = with_ranks(relation, columns, keys, values, capabilities)
+        source = _conditions(columns, capabilities)
     outputs = [
         *(key.label(group.name) for key, group in zip(keys, question.groups, strict=True)),
-        *(aggregated(measure, source).label(measure.name) for measure in question.aggregates),
+        *(aggregated(measure, source, ranked).label(measure.name) for measure in question.aggregates),
     ]
     statement: AnySelect = select(*outputs).select_from(relation).group_by(*keys)
     if rows is not None:
@@ -142,7 +169,7 @@ def _read_by(question: StructuredQuery) -> set[str]:
     """The columns of the result that a grouped query reads."""
     measured_columns = {measure.column for measure in question.aggregates if measure.column}
     grouped_columns = {group.column for group in question.groups}
-    return grouped_columns | measured_columns | set(_columns_of(question.condition))
+    return grouped_columns | measured_columns | {one.column for one in _comparisons_in(question.condition)}
 
 
 def _with_columns(result: Shape, names: set[str]) -> Shape:
@@ -237,9 +264,6 @@ MAXIMUM_PARAMETERS = 100
 TEXT_KEYS = ("sql", "parameters", "columns", "limit", "offset")
 """Keys of a query in SQL."""
 
-# A text reads the relations that it is given, and no table of the application.
-_NOTHING = Registry(MetaData())
-
 
 def read_sql_query(values: Any) -> SQLQuery:
     """Read a query from `{"sql": "SELECT ... FROM data", "parameters": {"state": "NJ"}}`.
@@ -275,41 +299,40 @@ def read_sql_query(values: Any) -> SQLQuery:
 
 
 def build_sql_select(
-    text: SQLQuery, result: Shape, capabilities: Capabilities, dialect: Dialect, *, is_fenced: bool
+    text: SQLQuery,
+    result: Shape,
+    capabilities: Capabilities,
+    dialect: Dialect,
+    *,
+    is_fenced: bool,
+    tables: ReadableTables,
 ) -> AnySelect:
-    """The Select of the SQL text, which reads only `result`. With `is_fenced`, nothing is computed from hidden rows.
+    """The Select of the SQL text, which reads `result` and `tables`. If fenced, it computes nothing from hidden rows.
 
     Raises:
         InvalidSQLError, ForbiddenSQLError, UnknownTableError, UnknownColumnError: see `dualsql.sql`.
-        ConfigurationError: the extra `sql` is not installed.
+        PackageMissingError: the extra `sql` is not installed.
     """
-    try:
-        from dualsql.sql import read_select
-    except ImportError as error:
-        raise ConfigurationError("SQL needs an extra.", hint='pip install "dualsql[sql]"') from error
-    relation, orders = relation_in_order(ordered(result, capabilities), RELATION, text.sql)
-    known = dict.fromkeys((RELATION, *_table_names(result)), relation)
+    read_select = sql_reader()
+    taken = " ".join([text.sql, *tables.column_names()])
+    relation, orders = relation_in_order(ordered(result, capabilities), RELATION, taken)
     hides = (lambda _: True) if is_fenced else None
-    made = read_select(
+    made: Any = read_select(
         text.sql,
-        _NOTHING,
+        tables.registry,
         dialect.name,
         dict(text.parameters),
-        relations=known,
+        is_visible=tables.is_visible,
+        relations={RELATION: relation},
         orders=orders,
         hides=hides,
         meanings=result.meanings,
         version=getattr(dialect, "server_version_info", None),
     )
+    notes = notes_of(made)
     if isinstance(made, CompoundSelect):
         made = select(*enclosed(made, "answer").c)
     if text.columns is not None or text.limit is not None or text.offset:
         part = StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset)
         made = build_structured_select(part, shape(made), capabilities)
-    return with_criteria_of(result.select, made)
-
-
-def _table_names(result: Shape) -> list[str]:
-    """The name of the only table of the result. Clients of staged data use it instead of `data`."""
-    table: Any = sole_table(result.select)
-    return [] if table is None else [table.name.lower()]
+    return with_notes(with_criteria_of(result.select, made), notes)

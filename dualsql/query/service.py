@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NoReturn
 
 from dualsql import plan
@@ -23,37 +22,77 @@ from dualsql.errors import (
     LimitExceededError,
     NotFreezableError,
     NoTotalOrderError,
+    UnknownTableError,
 )
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
+from dualsql.kept.cells import sorts_alike
+from dualsql.kept.translation import (
+    KeptColumns,
+    UntranslatableError,
+    computing_as,
+    is_translated,
+    stand_in,
+    translated,
+)
 from dualsql.log.telemetry import step
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
-from dualsql.resource import UNCOUNTED, Addresses, CountMethod, Principal, Resource, id_in
+from dualsql.query.select import uses_in
+from dualsql.resource import (
+    LINEAGE,
+    UNCOUNTED,
+    Addresses,
+    CountMethod,
+    Principal,
+    Resource,
+    id_in,
+    notes_of,
+    with_notes,
+)
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
-from dualsql.results.streams import ResultStream, StreamRequest, Streams
-from dualsql.results.view import Derived, KeptAnswer, ReadTarget, View, Views
+from dualsql.results.streams import OF_VALUES, ResultStream, StreamRequest, Streams
+from dualsql.results.view import (
+    NOT_KEPT_ROWS,
+    ROWS_OF_NOW,
+    Derived,
+    KeptAnswer,
+    ReadTarget,
+    View,
+    Views,
+    notes_of_now,
+)
 from dualsql.settings import Settings
-from dualsql.sql.service import is_short
+from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short
+from dualsql_client.wire import SortKey
 
 _MOST_KEPT = 50
 """Queries whose statements are cached for the next page."""
+
+_MOST_UNANSWERED = 10_000
+"""Digests of questions, of 200 bytes each."""
 
 
 class QueryService:
     """Runs queries over the resources of one server."""
 
-    def __init__(self, views: Views, pages: ResultPages, streams: Streams, settings: Settings) -> None:
+    def __init__(
+        self, views: Views, pages: ResultPages, streams: Streams, settings: Settings, sources: NamedSources
+    ) -> None:
         self._views = views
         self._pages = pages
         self._streams = streams
         self._settings = settings
-        self._kept: OrderedDict[tuple[str, bytes, str], Derived] = OrderedDict()
+        self._sources = sources
+        self._kept: OrderedDict[tuple[str | Derived, bytes, str, frozenset[str]], Derived] = OrderedDict()
+        self._translated: OrderedDict[tuple[Derived, bool, bytes, str], Derived | None] = OrderedDict()
+        # Questions that kept rows turned out to have a value against: all pages of those are the database's.
+        self._unanswered: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def page_unchecked(
         self,
@@ -73,9 +112,17 @@ class QueryService:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
         checked = request.checked(self._settings)
-        target = await self._target(resource, query, principal)
+        target = await self._target(resource, query, principal, checked.sort)
         with step("question"):
-            page = await self._pages.read(target, checked)
+            try:
+                page = await self._pages.read(target, checked)
+            except OF_VALUES:
+                if target.view.kept is None:
+                    raise
+                # Such as a number that overflows there and not here, or a text that is not ASCII.
+                self._note_unanswered(target.view, query)
+                target = await self._live_target(resource, query, principal)
+                page = await self._pages.read(target, checked)
             # A model takes the groups of a page for all of them, unless it reads how many there are.
             if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
                 return await self._with_groups_counted(page, target.view)
@@ -91,7 +138,15 @@ class QueryService:
     ) -> ResultStream:
         """The whole answer as bytes in the format of `request`. Neither rights nor expiry are checked."""
         checked = request.checked(self._settings)
-        return self._streams.open(await self._target(resource, query, principal), checked)
+        target = await self._target(resource, query, principal, checked.sort)
+        if target.view.kept is None:
+            return self._streams.open(target, checked)
+
+        async def live() -> ReadTarget:
+            self._note_unanswered(target.view, query)
+            return await self._live_target(resource, query, principal)
+
+        return self._streams.open(target, checked, instead=live)
 
     async def statement(
         self, resource: Resource, query: ResultQuery, principal: Principal | None
@@ -104,10 +159,11 @@ class QueryService:
         view = self._views.live(resource, principal)
         if self._views.has_functions:
             _refuse_functions()
+        tables = self._tables(view, query, principal)
         if _is_quick(query, resource):
-            return self._answer(query, view)
+            return self._answer(query, view, tables)
         return await view.source.limits.computed(
-            lambda: self._answer(query, self._views.copied(view, resource.document))
+            lambda: self._answer(query, self._views.copied(view, resource.document), tables)
         )
 
     async def kept_answer(
@@ -115,61 +171,177 @@ class QueryService:
     ) -> KeptAnswer | None:
         """The answer from the kept rows of the result; None if the principal reads it from the database."""
         parent = await self._views.of(resource, principal)
-        if not parent.run or resource.kept is None:
+        if parent.as_of is None:
             return None
         view = None
-        with suppress(DualResponseError):  # the database may know a function that DuckDB does not know
-            view = await self._view(resource, parent, query)
-        return KeptAnswer(view, datetime.fromisoformat(resource.kept["as_of"]))
+        with suppress(DualResponseError):  # what the database may answer, such as a median
+            view = await self._kept_view(resource, parent, query, principal)
+        return KeptAnswer(view, parent.as_of)
 
     def parent_of(self, resource: Resource, principal: Principal | None) -> AnySelect:
         """The statement of a resource, for queries over it."""
         return self._views.live(resource, principal).shape.select
 
+    def _note_unanswered(self, view: View, query: ResultQuery) -> None:
+        self._unanswered[view.run, query.digest] = None
+        if len(self._unanswered) > _MOST_UNANSWERED:
+            self._unanswered.popitem(last=False)
+
     async def _target(
-        self, resource: Resource, query: ResultQuery, principal: Principal | None
+        self, resource: Resource, query: ResultQuery, principal: Principal | None, sort: Sequence[SortKey]
     ) -> ReadTarget:
         parent = await self._views.of(resource, principal)
+        view = await self._kept_view(resource, parent, query, principal)
+        if view is None or not await self._is_sorted_alike(resource, view, sort, principal):
+            return await self._live_target(resource, query, principal)
+        return self._target_of(resource, query, principal, view, parent)
+
+    async def _is_sorted_alike(
+        self, resource: Resource, view: View, sort: Sequence[SortKey], principal: Principal | None
+    ) -> bool:
+        """Whether an answer has the same order by these of its columns in the database, if its rows are kept ones."""
+        if view.kept is None or not sort:
+            return True
+        source = self._views.live(resource, principal).source
+        is_by_code_point = await self._views.compares_by_code_point(source)
+        names = {key["field"] for key in sort}
+        return all(
+            sorts_alike(column, by_code_point=is_by_code_point)
+            for column in view.columns
+            if column.name in names
+        )
+
+    async def _live_target(
+        self, resource: Resource, query: ResultQuery, principal: Principal | None
+    ) -> ReadTarget:
+        """The answer of the database, also where the rows of the result are kept."""
+        parent = self._views.live(resource, principal)
+        view = await self._view(resource, parent, query, principal)
+        target = self._target_of(resource, query, principal, view, parent)
+        return replace(target, notes=[ROWS_OF_NOW])
+
+    def _target_of(
+        self,
+        resource: Resource,
+        query: ResultQuery,
+        principal: Principal | None,
+        view: View,
+        parent: View,
+    ) -> ReadTarget:
         return ReadTarget(
             resource=resource,
             principal=principal,
-            view=await self._view(resource, parent, query),
+            view=view,
             parent=parent.shape.select,
-            key=f"{resource.id}{parent.run}?{query.digest}",
+            # Of kept rows and of the database's, cursors are not the same.
+            key=f"{resource.id}{view.run}?{query.digest}",
             total=UNCOUNTED,
             asked=query.asked,
+            notes=notes_of_now(resource, view),
         )
 
-    async def _view(self, resource: Resource, view: View, query: ResultQuery) -> View:
+    async def _kept_view(
+        self, resource: Resource, parent: View, query: ResultQuery, principal: Principal | None
+    ) -> View | None:
+        """The answer of the rows of `parent`; None if only the database gives the right one.
+
+        Raises what the database's answer raises, if the rows are kept.
+        """
+        if parent.kept is None:
+            return await self._view(resource, parent, query, principal)
+        live = await self._view(resource, self._views.live(resource, principal), query, principal)
+        if (parent.run, query.digest) in self._unanswered:
+            return None
+        if not isinstance(query, SQLQuery):
+            return await self._structured_view(resource, parent, query, live, principal)
+        if not is_translated(live.dialect.name):
+            return None
+        by_code_point = await self._views.compares_by_code_point(live.source)
+        key = (parent.derived, by_code_point, resource.document, query.digest)
+        if key not in self._translated:
+            rows = self._views.live(resource, principal)
+            self._translated[key] = await self._translation(
+                resource, rows, parent, query, by_code_point=by_code_point
+            )
+            if len(self._translated) > _MOST_KEPT:
+                self._translated.popitem(last=False)
+        self._translated.move_to_end(key)
+        found = self._translated[key]
+        return None if found is None else parent.answering(found, live)
+
+    async def _structured_view(
+        self,
+        resource: Resource,
+        parent: View,
+        query: StructuredQuery,
+        live: View,
+        principal: Principal | None,
+    ) -> View | None:
+        """The answer of kept rows to a question, which is written as that of `live`; None without one."""
+        rows = self._views.live(resource, principal)
+        if not await self._views.can_use(parent, rows, uses_in(query)):
+            return None
+        with suppress(BadParameterError):  # what the file cannot answer, and the database can
+            found = await self._view(resource, parent, query, principal)
+            return parent.answering(found.derived, live)
+        return None
+
+    async def _translation(
+        self, resource: Resource, live: View, parent: View, query: SQLQuery, *, by_code_point: bool
+    ) -> Derived | None:
+        """DuckDB's statement for a SQL text; None without one."""
+        if _is_quick(query, resource):
+            return _translation(live, parent, query, by_code_point=by_code_point)
+
+        def derived() -> Derived | None:
+            rows = self._views.copied(live, resource.document)
+            made = _translation(rows, parent, query, by_code_point=by_code_point)
+            if made is not None:
+                _compile(parent.answering(made, rows))
+            return made
+
+        return await live.source.limits.computed(derived)
+
+    async def _view(
+        self, resource: Resource, view: View, query: ResultQuery, principal: Principal | None
+    ) -> View:
+        tables = self._tables(view, query, principal)
         if self._views.has_functions:
             # The statement differs for each principal, so it is not cached.
-            return view.over(await self._derived(resource, view, query))
-        key = (f"{view.source.name}{view.run}", resource.document, query.digest)
+            return view.over(await self._derived(resource, view, query, tables))
+        # Kept rows have a table of their own, which only the rules of their view know.
+        rows = view.source.name if view.kept is None else view.derived
+        key = (rows, resource.document, query.digest, tables.names)
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = await self._derived(resource, view, query)
+            found = self._kept[key] = await self._derived(resource, view, query, tables)
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return view.over(found)
 
-    async def _derived(self, resource: Resource, view: View, query: ResultQuery) -> Derived:
+    def _tables(self, view: View, query: ResultQuery, principal: Principal | None) -> ReadableTables:
+        """The tables that a query over a live view may read besides the result."""
+        if not isinstance(query, SQLQuery) or not query.reads_tables:
+            return NO_TABLES
+        return self._sources.readable(principal, view.source.name)
+
+    async def _derived(
+        self, resource: Resource, view: View, query: ResultQuery, tables: ReadableTables
+    ) -> Derived:
         if _is_quick(query, resource):
-            return Derived(self._answer(query, view), view.source.meanings)
+            return Derived(self._answer(query, view, tables), view.source.meanings)
 
         def derived() -> Derived:
             parent = self._views.copied(view, resource.document)
-            made = Derived(self._answer(query, parent), view.source.meanings)
-            answer = view.over(made)
-            # A statement that cannot be compiled is refused when it runs, in words for its caller.
-            with suppress(*UNCOMPILABLE, DualResponseError):
-                answer.compile(plan.keyed_page(answer.ordered(), offset=0, limit=1).select)
+            made = Derived(self._answer(query, parent, tables), view.source.meanings)
+            _compile(view.over(made))
             return made
 
         return await view.source.limits.computed(derived)
 
-    def _answer(self, query: ResultQuery, view: View) -> AnySelect:
-        return _answer(query, view, is_fenced=self._views.hides_rows)
+    def _answer(self, query: ResultQuery, view: View, tables: ReadableTables) -> AnySelect:
+        return _answer(query, view, is_fenced=self._views.hides_rows, tables=tables)
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with the number of groups, which is counted up to a limit if the page does not show all."""
@@ -191,11 +363,12 @@ _MOST_COMPILED = 16
 def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
     """Typical statements of queries over a view, to be compiled as a test: filtered and sorted rows, and groups."""
     columns = view.shape.columns[:_MOST_COMPILED]
-    missing = [{"column": column.name, "op": "is_null"} for column in columns]
+    missing = [{"column": column.name, "op": "is_null"} for column in columns if column.meaning.keeps_null]
     sorted_by = [column.name for column in columns if column.meaning.keeps_order]
+    filters = [{"or": missing}] if missing else []
     for name, question in {
-        "rows": {"filters": [{"or": missing}], "order_by": sorted_by},
-        "groups": {"filters": [{"or": missing}], "aggregates": ["count"]},
+        "rows": {"filters": filters, "order_by": sorted_by},
+        "groups": {"filters": filters, "aggregates": ["count"]},
     }.items():
         yield name, _answer(read_structured_query(question), view)
 
@@ -213,9 +386,37 @@ def _is_quick(query: ResultQuery, resource: Resource) -> bool:
     return is_small and is_short(query.sql)
 
 
-def _answer(query: ResultQuery, view: View, *, is_fenced: bool = False) -> AnySelect:
-    source = view.source
-    return build_select(query, view.shape, source.capabilities, source.engine.dialect, is_fenced=is_fenced)
+def _compile(answer: View) -> None:
+    """Compile a page for the cache. What cannot be compiled is refused when it runs, in words for its caller."""
+    with suppress(*UNCOMPILABLE, DualResponseError):
+        answer.compile(plan.keyed_page(answer.ordered(), offset=0, limit=1).select)
+
+
+def _translation(live: View, parent: View, query: SQLQuery, *, by_code_point: bool) -> Derived | None:
+    assert parent.kept is not None
+    number: Any = parent.shape.number
+    kept = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
+    relation, dialect = stand_in(kept), live.dialect
+    try:
+        asked = build_select(query, relation, live.source.capabilities, dialect)
+        rows = plan.ordered(plan.shape(asked, live.source.meanings), live.source.capabilities)
+        made = translated(rows, relation, kept, dialect.name, by_code_point=by_code_point)
+        return Derived(made, parent.source.meanings)
+    except (UntranslatableError, UnknownTableError) as error:  # the file holds no tables
+        logger.debug("A question over kept rows is asked of the database: %s", error)
+        return None
+
+
+def _answer(
+    query: ResultQuery, view: View, *, is_fenced: bool = False, tables: ReadableTables = NO_TABLES
+) -> AnySelect:
+    source, capabilities = view.source, view.source.capabilities
+    if view.kept is not None:
+        assert view.original is not None  # of kept rows that were not asked yet
+        computation = view.original.derived.shape.meanings.computation
+        capabilities = computing_as(capabilities, view.dialect.name, compensates=computation.compensates)
+    parts = (view.shape, capabilities, source.engine.dialect)
+    return build_select(query, *parts, is_fenced=is_fenced, tables=tables)
 
 
 def _refuse_functions() -> NoReturn:
@@ -226,9 +427,6 @@ def _refuse_functions() -> NoReturn:
 
 
 logger = logging.getLogger(__name__)
-
-LINEAGE = "lineage"
-"""The key of a resource's metadata that names its parent."""
 
 _MOST_PARENTS = 10_000
 
@@ -300,6 +498,10 @@ class RefineService:
         self._require_room(parent, depth)
         self._count(parent)
         answer = await self._query.kept_answer(parent, refinement, options.principal)
+        if answer is None and parent.kept is not None:
+            statement = with_notes(statement, [*notes_of(statement), NOT_KEPT_ROWS])
+        elif answer is not None and answer.view is None:
+            statement = with_notes(statement, [*notes_of(statement), ROWS_OF_NOW])
         resolved = replace(
             options,
             select=statement,

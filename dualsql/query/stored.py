@@ -17,7 +17,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, and_, case, cast, func, not_, or_, type_coerce, types
 
 from dualsql.capabilities import Capabilities
-from dualsql.columns.own_types import SQLType, plain_type
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.query.comparisons import Element, bound
 
@@ -31,19 +31,19 @@ _STORED: dict[type[Any], SQLType] = {
 
 def is_loose_truth(column: ResultColumn, capabilities: Capabilities) -> bool:
     """Whether the column shows booleans but may store other values."""
-    is_truth = isinstance(plain_type(column.type), types.Boolean) and not column.meaning.is_made
+    is_truth = isinstance(column.stored, types.Boolean) and not column.meaning.is_made
     return is_truth and bool(capabilities.shown_as_false)
 
 
 def is_spelled_uuid(column: ResultColumn, capabilities: Capabilities) -> bool:
     """Whether the column stores UUIDs as texts, which have several spellings."""
-    is_uuid = isinstance(plain_type(column.type), types.Uuid) and not column.meaning.is_made
+    is_uuid = isinstance(column.stored, types.Uuid) and not column.meaning.is_made
     return is_uuid and capabilities.storage_class is not None
 
 
 def is_spelled_time(column: ResultColumn, capabilities: Capabilities) -> bool:
     """Whether the column stores times of day as texts, with or without seconds and fractions."""
-    is_time = isinstance(plain_type(column.type), types.Time) and not column.meaning.is_made
+    is_time = isinstance(column.stored, types.Time) and not column.meaning.is_made
     return is_time and capabilities.storage_class is not None
 
 
@@ -142,15 +142,6 @@ def _padded(element: Element) -> Element:
 
 def _raw(element: Element) -> Element:
     return type_coerce(element, types.String())
-
-
-def as_double(element: Element, capabilities: Capabilities) -> Element:
-    """A decimal column as a double, because whole numbers that are stored in it are shown as doubles."""
-    if capabilities.storage_class is None:
-        return element
-    bare = type_coerce(element, types.NULLTYPE)
-    is_whole = capabilities.storage_class(bare) == "integer"
-    return case((is_whole, cast(bare, types.Double())), else_=type_coerce(bare, types.Double()))
 
 
 #

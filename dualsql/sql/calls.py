@@ -6,13 +6,25 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from sqlalchemy import ColumnElement, case, distinct, func, literal, null, types
+from sqlalchemy import (
+    ColumnElement,
+    all_,
+    any_,
+    case,
+    cast as cast_type,
+    distinct,
+    func,
+    literal,
+    null,
+    types,
+)
+from sqlalchemy.sql.functions import Function
+from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
 from dualsql.columns.dialect_types import aggregate_order_by
 from dualsql.columns.instants import instant, instants, is_instant
-from dualsql.errors import ForbiddenSQLError
-from dualsql.sql.functions import (
+from dualsql.databases.functions import (
     absent,
     instead,
     is_aggregate,
@@ -21,9 +33,13 @@ from dualsql.sql.functions import (
     one_of,
     result_of,
 )
-from dualsql.sql.operations import spells_instants
+from dualsql.errors import ForbiddenSQLError
+from dualsql.sql import durations
+from dualsql.sql.operations import operand, require_patterns, spells_instants
 from dualsql.sql.queries import read_order
+from dualsql.sql.relations import gives_rows, item_type, series_arguments
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
+from dualsql.sql.values import is_text
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:
@@ -31,7 +47,13 @@ if TYPE_CHECKING:
 
 Element = ColumnElement[Any]
 
+_SPANS = frozenset({"date_bin", "justify_days", "justify_hours", "justify_interval"})
+"""Functions whose first argument is an interval, also where it is written as a text."""
+
 _COMPARING = frozenset({"max", "min", "nullif"})
+
+_COMPARED = {"all": all_, "any": any_, "some": any_}
+"""What stands before an array that a value is compared with."""
 
 _LARGEST_FRAME = 2**31 - 1
 
@@ -42,9 +64,18 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     result = result_of(wanted, translator.dialect, translator.version)
     if result is None:
         _refuse(translator, wanted)
+    require_patterns(translator, wanted, arguments)
+    if wanted in _SPANS and arguments and is_text(arguments[0]):
+        span = cast_type(literal(arguments[0].value, types.Text()), types.Interval())
+        arguments = [span, *arguments[1:]]
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if wanted in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
+    typed = translator.dialect.argument_types.get(wanted, {})
+    arguments = [
+        cast_type(argument, typed[place]) if place in typed and is_text(argument) else argument
+        for place, argument in enumerate(arguments)
+    ]
     try:
         return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
     except TypeError:  # SQLAlchemy has classes for some functions, which check the number of arguments
@@ -72,7 +103,37 @@ def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
     if not isinstance(found["this"], str):
         forbid_node(node)
     _require_window(translator, node, found["this"].lower())
+    compared = _COMPARED.get(found["this"].lower()) if translator.dialect.array is not None else None
+    if compared is not None and len(found.get("expressions") or ()) == 1:
+        every: Element = compared(translator.expression(found["expressions"][0], scope))
+        return every
+    moved = durations.called(translator, found["this"].lower(), list(found.get("expressions") or ()), scope)
+    if moved is not None:
+        return moved
+    if gives_rows(node, translator.dialect):
+        return _several(translator, node, scope)
+    if _is_query_in_array(translator, node):
+        query: Any = translator.expression(exp.Subquery(this=node.expressions[0]), scope)
+        listed: Element = func.array(query, type_=types.ARRAY(query.type))
+        return listed
     return _called(translator, found["this"], list(found.get("expressions") or ()), scope)
+
+
+def _several(translator: Translator, node: Any, scope: Scope) -> Element:
+    """A function in the SELECT list that returns several rows."""
+    name = node.this.lower()
+    arguments = [translator.expression(part, scope) for part in node.expressions]
+    require_patterns(translator, name, arguments)
+    several: Element = getattr(func, name)(
+        *series_arguments(name, arguments), type_=item_type(name, arguments)
+    )
+    return several
+
+
+def _is_query_in_array(translator: Translator, node: Any) -> bool:
+    """Whether it is ARRAY(SELECT ...)."""
+    is_array = translator.dialect.array is not None and node.this.lower() == "array"
+    return is_array and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query)
 
 
 def _require_window(translator: Translator, node: Any, name: str) -> None:
@@ -98,14 +159,32 @@ def _called(translator: Translator, name: str, given: list[Any], scope: Scope) -
             return func.count(type_=types.BigInteger())
         if isinstance(single, exp.Distinct):
             return _of_distinct(translator, name, single, scope)
+    given = _by_position(translator, name, given)
     ordered = _ordered_argument(translator, given, scope)
     arguments = ordered or [translator.expression(argument, scope) for argument in given]
     made: Element = call(translator, name, arguments)
     return made
 
 
+def _by_position(translator: Translator, name: str, given: list[Any]) -> list[Any]:
+    """The arguments; those with names, as in make_interval(days => 3), where they belong."""
+    named = {one.this.name.lower(): one.expression for one in given if isinstance(one, exp.Kwarg)}
+    if not named:
+        return given
+    known = translator.dialect.named_arguments.get(name.lower(), ())
+    plain = [one for one in given if not isinstance(one, exp.Kwarg)]
+    left = known[len(plain) :]
+    if len(plain) + len(named) < len(given) or not named.keys() <= set(left):
+        listed = f"It has {', '.join(known)}." if known else "Write them by their places."
+        invalid(f"{name[:60]}() has no such argument.", hint=listed)
+    return [*plain, *(named.get(one, exp.Literal.number(0)) for one in left)]
+
+
 def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> Element:
     expressions = only(node, "expressions")["expressions"]
+    if len(expressions) > 1 and name.lower() == "count" and translator.dialect.counts_rows:
+        first, *others = (translator.expression(part, scope) for part in expressions)
+        return Function("count", distinct(first), *others, type_=types.BigInteger())
     if len(expressions) != 1:
         forbid("DISTINCT over several values", hint="Count the rows of a SELECT DISTINCT in FROM.")
     value = translator.expression(expressions[0], scope)
@@ -121,8 +200,13 @@ def _ordered_argument(translator: Translator, given: list[Any], scope: Scope) ->
         return None
     _require_ordered_aggregates(translator)
     last = given[-1]
-    only(last, "this", "expressions")
-    arguments = [translator.expression(argument, scope) for argument in [*given[:-1], last.this]]
+    inner = only(last, "this", "expressions")["this"]
+    is_distinct = isinstance(inner, exp.Distinct) and len(inner.expressions) == 1
+    if is_distinct:
+        [inner] = only(inner, "expressions")["expressions"]
+    arguments = [translator.expression(argument, scope) for argument in [*given[:-1], inner]]
+    if is_distinct:
+        arguments[-1] = distinct(arguments[-1])
     return [*arguments[:-1], aggregate_order_by(arguments[-1], *read_order(translator, last, scope))]
 
 
@@ -135,6 +219,11 @@ def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
         order, inner = inner, only(inner, "this", "expressions")["this"]
     is_distinct = isinstance(inner, exp.Distinct)
     [value] = only(inner, "expressions")["expressions"] if is_distinct else [inner]
+    if is_distinct and separator is not None and not translator.dialect.orders_joined_texts:
+        forbid(
+            "DISTINCT with a separator",
+            hint="Write group_concat(DISTINCT x), or select the distinct texts in a subquery in FROM.",
+        )
     joined = translator.expression(value, scope)
     values: Any = distinct(joined) if is_distinct else joined
     if separator is None and translator.dialect.has_default_separator:
@@ -180,6 +269,8 @@ def _trim(translator: Translator, node: Any, scope: Scope) -> Element:
         name = "btrim"
     if not translator.dialect.has_btrim and name == "btrim":
         name = "trim"
+    if found.get("expression") is not None and not translator.dialect.trims_characters:
+        forbid("TRIM of given characters", hint="Write trim(x) for spaces, or replace(x, y, '').")
     given = [found["this"]] + ([found["expression"]] if found.get("expression") is not None else [])
     return _called(translator, name, given, scope)
 
@@ -255,6 +346,17 @@ def _bound(bound: Any, side: Any) -> int | None:
     return -number if str(side).upper() == "PRECEDING" else number
 
 
+def _floor(translator: Translator, node: Any, scope: Scope) -> Element:
+    value = translator.expression(only(node, "this")["this"], scope)
+    if not translator.dialect.lacks_floor:
+        floor: Element = call(translator, "floor", [value])
+        return floor
+    below: Element = -operand(
+        call(translator, "ceil", [-operand(value, OperatorClass.MATH)]), OperatorClass.MATH
+    )
+    return below
+
+
 def _if(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "true", "false")
     condition, value = (translator.expression(found[name], scope) for name in ("this", "true"))
@@ -266,10 +368,12 @@ def _if(translator: Translator, node: Any, scope: Scope) -> Element:
 HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Anonymous: _anonymous,
     exp.Ceil: _positional("ceil", "this"),
-    exp.Floor: _positional("floor", "this"),
+    exp.Floor: _floor,
     exp.Filter: _filtered,
     exp.GroupConcat: _joined,
     exp.If: _if,
+    exp.Pow: _positional("power", "this", "expression"),
+    exp.Sqrt: _positional("sqrt", "this"),
     exp.Overlay: _positional("overlay", "this", "expression", "from_", "for_"),
     exp.StrPosition: _position,
     exp.Substring: _positional("substring", "this", "start", "length"),

@@ -59,7 +59,7 @@ class Expansion:
             return 1
         table = getattr(element, "table", None)
         if isinstance(table, AliasedReturnsRows) and isinstance(element, ColumnElement):
-            return 1 + sum(map(self.of, self._named(table).get(element, ())))
+            return 1 + sum(map(self.of, self.sources_of(table).get(element, ())))
         copied, times = _copied(element)
         parts = _parts(element)
         size = 1 + sum(map(self.of, parts))
@@ -67,7 +67,7 @@ class Expansion:
             return size * prod(map(_sets, parts))
         return size if copied is None else size + (times - 1) * self.of(copied)
 
-    def _named(self, table: AliasedReturnsRows) -> dict[Any, list[Any]]:
+    def sources_of(self, table: AliasedReturnsRows) -> dict[Any, list[Any]]:
         """The expressions behind each column of a subquery, a CTE or an alias."""
         if id(table) not in self._sources:
             rows: Any = table.element

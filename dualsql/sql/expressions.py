@@ -12,6 +12,7 @@ from sqlalchemy import (
     any_,
     case,
     cast,
+    collate,
     exists,
     extract,
     false,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     or_,
     true,
     tuple_,
+    type_coerce,
     types,
 )
 from sqlalchemy.sql import operators
@@ -29,11 +31,13 @@ from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 from sqlglot.expressions import DType
 
+from dualsql.capabilities import TextDialect
 from dualsql.columns import instants
 from dualsql.columns.dialect_types import JSONB
+from dualsql.databases import functions
 from dualsql.freeze.types import EXTRACT_FIELDS
-from dualsql.sql import functions, operations, values
-from dualsql.sql.scope import EXPRESSION, Scope, forbid, forbid_node, invalid, only, shown
+from dualsql.sql import durations, infix, operations, values
+from dualsql.sql.scope import EXPRESSION, QUOTED_WORD, Scope, forbid, forbid_node, invalid, only, shown
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:
@@ -58,7 +62,9 @@ _PLAIN: Mapping[Any, Callable[[], SQLType]] = {
     DType.TEXT: types.Text,
     DType.TIME: types.Time,
     DType.TIMESTAMP: types.DateTime,
+    DType.TIMESTAMPNTZ: types.DateTime,
     DType.TIMESTAMPTZ: lambda: types.DateTime(timezone=True),
+    DType.VARBINARY: types.LargeBinary,
     DType.UUID: types.Uuid,
     DType.INTERVAL: types.Interval,
     DType.JSON: types.JSON,
@@ -74,9 +80,16 @@ _SIZED: Mapping[Any, Callable[..., SQLType]] = {
 DATE_LIKE = (types.Date, types.DateTime, types.Time, types.Interval)
 
 
-def read_type(node: Any) -> SQLType:
+def read_type(node: Any, dialect: TextDialect) -> SQLType:
     """The type of a CAST."""
     if isinstance(node, exp.DataType):
+        if node.this == DType.ARRAY and dialect.array is not None and len(node.expressions) == 1:
+            items = read_type(node.expressions[0], dialect)
+            # SQLAlchemy's type of an array has any number of dimensions.
+            return items if isinstance(items, types.ARRAY) else types.ARRAY(items)
+        own = dialect.types.get(getattr(node.this, "name", ""))
+        if own is not None and not node.expressions:
+            return own()
         if node.this in _PLAIN and not node.expressions:
             return _PLAIN[node.this]()
         if node.this in _SIZED:
@@ -97,11 +110,12 @@ def _size(parameter: Any) -> int:
 Element = ColumnElement[Any]
 
 
-def _column(_: Translator, node: Any, scope: Scope) -> Element:
-    only(node, "this", "table", "db")
+def _column(translator: Translator, node: Any, scope: Scope) -> Element:
+    only(node, "this", "table", "db", QUOTED_WORD)
     if isinstance(node.this, exp.Star):
         forbid("A star in an expression", hint="Name the columns.")
-    return scope.column(node)
+    found = scope.column(node)
+    return translator.quoted_text(node.name) if found is None else found
 
 
 def _literal(translator: Translator, node: Any, _: Scope) -> Element:
@@ -128,8 +142,8 @@ def _paren(translator: Translator, node: Any, scope: Scope) -> Element:
 
 
 def _interval(translator: Translator, node: Any, _: Scope) -> Element:
-    only(node, "this", "unit")
-    return values.interval(node, translator.dialect)
+    only(node, "this", "unit", "fraction_in_string")
+    return durations.interval(node, translator)
 
 
 def _moment(name: str, kind: Any) -> Any:
@@ -153,7 +167,17 @@ def _connected(connect: Any) -> Any:
 
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     inner = translator.expression(only(node, "this")["this"], scope)
-    return not_(operations.operand(inner, operators.OperatorClass.BOOLEAN_ALGEBRA))
+    made = not_(operations.operand(inner, operators.OperatorClass.BOOLEAN_ALGEBRA))
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    return made if isinstance(around, _OF_CONDITIONS) else operations.enclosed(made)
+
+
+_OF_CONDITIONS = (
+    exp.Where, exp.Having, exp.Join, exp.And, exp.Or, exp.Not, exp.If, exp.Select, exp.Alias, exp.Ordered,
+)  # fmt: skip
+"""Where a condition stands by itself, and not as an operand."""
 
 
 def _is(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -178,6 +202,15 @@ def _like(apply: Callable[[Element, Element, str | None], Element]) -> Any:
 
 _LIKE = _like(lambda left, right, escape: left.like(right, escape=escape))
 _ILIKE = _like(lambda left, right, escape: left.ilike(right, escape=escape))
+
+
+def _collate(translator: Translator, node: Any, scope: Scope) -> Element:
+    found = only(node, "this", "expression")
+    known = translator.dialect.collations
+    name = next((one for one in known if one.lower() == found["expression"].name.lower()), None)
+    if name is None:
+        forbid(f"COLLATE {found['expression'].name[:40]}", hint=f"Known: {', '.join(known) or 'none'}.")
+    return collate(operations.textual(translator.expression(found["this"], scope)), name)
 
 
 def _escape(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -205,13 +238,17 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
         translator.repeat(value, scope.work)
         from_low = operations.comparison(operators.ge, value, low, translator.capabilities)
         return and_(from_low, operations.comparison(operators.le, value, high, translator.capabilities))
-    return value.between(low, high)
+    made: Element = value.between(operations.enclosed(low), operations.enclosed(high))
+    made.type = types.Boolean()  # SQLAlchemy gives it none
+    return made
 
 
 def _in(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "expressions", "query")
     value = translator.expression(found["this"], scope)
     given = [found["query"]] if found.get("query") is not None else list(found.get("expressions") or ())
+    if not given:
+        invalid("IN has no values.", hint="Write some: x IN (1, 2).")
     rows = _rows(given)
     if rows is not None and not isinstance(value, Tuple):
         # A row of one value is that value.
@@ -334,10 +371,13 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
     found = only(node, "this", "to")
-    wanted = read_type(found["to"])
+    wanted = read_type(found["to"], translator.dialect)
     value = translator.expression(found["this"], scope)
-    if values.is_text(value) and isinstance(wanted, (*DATE_LIKE, types.Uuid)):
+    is_cast = translator.dialect.casts_constants and isinstance(wanted, DATE_LIKE[:3])
+    if not is_cast and values.is_text(value) and isinstance(wanted, (*DATE_LIKE, types.Uuid)):
         typed = values.typed_literal(value, wanted, translator.capabilities)
+        if typed is not value and translator.dialect.casts_dates and isinstance(wanted, DATE_LIKE):
+            return cast(typed, wanted)
         if typed is not value or translator.dialect.interval is None:
             return typed
     if translator.dialect.date_cast_hint and isinstance(wanted, DATE_LIKE):
@@ -353,7 +393,10 @@ def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
     # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
     if field not in EXTRACT_FIELDS:
         invalid(f"EXTRACT knows no {field[:30]!r}.", hint="Such as year, month, day, hour.")
-    return extract(field, translator.expression(found["expression"], scope))
+    made: Element = extract(field, translator.expression(found["expression"], scope))
+    # SQLAlchemy takes every field for a whole number.
+    kind = translator.capabilities.computation.fractions.get(field)
+    return made if kind is None else type_coerce(made, kind)
 
 
 def _zone(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -373,8 +416,26 @@ def _array(translator: Translator, node: Any, scope: Scope) -> Element:
     return array(items)
 
 
+def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
+    """The element of an array, whose first one is number 1."""
+    found = only(node, "this", "expressions")
+    index = found["expressions"][0] if len(found["expressions"]) == 1 else None
+    number = whole_or_none(index.name, _LARGEST) if isinstance(index, exp.Literal) else None
+    if translator.dialect.array is None or number is None:
+        forbid_node(node)
+    value = translator.expression(found["this"], scope)
+    if not isinstance(value.type, types.ARRAY):
+        forbid(f"An element of {shown(found['this'])}", hint="Only arrays have elements by number.")
+    # The parser counts from 0.
+    taken: Element = value[number + 1]
+    return taken
+
+
 def _tuple(translator: Translator, node: Any, scope: Scope) -> Element:
-    return tuple_(*(translator.expression(item, scope) for item in only(node, "expressions")["expressions"]))
+    items = only(node, "expressions").get("expressions") or invalid(
+        "A row has no values.", hint="Write some: (1, 2)."
+    )
+    return tuple_(*(translator.expression(item, scope) for item in items))
 
 
 def _json(text: str, kind: Any) -> Any:
@@ -382,8 +443,12 @@ def _json(text: str, kind: Any) -> Any:
         found = only(node, "this", "expression", "only_json_types")
         value, path = (translator.expression(found[name], scope) for name in ("this", "expression"))
         if translator.dialect.has_json_arrows:
+            is_document = (
+                isinstance(value.type, types.JSON) and not translator.capabilities.computation.is_loose
+            )
+            given = value.type if text == "->" and is_document else kind
             # The precedence of SQLAlchemy's own JSON operators (sqlalchemy/sql/operators.py, _PRECEDENCE).
-            return value.op(text, precedence=15, return_type=kind)(path)
+            return value.op(text, precedence=15, return_type=given)(path)
         found_there: Element = func.json_extract(value, path)
         return func.json_unquote(found_there, type_=kind) if text == "->>" else found_there
 
@@ -429,10 +494,12 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Or: _connected(or_),
     exp.Not: _not,
     **operations.HANDLERS,
+    **infix.HANDLERS,
     exp.Is: _is,
     exp.Like: _LIKE,
     exp.ILike: _ILIKE,
     exp.Escape: _escape,
+    exp.Collate: _collate,
     exp.Between: _between,
     exp.In: _in,
     exp.Any: _any_of(any_),
@@ -443,6 +510,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.AtTimeZone: _zone,
     exp.Array: _array,
     exp.Tuple: _tuple,
+    exp.Bracket: _bracket,
     exp.JSONExtract: _json("->", types.NullType()),
     exp.JSONExtractScalar: _json("->>", types.String()),
     exp.Subquery: _scalar,

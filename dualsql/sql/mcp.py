@@ -103,6 +103,7 @@ def add_execute_query(
         publish_without(execute_query, "source_name")
     options.setdefault("description", description)
     tool(dual, server, **options)(execute_query)
+    dual.sql.offer(visible=visible)
 
 
 @checked_keywords(make_tool)
@@ -132,6 +133,7 @@ def add_query(
     rules = _RULES.replace(" Write values as :name and give them in parameters.", "")
     options.setdefault("description", f"Run a query.\n\n{_dialects(dual, source)} {rules}")
     tool(dual, server, **options)(query)
+    dual.sql.offer(source=source, visible=visible)
 
 
 @contextmanager

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, literal, null, tuple_, type_coerce, types
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import Null, Tuple
+from sqlalchemy.sql.elements import (
+    BinaryExpression,
+    BindParameter,
+    Case,
+    Cast,
+    ColumnClause,
+    Extract,
+    False_,
+    Grouping,
+    Label,
+    Null,
+    Over,
+    True_,
+    Tuple,
+    UnaryExpression,
+)
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.operators import OperatorClass
+from sqlalchemy.sql.selectable import ScalarSelect
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
-from dualsql.capabilities import Capabilities
+from dualsql.capabilities import Capabilities, PatternError
 from dualsql.columns import instants
-from dualsql.sql import functions, values
+from dualsql.columns.forecast import Forecast
+from dualsql.databases import functions
+from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
+from dualsql.sql import durations, values
 from dualsql.sql.scope import Scope, forbid, invalid, only
 
 if TYPE_CHECKING:
@@ -85,9 +105,55 @@ def operand(element: Element, needed: OperatorClass, otherwise: TypeEngine[Any] 
     return element if has_it else type_coerce(element, otherwise or types.NullType())
 
 
+def enclosed(element: Element) -> Element:
+    """A condition as an operand, in parentheses.
+
+    SQLAlchemy writes `flag = 0` for NOT of a Boolean where there is none, and sets a condition within BETWEEN apart by
+    neither precedence: SQLite reads `x BETWEEN 1 AND y = 2` as `(x BETWEEN 1 AND y) = 2`.
+    """
+    is_condition = isinstance(element.type, types.Boolean) and not isinstance(element, _APART)
+    return Grouping(element) if is_condition else element
+
+
+_APART = (
+    ColumnClause,
+    BindParameter,
+    FunctionElement,
+    Case,
+    Cast,
+    Grouping,
+    ScalarSelect,
+    Null,
+    True_,
+    False_,
+)
+"""What is written in one piece."""
+
+
+def shown(element: Element, capabilities: Capabilities) -> Element:
+    """An output of a SELECT. A condition is a number where the database has no truth values of its own."""
+    computation = capabilities.computation
+    is_number = not computation.has_truths and Forecast(computation).of(element).is_condition
+    return type_coerce(element, types.BigInteger()) if is_number else element
+
+
 def textual(element: Element) -> Element:
     """The element as the left side of LIKE, `~` or `||`."""
     return operand(element, OperatorClass.STRING_MATCH, types.String())
+
+
+_DATED = (types.Date, types.DateTime, types.Time)
+_TEXTLESS = (types.Boolean, types.Integer, types.Numeric, types.Float, types.Date, types.DateTime, types.Time)
+
+
+def _concatenation(translator: Translator, node: Any, scope: Scope) -> Element:
+    """`left || right`. A constant text beside a number or a date stays a text: its other side becomes one."""
+    found = only(node, "this", "expression")
+    left, right = (translator.expression(found[side], scope) for side in ("this", "expression"))
+    if not any(isinstance(side.type, _TEXTLESS) for side in (left, right)):
+        left, right = alike(translator, left, right), alike(translator, right, left)
+    values.require_same(translator, left, right)
+    return concatenated(left, right)
 
 
 def concatenated(left: Element, right: Element) -> Element:
@@ -140,8 +206,17 @@ def _not_distinct(apply: Two) -> Any:
 
 def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        moved = durations.moved(translator, node, scope) if needed is _SUMS else None
+        if moved is not None:
+            return moved
         left, right = _both(translator, node, scope)
-        return functions.computed(apply(operand(left, needed), right), translator.dialect)
+        result = apply(operand(left, needed), right)
+        computation = translator.capabilities.computation
+        if computation.reads_dates and any(isinstance(side.type, _DATED) for side in (left, right)):
+            return type_coerce(result, Forecast(computation).of(result).type)
+        kind = functions.result_of_arithmetic(left.type, right.type, result.type)
+        typed = result if kind is result.type else type_coerce(result, kind)
+        return functions.computed(typed, translator.dialect)
 
     return read
 
@@ -149,9 +224,26 @@ def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
 def _divided(translator: Translator, node: Any, scope: Scope) -> Element:
     left, right = _both(translator, node, scope)
     kind = functions.quotient(left.type, right.type, translator.dialect)
+    if translator.dialect.extracts_exactly and (_is_extracted(left) or _is_extracted(right)):
+        kind = kind if isinstance(kind, types.Float) else types.Numeric()
     # SQLAlchemy's division follows Python. This one follows the database.
     divided: Element = left.op("/", precedence=_MULTIPLICATION, return_type=kind)(right)
     return functions.computed(divided, translator.dialect)
+
+
+_UNCHANGED = frozenset(
+    "abs coalesce first_value greatest lag last_value lead least max min mod nullif sum".split()
+)
+
+
+def _is_extracted(element: Any) -> bool:
+    """Whether it is a field of a date, or computed of one by operators and functions of numbers."""
+    if isinstance(element, Extract):
+        return True
+    if isinstance(element, FunctionElement):
+        return element.name in _UNCHANGED and any(map(_is_extracted, element.clauses))
+    wraps = isinstance(element, BinaryExpression | UnaryExpression | Grouping | Label | Over)
+    return wraps and any(map(_is_extracted, element.get_children()))
 
 
 def _whole_quotient(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -171,6 +263,42 @@ def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
     return -operand(translator.expression(inner, scope), OperatorClass.MATH)
 
 
+def require_pattern(translator: Translator, pattern: Any) -> None:
+    """Refuse a regular expression that the database shall not get."""
+    constant = pattern.value if values.is_text(pattern) else None
+    if constant is None and translator.dialect.needs_constant_patterns:
+        invalid("A regular expression is not a constant.", hint="Write it as a text, or use LIKE.")
+    try:
+        translator.capabilities.require_pattern(constant)
+    except PatternError as error:
+        raise InvalidSQLError(str(error), hint="Write a simpler pattern, or LIKE.") from error
+    except ConfigurationError as error:
+        raise ForbiddenSQLError(error.message, hint=error.hint) from error
+
+
+def require_patterns(translator: Translator, name: str, arguments: Sequence[Any]) -> None:
+    """Refuse a call with a regular expression that the database shall not get."""
+    if name == "substring" or name.startswith("regexp_"):
+        for pattern in arguments[1:2]:
+            if name != "substring" or values.is_text(pattern):  # its second argument may be a number
+                require_pattern(translator, pattern)
+
+
+def _matched(translator: Translator, node: Any, scope: Scope) -> Element:
+    left, right = _both(translator, node, scope)
+    values.require_same(translator, left, right)
+    require_pattern(translator, right)
+    found: Element = textual(left).regexp_match(right)
+    found.type = types.Boolean()  # SQLAlchemy gives it none
+    return found
+
+
+def _inverted(translator: Translator, node: Any, scope: Scope) -> Element:
+    inner = translator.expression(only(node, "this")["this"], scope)
+    made: Element = operand(inner, OperatorClass.BITWISE).bitwise_not()
+    return made
+
+
 HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Neg: _negative,
     exp.EQ: _compared(operators.eq),
@@ -187,9 +315,17 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Div: _divided,
     exp.IntDiv: _whole_quotient,
     exp.Mod: _arithmetic(operators.mod),
-    exp.DPipe: _binary(concatenated),
+    exp.DPipe: _concatenation,
     exp.BitwiseAnd: _binary(lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_and(right)),
     exp.BitwiseOr: _binary(lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_or(right)),
-    exp.RegexpLike: _binary(lambda left, right: textual(left).regexp_match(right)),
+    exp.BitwiseXor: _binary(lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_xor(right)),
+    exp.BitwiseLeftShift: _binary(
+        lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_lshift(right)
+    ),
+    exp.BitwiseRightShift: _binary(
+        lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_rshift(right)
+    ),
+    exp.BitwiseNot: _inverted,
+    exp.RegexpLike: _matched,
     exp.Glob: _binary(lambda left, right: left.op("GLOB", is_comparison=True)(right)),
 }

@@ -20,7 +20,8 @@ from sqlglot.tokens import SQLGLOTC_INSTALLED
 
 from dualsql.capabilities import TextDialect
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
-from dualsql.sql.scope import CATALOGUE, WorkBudget, forbid, invalid, too_deep
+from dualsql.freeze.names import can_be_stored
+from dualsql.sql.scope import CATALOGUE, QUOTED_WORD, WorkBudget, forbid, invalid, too_deep
 
 MAXIMUM_LENGTH = 64 * 1024
 MAXIMUM_TOKENS = 3_000
@@ -61,8 +62,8 @@ _QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN})
 
 # Calls with plain arguments for which the parser has nodes of its own. They are kept as they are written.
 _PLAIN_CALLS = frozenset(
-    """APPROX_QUANTILE ARGMAX ARGMIN ARG_MAX ARG_MIN CHAR CHR DATE_PART DECODE INITCAP JSONB_EXISTS JSON_AGG LISTAGG MAX
-    MAX_BY MIN MIN_BY NORMALIZE QUANTILE QUANTILE_CONT QUANTILE_DISC VALUES""".split()
+    """APPROX_QUANTILE ARGMAX ARGMIN ARG_MAX ARG_MIN CHAR CHR DATE_PART DECODE INITCAP JSONB_EXISTS JSON_AGG JSON_OBJECT
+    JSON_VALUE LISTAGG MAX MAX_BY MIN MIN_BY NORMALIZE QUANTILE QUANTILE_CONT QUANTILE_DISC VALUES""".split()
 )
 
 Query = exp.Select | exp.SetOperation
@@ -87,7 +88,28 @@ def parse(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
         forbid("More than one statement", hint="Send one SELECT.")
     query = _query(statements[0])
     _check_depth(query)
+    _check_names(query)
+    if dialect.quoted_words_are_texts and '"' in sql:
+        _mark_quoted_words(query, sql)
     return query
+
+
+def _check_names(query: Query) -> None:
+    """Refuse names given by the text that no statement is stored with."""
+    for node in query.find_all(exp.Alias, exp.TableAlias):
+        for name in (node.alias or node.name, *(column.name for column in node.args.get("columns") or ())):
+            if not can_be_stored(name):
+                invalid(
+                    f"The name {name[:60]!r} has control characters, or is too long.",
+                    hint="Choose a shorter name of printable characters.",
+                )
+
+
+def _mark_quoted_words(query: Query, sql: str) -> None:
+    for column in query.find_all(exp.Column):
+        start = column.this.meta.get("start")
+        if not column.args.get("table") and start is not None and sql[start] == '"':
+            column.set(QUOTED_WORD, sql[start])
 
 
 def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
@@ -243,6 +265,8 @@ def _parser(name: str) -> type[Parser]:
         (parser,),
         {
             "FUNCTIONS": {},
+            # f(x -> 'a') is a part of a document, and f(x => 1) an argument with a name.
+            "LAMBDAS": {TokenType.FARROW: parser.LAMBDAS[TokenType.FARROW]},
             "FUNCTION_PARSERS": parsers,
             "COLUMN_OPERATORS": operators,
             "_advance": _counted(vars(Parser)["_advance"]),

@@ -21,13 +21,15 @@ from sqlalchemy.sql.elements import Label, WrapsColumnExpression
 from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.capabilities import TextDialect
 from dualsql.columns import instants
 from dualsql.columns.dialect_types import distinct_on
 from dualsql.columns.instants import instant
-from dualsql.sql import functions, operations
+from dualsql.databases import functions
+from dualsql.sql import operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
-from dualsql.sql.relations import column_names, labelled, read_from
+from dualsql.sql.relations import column_names, labelled, read_from, returns_rows
 from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
 from dualsql.sql.values import require_groups, require_order, require_same
 from dualsql_client.conversions import whole_or_none
@@ -113,6 +115,11 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     statement = _distinct(translator, statement, found.get("distinct"), scope)
     if found.get("distinct") is not None:
         require_groups(translator, *outputs)
+    if any(returns_rows(item, translator.dialect) for item in node.expressions):
+        # Rows that come of a function are counted and sorted outside.
+        statement = select(*statement.subquery(translator.fresh_name("repeated")).c)
+        outputs = list(statement.selected_columns)
+        scope = Scope(scope.work, outputs=_by_name(outputs))
     keys = list(_keys(translator, found.get("order"), outputs, scope))
     if not keys and _has_rollup(found.get("group")) and not translator.dialect.sorts_rollups:
         # WITH ROLLUP cannot be combined with ORDER BY, which pages need.
@@ -153,11 +160,12 @@ def _merged(outputs: Sequence[Element], scope: Scope) -> list[Element]:
 def _output(translator: Translator, item: Any, scope: Scope) -> Element:
     if isinstance(item, exp.Alias):
         found = only(item, "this", "alias")
-        made = translator.name(translator.expression(found["this"], scope), found["alias"].name)
+        shown = operations.shown(translator.expression(found["this"], scope), translator.capabilities)
+        made = translator.name(shown, found["alias"].name)
         scope.outputs[found["alias"].name.lower()] = made
         return made
-    made_plain = translator.expression(item, scope)
-    name = _own_name(item)
+    made_plain = operations.shown(translator.expression(item, scope), translator.capabilities)
+    name = _own_name(item, translator.dialect)
     # As in PostgreSQL, a call without an alias has the name of its function.
     return made_plain.label(name) if name else _named_within(made_plain)
 
@@ -174,11 +182,13 @@ def _named_within(element: Element) -> Element:
     return element.label(internals.named_label(inner)) if is_deep else element
 
 
-def _own_name(item: Any) -> str:
+def _own_name(item: Any, dialect: TextDialect) -> str:
     while isinstance(item, exp.Filter | exp.Window | exp.WithinGroup):
         item = item.this
     if isinstance(item, exp.Anonymous):
         return str(item.this).lower()
+    if isinstance(item, exp.GroupConcat):
+        return "string_agg" if "group_concat" in dialect.absent else "group_concat"
     return ""
 
 

@@ -7,13 +7,20 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
+    Date,
+    DateTime,
     FromClause,
+    Interval,
+    Text,
     and_,
+    cast,
     column,
     false,
     func,
     join,
+    literal,
     select,
     true,
     union_all,
@@ -21,13 +28,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.selectable import TableClause
+from sqlalchemy.types import NullType
 from sqlglot import exp
 
 from dualsql.capabilities import TextDialect
-from dualsql.sql.functions import common
-from dualsql.sql.operations import comparison
+from dualsql.columns.own_types import SQLType
+from dualsql.databases.functions import common
+from dualsql.sql.operations import comparison, require_patterns
 from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
-from dualsql.sql.values import require_equality, require_same
+from dualsql.sql.values import is_text, require_equality, require_same
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -44,7 +53,10 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
     if clause is None:
         return []
     elements: list[FromClause] = []
-    _append(translator, elements, only(clause, "this")["this"], scope)
+    first = only(clause, "this")["this"]
+    if _is_dual(translator, first, scope) and not select.args.get("joins"):
+        return []
+    _append(translator, elements, first, scope)
     for found in select.args.get("joins") or ():
         if _is_comma(found):
             _append(translator, elements, found.this, scope)
@@ -52,6 +64,13 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
             elements[-1] = _joined(translator, elements[-1], found, scope)
     # All are joined to one element: SQLAlchemy warns of several without a join, but a caller may want every pair.
     return [reduce(lambda left, right: join(left, right, true()), elements)]
+
+
+def _is_dual(translator: Translator, node: Any, scope: Scope) -> bool:
+    """Whether it is MariaDB's table for a SELECT that reads none."""
+    if not translator.dialect.has_dual or not isinstance(node, exp.Table):
+        return False
+    return node.name.lower() == "dual" and not node.db and "dual" not in scope.ctes
 
 
 def _append(translator: Translator, elements: list[FromClause], node: Any, scope: Scope) -> None:
@@ -125,7 +144,7 @@ def _equal(
 
 def _found(relation: FromClause, name: str, scope: Scope) -> ColumnElement[Any]:
     found = scope.work.column_of(relation, exp.to_identifier(name))
-    return unknown_column(name, scope.columns_of(relation)) if found is None else found
+    return unknown_column(name, scope.columns_of(relation), scope.work.dialect) if found is None else found
 
 
 def _shared(left: FromClause, right: FromClause, scope: Scope) -> list[str]:
@@ -183,7 +202,7 @@ def _registered(translator: Translator, name: str, schema: str, scope: Scope) ->
         unknown_table(
             f"{schema}.{name}" if schema else name,
             [*translator.tables, *scope.ctes],
-            system=translator.dialect.system_tables,
+            translator.dialect,
         )
     return found[0]
 
@@ -207,6 +226,12 @@ def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
 
 def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
     found = only(node, "this", "alias")
+    if isinstance(found["this"], exp.Unnest):
+        called = found["this"].copy()
+        called.set("alias", found.get("alias"))
+        return _function(translator, called, scope)
+    if isinstance(found["this"], exp.Anonymous):
+        return _function(translator, exp.Table(this=found["this"], alias=found.get("alias")), scope)
     if not isinstance(found["this"], exp.Subquery):
         forbid_node(node)
     alias, name = _alias_and_name(translator, node)
@@ -243,10 +268,13 @@ def _constant_table(
 
 def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
     """A function that returns rows, such as `generate_series(1, 10) AS n`. It may read the relations before it."""
+    ordinal = None
     if isinstance(node, exp.Unnest):
-        name, given = "unnest", only(node, "expressions", "alias")["expressions"]
+        unnested = only(node, "expressions", "alias", "offset")
+        name, given, ordinal = "unnest", unnested["expressions"], unnested.get("offset")
     else:
-        called = only(node, "this", "alias")["this"]
+        found = only(node, "this", "alias", "ordinality")
+        called, ordinal = found["this"], found.get("ordinality")
         name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
         given = called.args.get("expressions") or ()
     known = translator.dialect.table_functions
@@ -254,19 +282,74 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
         forbid_node(node)
     if not isinstance(node, exp.Unnest):
         only(called, "this", "expressions")
-    arguments = [translator.expression(part, scope) for part in given]
+    arguments = series_arguments(name, [translator.expression(part, scope) for part in given])
+    require_patterns(translator, name, arguments)
     alias = _alias(node) or name
     free = translator.alias(alias)
     columns = column_names(node) or ([alias] if known[name] == (name,) else list(known[name]))
     made = getattr(func, name)(*arguments)
+    if ordinal:
+        number = _ordinality(ordinal, columns, known[name])
+        kinds = [column(one, item_type(name, arguments)) for one in columns[: len(known[name])]]
+        numbered = made.table_valued(*kinds, with_ordinality=number)
+        return scope.add(alias, numbered.render_derived(name=free))
     if len(columns) == 1 and arguments:
-        kind = (
-            getattr(arguments[0].type, "item_type", arguments[0].type)
-            if name != "generate_series"
-            else arguments[0].type
-        )
+        kind = item_type(name, arguments)
         return scope.add(alias, made.table_valued(column(columns[0], kind)).render_derived(name=free))
+    if known[name] == ("key", "value"):
+        types = (Text(), item_type(name, arguments))
+        pairs = [column(one, kind) for one, kind in zip(columns, types, strict=False)]
+        return scope.add(alias, made.table_valued(*pairs).alias(free))
     return scope.add(alias, made.table_valued(*columns).alias(free))
+
+
+def _ordinality(node: Any, columns: Sequence[str], known: Sequence[str]) -> str:
+    """The name of the column that WITH ORDINALITY adds, which is the last one."""
+    if isinstance(node, exp.Identifier):
+        return str(node.name)
+    return columns[len(known)] if len(columns) > len(known) else "ordinality"
+
+
+def item_type(name: str, arguments: Sequence[Any]) -> SQLType:
+    first: SQLType = arguments[0].type if arguments else NullType()
+    if name.endswith(("_text", "_object_keys")):
+        return Text()
+    if name == "regexp_matches":
+        return ARRAY(Text())
+    if name == "generate_series":
+        # A series of dates is one of instants.
+        return DateTime(timezone=True) if isinstance(first, Date) else first
+    found: SQLType = getattr(first, "item_type", first)
+    return found
+
+
+def returns_rows(item: Any, dialect: TextDialect) -> bool:
+    """Whether an item of a SELECT list has a function that returns several rows."""
+    parts = item.walk(prune=lambda node: isinstance(node, exp.Query)) if dialect.selects_rows else ()
+    return any(gives_rows(part, dialect) for part in parts)
+
+
+def gives_rows(called: Any, dialect: TextDialect) -> bool:
+    """Whether it is a call, in a SELECT list, of a function that returns several rows of one column."""
+    name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
+    if not dialect.selects_rows or len(dialect.table_functions.get(name, ())) != 1:
+        return False
+    outer = called
+    while not isinstance(outer.parent, exp.Query | None):
+        outer = outer.parent
+    return isinstance(outer.parent, exp.Select) and outer.arg_key == "expressions"
+
+
+def series_arguments(name: str, arguments: list[Any]) -> list[Any]:
+    """The arguments; texts of generate_series() are instants and, the third one, an interval."""
+    if name != "generate_series" or not any(map(is_text, arguments)):
+        return arguments
+    instants = [one.type for one in arguments[:2] if isinstance(one.type, Date | DateTime)]
+    kind = instants[0] if instants else DateTime(timezone=True)
+    return [
+        cast(literal(one.value, Text()), Interval() if position > 1 else kind) if is_text(one) else one
+        for position, one in enumerate(arguments)
+    ]
 
 
 def _alias_and_name(translator: Translator, node: Any) -> tuple[str, str]:

@@ -9,15 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from sqlalchemy import ColumnElement, FromClause
-from sqlglot import ErrorLevel, exp
+from sqlglot import Dialect, ErrorLevel, exp
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import TokenType
 
+from dualsql.capabilities import TextDialect
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
+from dualsql.freeze.row_number import ROW_NUMBERS
 
 _SHOWN = 60
 _LISTED = 40
+
+QUOTED_WORD = "quoted_word"
+"""Set on a column without a table that is written in double quotes, where the database may take it for a text."""
+
+_SHORT_ALIAS = 2
+"""Letters. `SELECT count(*) AS n ... WHERE state = "NJ"` does not mean the alias."""
 
 
 def forbid(what: str, hint: str = "", *, suggestions: Sequence[str] = ()) -> NoReturn:
@@ -51,14 +62,11 @@ CATALOGUE = "Look at the tables with list_tables, and at the columns of one with
 _STANDARD_CATALOGUE = "information_schema"
 
 
-def unknown_table(name: str, known: Iterable[str], *, system: tuple[str, ...] = ()) -> NoReturn:
-    """Refuse an unknown table. The answer is the same for a table that exists but is not registered.
-
-    Args:
-        system: prefixes of the names of the database's own tables.
-    """
+def unknown_table(name: str, known: Iterable[str], dialect: TextDialect) -> NoReturn:
+    """Refuse an unknown table. The answer is the same for a table that exists but is not registered."""
     tables = sorted(known)
-    if any(part.startswith((_STANDARD_CATALOGUE, *system)) for part in name.lower().split(".")):
+    system = (_STANDARD_CATALOGUE, *dialect.system_tables)
+    if any(part.startswith(system) for part in name.lower().split(".")):
         raise UnknownTableError(
             f"There is no table {name[:_SHOWN]!r}.",
             hint=CATALOGUE,
@@ -66,20 +74,27 @@ def unknown_table(name: str, known: Iterable[str], *, system: tuple[str, ...] = 
         )
     close = get_close_matches(name.lower(), [table.lower() for table in tables], n=3, cutoff=0.5)
     suggestions = [table for likeness in close for table in tables if table.lower() == likeness]
-    listed = ", ".join(tables[:_LISTED]) or "none"
+    shown = [_qualified(table, dialect) for table in suggestions or tables[:_LISTED]]
+    listed = ", ".join(shown) or "none"
     raise UnknownTableError(
         f"There is no table {name[:_SHOWN]!r}.",
-        hint=f"Did you mean {' or '.join(suggestions)}?" if suggestions else f"There are: {listed}.",
+        hint=f"Did you mean {' or '.join(shown)}?" if suggestions else f"There are: {listed}.",
         details={"table": name[:_SHOWN], "suggestions": suggestions, "tables": tables[:_LISTED]},
     )
 
 
-def unknown_column(name: str, known: Iterable[str], *, hint: str = "") -> NoReturn:
+def _qualified(table: str, dialect: TextDialect) -> str:
+    return ".".join(written(part, dialect) for part in table.split("."))
+
+
+def unknown_column(name: str, known: Iterable[str], dialect: TextDialect, *, hint: str = "") -> NoReturn:
     """Refuse a column that no relation in the FROM clause has."""
     # SQLAlchemy names anonymous columns, for example "%(140 anon)s". Such names are not suggested.
     names = [one for one in dict.fromkeys(known) if "%(" not in one]
-    error = UnknownColumnError(name, names[:_LISTED], of="The query")
-    error.hint = hint or error.hint
+    error = UnknownColumnError(
+        name, names[:_LISTED], of="The query", spelled=lambda one: written(one, dialect)
+    )
+    error.hint = f"{error.hint} {hint}" if hint and error.details["suggestions"] else hint or error.hint
     raise error
 
 
@@ -102,17 +117,27 @@ def _words(name: str) -> str:
 _NOTES = frozenset({"_type", "big_int", "typed", "safe", "nested", "value_constructor", "materialized"})
 
 
+_CLAUSES = {
+    "qualify": "Put it into a subquery: SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) AS n FROM t) AS s"
+    " WHERE n = 1.",
+    "sample": "Each page runs the query again, so its rows may not change by chance: order by columns, with a LIMIT.",
+}
+"""What to write in place of a clause."""
+
+
 def only(node: exp.Expression, *names: str) -> Mapping[str, Any]:
     """The arguments of `node`. Arguments other than `names` are refused."""
     # What a later release of the parser adds is refused, and never ignored.
     for name, value in node.args.items():
         if value and name not in names and name not in _NOTES:
             words = name.rstrip("_").replace("_", " ").upper()
-            forbid(f"{words} in {shown(node)}")
+            forbid(f"{words} in {shown(node)}", hint=_CLAUSES.get(name, ""))
     return node.args
 
 
 Columns = Mapping[str, ColumnElement[Any]]
+
+_UNKNOWN = TextDialect()
 
 
 MAXIMUM_WORK = 4_000
@@ -128,9 +153,14 @@ _NAMES = 10
 
 
 class WorkBudget:
-    """Counts the work of one text, and caches results that are needed again."""
+    """Counts the work of one text, and caches results that are needed again.
 
-    def __init__(self) -> None:
+    Args:
+        dialect: that of the text.
+    """
+
+    def __init__(self, dialect: TextDialect = _UNKNOWN) -> None:
+        self.dialect = dialect
         self.spent = 0
         self._columns: dict[FromClause, Columns] = {}
 
@@ -159,7 +189,8 @@ class WorkBudget:
         # Without an exact match, every name is compared.
         self.spend(len(columns) // _NAMES)
         folded = [column for found, column in columns.items() if found.lower() == name.name.lower()]
-        return folded[0] if len(folded) == 1 and not name.args.get("quoted") else None
+        is_found = self.dialect.folds_quoted_names or not name.args.get("quoted")
+        return folded[0] if len(folded) == 1 and is_found else None
 
 
 @dataclass(eq=False)
@@ -221,10 +252,11 @@ class Scope:
         for scope in self.outward():
             if name.lower() in scope.relations:
                 return scope.relations[name.lower()]
-        return unknown_table(name, [alias for scope in self.outward() for alias in scope.relations])
+        aliases = [alias for scope in self.outward() for alias in scope.relations]
+        return unknown_table(name, aliases, self.work.dialect)
 
-    def column(self, node: exp.Column) -> ColumnElement[Any]:
-        """The column that `node` names."""
+    def column(self, node: exp.Column) -> ColumnElement[Any] | None:
+        """The column that `node` names; None for a word that its database takes for a text."""
         table = node.args.get("table")
         if table is not None:
             relation = self.relation(
@@ -233,7 +265,8 @@ class Scope:
             found = self.work.column_of(relation, node.this)
             if found is None:
                 hint = self._elsewhere(node.this, relation)
-                unknown_column(f"{table.name}.{node.name}", self.columns_of(relation), hint=hint)
+                known = self.columns_of(relation)
+                unknown_column(f"{table.name}.{node.name}", known, self.work.dialect, hint=hint)
             return found
         for scope in self.outward():
             found = scope.own_column(node.this)
@@ -242,19 +275,35 @@ class Scope:
         alias = self.outputs.get(node.name.lower())
         if alias is not None:
             return alias
+        if node.args.get(QUOTED_WORD) and not self._is_like_a_name(node.name):
+            return None
         is_text = node.this.args.get("quoted")
-        hint = f"Text is written in single quotes: '{node.name[:_SHOWN]}'." if is_text else ""
-        return unknown_column(node.name, self._columns(), hint=hint)
+        text = node.name[:_SHOWN].replace("'", "''")
+        hint = f"Text is written in single quotes: '{text}'." if is_text else ""
+        return unknown_column(node.name, self._columns(), self.work.dialect, hint=hint)
+
+    def _is_like_a_name(self, word: str) -> bool:
+        """Whether the word may be meant as the name of a column."""
+        aliases = (name for scope in self.outward() for name in scope.outputs)
+        names = [*self._columns(), *(name for name in aliases if len(name) > _SHORT_ALIAS)]
+        self.work.spend(len(names) // _NAMES)
+        # A single letter has nothing in common with another one.
+        is_near = len(word) > 1 and any(is_one_edit_apart(word, name) for name in names)
+        # SQLite reads the number of a row by its name in double quotes, too.
+        return is_near or word.lower() in ROW_NUMBERS
 
     def _elsewhere(self, name: exp.Identifier, relation: FromClause) -> str:
         """A hint that names the other relations with this column."""
         found = [
-            f"{alias}.{name.name[:_SHOWN]}"
+            self._spelled(alias, name.name)
             for scope in self.outward()
             for alias, other in scope.relations.items()
             if other is not relation and self.work.column_of(other, name) is not None
         ]
         return f"Write {' or '.join(found[:3])}." if found else ""
+
+    def _spelled(self, alias: str, name: str) -> str:
+        return ".".join(written(part, self.work.dialect) for part in (alias, name))
 
     def own_column(self, name: exp.Identifier) -> ColumnElement[Any] | None:
         """The column of that name among this scope's relations."""
@@ -267,7 +316,7 @@ class Scope:
             if (column := self.work.column_of(relation, name)) is not None
         }
         if len(found) > 1:
-            choices = " or ".join(f"{alias}.{name.name}" for alias in found)
+            choices = " or ".join(self._spelled(alias, name.name) for alias in found)
             invalid(f"The column {name.name[:60]!r} is ambiguous.", hint=f"Write {choices}."[:200])
         return next(iter(found.values()), None)
 
@@ -281,3 +330,38 @@ class Scope:
         if not self.hidden:
             return columns
         return {name: column for name, column in columns.items() if not name.startswith(self.hidden)}
+
+
+# Names as a text writes them: between quotes where they need some, and which of them look alike.
+
+
+def written(name: str, dialect: TextDialect) -> str:
+    """The name as it can be written in a text of the dialect, at most 60 characters of it."""
+    return _written(name[:_SHOWN], dialect.parser, dialect.name_quotes, folds=dialect.folds_names)
+
+
+@lru_cache(maxsize=1024)
+def _written(name: str, parser: str, quotes: str, *, folds: bool) -> str:
+    try:
+        tokens = Dialect.get_or_raise(parser).tokenize(name)
+    except TokenError:
+        tokens = []
+    names = {TokenType.VAR, *Dialect.get_or_raise(parser).parser_class.ID_VAR_TOKENS}
+    is_word = len(tokens) == 1 and tokens[0].token_type in names and tokens[0].text == name
+    if is_word and (not folds or name == name.lower()):
+        return name
+    return quotes + name.replace(quotes, quotes * 2) + quotes
+
+
+def is_one_edit_apart(one: str, other: str) -> bool:
+    """Whether the names differ by at most one letter that is added, left out, changed or swapped with the next one."""
+    one, other = one.lower(), other.lower()
+    if len(one) > len(other):
+        one, other = other, one
+    if len(other) - len(one) > 1:
+        return False
+    start = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+    rest, others = one[start:], other[start:]
+    if len(one) < len(other):
+        return rest == others[1:]
+    return rest[1:] == others[1:] or (rest[:2] == others[1::-1] and rest[2:] == others[2:])

@@ -10,7 +10,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any, NamedTuple, NoReturn
 
-from sqlalchemy import Dialect, TableClause
+from sqlalchemy import Dialect, MetaData, TableClause
 
 from dualsql.catalogue import Visible
 from dualsql.databases import Source
@@ -38,6 +38,24 @@ class ResolvedQuery(NamedTuple):
     saved: SavedQuery | None
 
 
+class ReadableTables(NamedTuple):
+    """The tables of a registry that one caller may read in SQL texts, by their names there."""
+
+    registry: Registry
+    names: frozenset[str]
+
+    def is_visible(self, table: TableClause) -> bool:
+        """Whether the caller may read the table."""
+        return self.registry.name_of(table) in self.names
+
+    def column_names(self) -> Iterator[str]:
+        """The names of the columns of the tables."""
+        return (column.name for name in self.names for column in self.registry.tables[name].c)
+
+
+NO_TABLES = ReadableTables(Registry(MetaData()), frozenset())
+
+
 class NamedSources:
     """The databases of one server by name, and the tables of each that a principal may name."""
 
@@ -45,6 +63,8 @@ class NamedSources:
         self.registry = registry
         self.sources = sources
         self.policy = policy
+        # Source -> `visible` of each tool that runs SQL texts over its tables.
+        self._offers: dict[str, list[Visible | None]] = {}
 
     @property
     def dialects(self) -> Mapping[str, Dialect]:
@@ -76,6 +96,26 @@ class NamedSources:
 
         return is_seen
 
+    def offer(self, source: str | None, visible: Visible | None) -> None:
+        """Record that callers may read the tables of a source in SQL texts: see `SQLService.offer`."""
+        for name in self.sources if source is None else [self.chosen(source)]:
+            offers = self._offers.setdefault(name, [])
+            if visible not in offers:
+                offers.append(visible)
+
+    def readable(self, principal: Principal | None, source: str) -> ReadableTables:
+        """The tables of a source that the principal may read in any SQL text: none, unless `offer` recorded it."""
+        offers = self._offers.get(source)
+        # Functions among the hooks change the statements of tools, and would not see what a text adds to one.
+        if not offers or self.policy.has_functions:
+            return NO_TABLES
+        tests = [self.is_visible(principal, source, visible) for visible in offers]
+        tables = {
+            name: table for name, table in self.registry.tables.items() if isinstance(table, TableClause)
+        }
+        seen = frozenset(name for name, table in tables.items() if all(test(table) for test in tests))
+        return ReadableTables(self.registry, seen)
+
 
 class SQLService:
     """Makes Selects of SQL texts for one server."""
@@ -87,6 +127,20 @@ class SQLService:
     def databases(self) -> Mapping[str, str]:
         """The kind of database of each source, for people: source name -> "PostgreSQL"."""
         return {name: source.capabilities.name for name, source in self._sources.sources.items()}
+
+    def offer(self, *, source: str | None = None, visible: Visible | None = None) -> None:
+        """Let SQL texts over results read the tables, too, for those who may read them in SQL (docs/querying.md).
+
+        `add_execute_query` and `add_query` call it. A table is read if `visible` of each call shows it.
+
+        Args:
+            source: the database; each one unless given.
+            visible: as in `resolve`.
+
+        Raises:
+            BadParameterError: there is no such source.
+        """
+        self._sources.offer(source, visible)
 
     def resolve(
         self,

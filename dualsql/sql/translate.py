@@ -20,14 +20,17 @@ from sqlglot import exp
 
 from dualsql.capabilities import Capabilities, TextDialect, capabilities_named
 from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.databases.functions import gathers
 from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.freeze.names import FreeNames
 from dualsql.plan import CarriedOrders
+from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
+from dualsql.sql.constructs import require_known
 from dualsql.sql.expansion import require_bounded
-from dualsql.sql.functions import gathers
+from dualsql.sql.lengths import require_short_texts
 from dualsql.sql.parse import parse
 from dualsql.sql.scope import (
     COLUMN,
@@ -39,7 +42,11 @@ from dualsql.sql.scope import (
     invalid,
     too_deep,
 )
+from dualsql.tenancy import OWN_NAMES
 from dualsql_client import conversions
+
+_LONGEST_NAME = 60
+"""Characters. PostgreSQL cuts names after 63 bytes, and the number stands before."""
 
 _HARMLESS = frozenset({
     exp.Select, exp.From, exp.Join, exp.Where, exp.Having, exp.Group, exp.Order, exp.Ordered, exp.Limit, exp.Offset,
@@ -95,6 +102,14 @@ def fenced(relation: FromClause) -> FromClause:
 
 Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]
 
+_LISTED_TEXTS = 5
+_SHOWN_TEXT = 40
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= _SHOWN_TEXT else word[: _SHOWN_TEXT - 3] + "..."
+
+
 _HANDLERS: Mapping[type[exp.Expression], Handler] = {**expressions.HANDLERS, **calls.HANDLERS}
 
 
@@ -130,34 +145,49 @@ def read_select(
         UnknownTableError, UnknownColumnError: it names an unknown table or column; the details have suggestions.
         ForbiddenSQLError: it is not a single query, or contains a construct without a translation.
     """
-    work = WorkBudget()
     capabilities = _known(dialect)
+    work = WorkBudget(capabilities.text)
     tree = parse(sql, capabilities.text, work)
-    is_fenced = hides if hides is not None and can_fail(tree, capabilities.text) else _nothing
-    tables = _tables(registry, is_visible)
-    translator = Translator(
-        tables,
-        capabilities,
-        parameters or {},
-        is_fenced=is_fenced,
-        relations=(relations or {}).values(),
-        orders=orders,
-        meanings=meanings,
-        version=version,
-    )
+    require_known(tree, capabilities)
+    fails = can_fail(tree, capabilities.text)
+
+    def translated(is_fenced: Callable[[FromClause], bool]) -> AnySelect | AnyCompound:
+        translator = Translator(
+            _tables(registry, is_visible),
+            capabilities,
+            parameters or {},
+            is_fenced=is_fenced,
+            relations=(relations or {}).values(),
+            orders=orders,
+            meanings=meanings,
+            version=version,
+        )
+        return _translated(translator, tree, work, relations or {})
+
+    statement = translated(hides if hides is not None and fails else _nothing)
+    # What the database is to read is known of the types beside it, and not of the text.
+    if hides is not None and not fails and values.reads_constants(statement):
+        return translated(hides)
+    return statement
+
+
+def _translated(
+    translator: Translator, tree: exp.Expression, work: WorkBudget, relations: Mapping[str, FromClause]
+) -> AnySelect | AnyCompound:
     try:
-        named = {name: translator.fenced(relation) for name, relation in (relations or {}).items()}
+        named = {name: translator.fenced(relation) for name, relation in relations.items()}
         statement: AnySelect | AnyCompound = translator.query(
             tree, Scope(work, hidden=translator.orders.prefix, ctes=named)
         )
         statement = translator.orders.in_order_unless_cut(statement)
         require_bounded(statement)
+        require_short_texts(statement, translator.dialect.longest_made)
     except RecursionError as error:
         raise too_deep() from error
     except SQLAlchemyError as error:
         raise InvalidSQLError("The parts of the SQL do not fit together.", hint="Simplify it.") from error
     translator.require_used()
-    return statement
+    return with_notes(statement, translator.notes())
 
 
 def _known(dialect: str) -> Capabilities:
@@ -216,6 +246,7 @@ class Translator:
         self._used: set[str] = set()
         # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.
         self._worth: dict[int, tuple[Any, int]] = {}
+        self._quoted_texts: dict[str, None] = {}
         self._names = 0
         self._free = FreeNames(*set(relations))
         self.orders = replace(orders or CarriedOrders(), is_aggregate=self._is_aggregate)
@@ -282,6 +313,23 @@ class Translator:
             )
         return value
 
+    def quoted_text(self, word: str) -> ColumnElement[Any]:
+        """The text that a word in double quotes is, which names no column."""
+        self._quoted_texts[word] = None
+        return values.string(word)
+
+    def notes(self) -> list[str]:
+        """What the answer says of how the text was read."""
+        words = list(self._quoted_texts)
+        if not words:
+            return []
+        listed = ", ".join(f'"{_short(word)}"' for word in words[:_LISTED_TEXTS])
+        more = f" and {len(words) - _LISTED_TEXTS} more" if len(words) > _LISTED_TEXTS else ""
+        verb, be = ("names", "is") if len(words) == 1 else ("name", "are")
+        quoted = _short(words[0]).replace("'", "''")
+        taken = f"{listed}{more} {verb} no column and {be} taken as text, as {self.capabilities.name} does."
+        return [f"{taken} Write texts in single quotes: '{quoted}'."]
+
     def require_used(self) -> None:
         """Refuse values for parameters that the text does not have."""
         unused = sorted(set(self._parameters) - self._used)
@@ -292,10 +340,19 @@ class Translator:
         return gathers(function.name, len(function.clauses), self.dialect)
 
     def fresh_name(self, stem: str) -> str:
-        """A name that nothing else in the statement has."""
+        """A name that nothing else has: neither the statement, nor a table of the database, seen or hidden.
+
+        A WITH query of a table's name would take its place in the rules of other tables, so the compiler of
+        `dualsql.tenancy` refuses it. The refusal would reveal a hidden table.
+        """
         self._names += 1
-        return self._free.take(f"{stem}_{self._names}")
+        return self._free.take(f"{OWN_NAMES}{self._names}_{stem}"[:_LONGEST_NAME])
 
     def alias(self, name: str) -> str:
         """The name of an alias of the text: that alias, unless something else in the statement has it."""
+        if name.casefold().startswith(OWN_NAMES):
+            invalid(
+                f"The alias {name[:60]!r} is reserved.",
+                hint=f"Names that begin with {OWN_NAMES} are dualsql's own.",
+            )
         return self._free.take(name)

@@ -7,6 +7,7 @@ and in ORDER BY, GROUP BY and DISTINCT if the type keeps order or equality.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,11 +15,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from sqlalchemy import BindParameter, ColumnElement, literal, tuple_, types
+from sqlalchemy import BindParameter, Cast, ColumnClause, ColumnElement, literal, tuple_, types
 from sqlalchemy.sql.elements import False_, Null, True_, Tuple
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, TextDialect
 from dualsql.columns.own_types import Meaning, SQLType
 from dualsql.formats.json import taken
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
 
 _LARGEST_INTEGER = 2**63 - 1
 _LARGEST_SMALL = 2**31 - 1
+_LISTED = 20
+"""Values of an enumeration that an error names."""
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
-_PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
-_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 
 _DIGITS = "Write digits, with a point or an exponent if need be."
 
@@ -59,7 +61,8 @@ def number(text: str, dialect: TextDialect) -> ColumnElement[Any]:
         return literal(whole, types.Integer() if whole <= _LARGEST_SMALL else types.BigInteger())
     if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
         invalid(f"{text[:40]!r} is no number.", hint=_DIGITS)
-    if dialect.computes_in_doubles:
+    is_double = dialect.doubles_with_exponent and "e" in text.lower()
+    if dialect.computes_in_doubles or is_double:
         return literal(conversions.real(text), types.Float())
     return literal(conversions.decimal(text), types.Numeric())
 
@@ -89,6 +92,9 @@ def typed_literal(
     if not is_text(element):
         return element
     text = str(element.value)
+    if isinstance(wanted, types.Enum) and wanted.enums and text not in wanted.enums:
+        listed = ", ".join("'" + one.replace("'", "''") + "'" for one in wanted.enums[:_LISTED])
+        invalid(f"{text[:40]!r} is no value of the column.", hint=f"It holds one of: {listed}.")
     is_date = isinstance(wanted, types.Date | types.DateTime)
     if text in INFINITIES and capabilities.has_infinite_dates and is_date:
         return literal(text, wanted)
@@ -98,10 +104,30 @@ def typed_literal(
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
                 bare = types.Numeric() if type(wanted) is types.Numeric else wanted
                 return literal(_zoned(read(text), wanted), bare)
+            if capabilities.text.reads_dates and isinstance(wanted, _MOMENTS) and _is_dated(text):
+                return capabilities.text.reads_dates(text, wanted)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
                 return element
             invalid(f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint=hint)
+    if capabilities.text.reads_dates and isinstance(wanted, types.Interval) and _is_dated(text):
+        return capabilities.text.reads_dates(text, wanted)
     return literal(text, wanted) if isinstance(wanted, types.Enum | types.String) else element
+
+
+_MOMENTS = (types.Date, types.DateTime, types.Time)
+_DATED = re.compile(r"(?=.*[0-9])[\w\s/.:,+-]{1,60}", re.ASCII)
+_NUMERAL = re.compile(r"[+-]?[0-9]{1,5}(\.[0-9]*)?", re.ASCII)
+
+
+def _is_dated(text: str) -> bool:
+    """Whether the database is asked to read the text as a date, a time of day or a length of time."""
+    return _DATED.fullmatch(text) is not None and _NUMERAL.fullmatch(text) is None
+
+
+def reads_constants(statement: Any) -> bool:
+    """Whether the database is to read a constant text as a date, at which it fails for a row if it is none."""
+    casts = (part.clause for part in internals.elements_of(statement) if isinstance(part, Cast))
+    return any(isinstance(text, BindParameter) and type(text.type) is types.Text for text in casts)
 
 
 def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
@@ -121,34 +147,6 @@ def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
 def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
     """Whether the element is a constant text."""
     return isinstance(element, BindParameter) and isinstance(element.value, str)
-
-
-def interval(node: exp.Interval, dialect: TextDialect) -> ColumnElement[Any]:
-    """INTERVAL '3' MONTH, INTERVAL '1 year 2 days'."""
-    if dialect.interval is None:
-        forbid("INTERVAL", hint=dialect.interval_hint)
-    amounts = dict.fromkeys(_UNITS, 0)
-    for amount, unit in _amounts(node):
-        name = unit.lower().removesuffix("s")
-        if name not in amounts:
-            invalid(
-                f"The unit {unit[:20]!r} of an interval is not known.", hint=f"Known: {', '.join(_UNITS)}."
-            )
-        amounts[name] += amount
-    return dialect.interval(list(amounts.values()))
-
-
-def _amounts(node: exp.Interval) -> list[tuple[int, str]]:
-    text = node.this.name if isinstance(node.this, exp.Literal) else ""
-    unit = node.args.get("unit")
-    if isinstance(unit, exp.Var) and re.fullmatch(r"[+-]?[0-9]{1,9}", text.strip(), re.ASCII):
-        return [(int(text), unit.name)]
-    found = _PART.findall(text)
-    if not found or _PART.sub("", text):
-        invalid(
-            "An interval's text cannot be read.", hint="Write INTERVAL '3' MONTH or INTERVAL '1 year 2 days'."
-        )
-    return [(int(amount), name) for amount, name in found]
 
 
 def _zoned(found: Any, wanted: TypeEngine[Any]) -> Any:
@@ -178,9 +176,12 @@ def given(translator: Translator, element: Element, other: Element) -> Element:
     if isinstance(element, Tuple) and isinstance(other, Tuple) and len(element.clauses) == len(other.clauses):
         pairs = zip(element.clauses, other.clauses, strict=True)
         return tuple_(*(given(translator, one, another) for one, another in pairs))
+    if translator.capabilities.has_loose_types and is_text(element) and _lacks_affinity(other):
+        return element
     meaning = translator.meanings.of(other.type)
+    _require_range(element, meaning.stored)
     if meaning.binds is None and not meaning.is_made:
-        return typed_literal(element, other.type, translator.capabilities)
+        return typed_literal(element, meaning.stored, translator.capabilities)
     if not meaning.is_made:
         # The type shows stored values unchanged, so the value itself is compared, without the application's code.
         typed = typed_literal(element, meaning.stored, translator.capabilities)
@@ -197,6 +198,32 @@ def given(translator: Translator, element: Element, other: Element) -> Element:
         return invalid(
             f"{str(value)[:40]!r} is no value of a column whose values are made by the type {meaning.name}.",
             hint="Write it as the column shows its values.",
+        )
+
+
+def _lacks_affinity(element: Element) -> bool:
+    """Whether a number is computed. SQLite compares it with a text as it is: every number is less than every text.
+
+    A text that is compared with a column or a CAST is read as a number, https://www.sqlite.org/datatype3.html#affinity.
+    """
+    if not isinstance(element.type, types.Boolean | types.Integer | types.Numeric | types.Float):
+        return False
+    return not any(
+        isinstance(origin, Cast) or (isinstance(origin, ColumnClause) and origin.table is not None)
+        for origin in element.base_columns
+    )
+
+
+def _require_range(element: Element, wanted: SQLType) -> None:
+    """Refuse a number beside doubles that no double is near to: PostgreSQL fails as it converts it."""
+    number = element.value if isinstance(element, BindParameter) else None
+    if isinstance(number, Decimal) and isinstance(wanted, types.Float) and number:
+        with suppress(OverflowError):
+            if math.isfinite(double := float(number)) and double:
+                return
+        invalid(
+            f"The number {number:.3e} is beyond the range of the doubles that it is compared with.",
+            hint="Doubles reach from 1e-307 to 1.79e308, and so far below 0.",
         )
 
 

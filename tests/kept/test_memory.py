@@ -26,6 +26,7 @@ from dualsql import (
 )
 from dualsql.databases.backends import FailureKind
 from dualsql.databases.source import QueryLimits
+from dualsql.errors import TamperedError
 from dualsql.kept.files import MemoryShares, open_file, state_of
 from dualsql.settings import LEAST_KEEP_MEMORY, Settings
 from dualsql_client.wire import SortKey
@@ -58,6 +59,23 @@ def many_rows(path: Path) -> None:
     words = ", ".join(f"'text ' || hash(i + {n}) % 5000 AS c{n}" for n in range(12))
     with duckdb.connect(str(path)) as connection:
         connection.execute(f"CREATE TABLE kept_rows AS SELECT i AS n, {words} FROM range(1500000) AS t(i)")
+
+
+async def test_a_file_is_read_only_in_the_state_whose_digest_was_checked(tmp_path: Path) -> None:
+    """Also one that is replaced between two connections."""
+    file = tmp_path / "rows"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE kept_rows AS SELECT 1 AS n, 'a' AS c0")
+    shares, limits, state = MemoryShares(LEAST_KEEP_MEMORY, MEBIBYTE), QueryLimits(Settings()), state_of(file)
+    assert state is not None
+    with pytest.raises(TamperedError, match="replaced"):
+        await open_file("main", file, state._replace(inode=state.inode + 1), limits, shares)
+    source = await open_file("main", file, state, limits, shares)
+    os.utime(file, (0, 0))
+    with pytest.raises(TamperedError, match="replaced"):
+        async with source.engine.connect():
+            pass
+    await source.close()
 
 
 def bytes_in(folder: Path) -> int:

@@ -26,7 +26,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql as pg
 
-from dualsql import BadParameterError, LocalResultStorage, PageRequest
+from dualsql import LocalResultStorage, PageRequest
+from dualsql.columns.own_types import Meanings
+from dualsql.kept.translation.statements import column_term
+from dualsql.plan import shape
 from dualsql.query import read_result_query
 from tests.columns.kinds import table
 from tests.columns.kinds.results import Served, served, table_of
@@ -220,7 +223,9 @@ async def test_pages_sorted_by_instants_have_cursors(tmp_path: Path, request: py
             page = await server.dual.read_page(kept.resource_id, None, PageRequest(**asked))
             there.append([row["id"] for row in page.rows])
             assert page.has_next is (page.next_cursor is not None)
-        assert [number for each in there for number in each] == [1, 2, 4, 0, 3]
+        assert [number for each in there for number in each] == [1, 4, 2, 0, 3], (
+            "ties as the database has them"
+        )
         for before in reversed(there[:-1]):
             asked["cursor"] = page.previous_cursor
             page = await server.dual.read_page(kept.resource_id, None, PageRequest(**asked))
@@ -228,7 +233,7 @@ async def test_pages_sorted_by_instants_have_cursors(tmp_path: Path, request: py
 
 
 @pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
-async def test_texts_of_amounts_are_found_and_not_ordered(
+async def test_amounts_that_are_kept_as_texts_are_compared_by_the_database(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url, (made,) = await extremes("PostgreSQL", request, [("MONEY", pg.MONEY(), ("1234.5", "-0.01"))])
@@ -244,6 +249,22 @@ async def test_texts_of_amounts_are_found_and_not_ordered(
             )
             return [row["id"] for row in page.rows]
 
+        # The database knows their order, and the file has texts.
         assert await found("eq") == [1]
-        with pytest.raises(BadParameterError):
-            await found("lte")
+        assert await found("lte") == [1]
+
+
+def test_a_text_over_kept_rows_takes_a_column_as_its_own_database_stores_it() -> None:
+    cells = Table(
+        "cells",
+        MetaData(),
+        Column("word", String().with_variant(pg.CITEXT(), "postgresql")),
+        Column("number", Integer().with_variant(BigInteger(), "postgresql")),
+        Column("real", Double().with_variant(pg.REAL(), "postgresql")),
+    )
+    columns = shape(select(cells), Meanings(pg.dialect())).columns
+    terms = [
+        column_term(cell, column, column.expression, "postgresql")
+        for cell, column in zip(("text", "integer", "float"), columns, strict=True)
+    ]
+    assert [(term.kind, term.bits) for term in terms] == [("opaque", 0), ("integer", 64), ("opaque", 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -22,13 +23,12 @@ async def test_select_from_data(application: Application) -> None:
     path = await application.create()
     wanted = [{"state": state, "n": 20} for state in ("NJ", "NY", "PA")]
     assert await _rows(application, path, COUNTED) == wanted
-    assert await _rows(application, path, COUNTED.replace("data", "institutions")) == wanted
 
 
 async def test_only_the_rows_of_the_result(application: Application) -> None:
     three = select(INSTITUTIONS.c.id, INSTITUTIONS.c.name).where(INSTITUTIONS.c.id < 4)
     path = await application.create(three)
-    assert await _rows(application, path, "SELECT count(*) AS n FROM institutions") == [{"n": 3}]
+    assert await _rows(application, path, "SELECT count(*) AS n FROM data") == [{"n": 3}]
     twice = "WITH low AS (SELECT id FROM data WHERE id < :most) SELECT d.id FROM data d JOIN low USING (id)"
     assert await _rows(application, path, twice, parameters={"most": 3}) == [{"id": 1}, {"id": 2}]
     assert await _rows(
@@ -43,6 +43,9 @@ async def test_only_the_rows_of_the_result(application: Application) -> None:
         ("", 400, "BAD_PARAMETER"),
         ("SELECT budget FROM data", 422, "UNKNOWN_COLUMN"),
         ("SELECT * FROM visits", 422, "UNKNOWN_TABLE"),
+        # The tables of the result are not the result: a share of a table would be one of the rows shown.
+        ("SELECT * FROM institutions", 422, "UNKNOWN_TABLE"),
+        ("SELECT count(*) * 100.0 / (SELECT count(*) FROM institutions) FROM data", 422, "UNKNOWN_TABLE"),
         ("SELECT * FROM main.institutions", 422, "UNKNOWN_TABLE"),
         ("SELECT * FROM sqlite_master", 422, "UNKNOWN_TABLE"),
         ("SELECT * FROM dualsql_resources", 422, "UNKNOWN_TABLE"),
@@ -73,11 +76,10 @@ async def test_streams_and_suggestions(application: Application) -> None:
 async def test_each_tenant_s_own_rows_on_every_engine(readings: Application, tenant: str) -> None:
     headers = {"x-user": "ada", "x-tenant": tenant}
     path = await readings.create(ALL, principal=person(tenant))
-    for name in ("data", "readings"):
-        asked = {"sql": f"SELECT tenant, count(*) AS n, count(secret) AS seen FROM {name} GROUP BY tenant"}
-        answer = await readings.http.post(f"{path}/sql", json=asked, headers=headers)
-        rows = answer.raise_for_status().json()["data"]
-        assert rows == [{"tenant": tenant, "n": len(rows_of(tenant)), "seen": 0}]
+    asked = {"sql": "SELECT tenant, count(*) AS n, count(secret) AS seen FROM data GROUP BY tenant"}
+    answer = await readings.http.post(f"{path}/sql", json=asked, headers=headers)
+    rows = answer.raise_for_status().json()["data"]
+    assert rows == [{"tenant": tenant, "n": len(rows_of(tenant)), "seen": 0}]
     assert problem_of(await readings.http.post(f"{path}/sql", json=asked), 404)
 
 
@@ -105,3 +107,30 @@ async def test_columns_limit_and_offset_beside_a_text(application: Application) 
         await application.http.post(f"{path}/sql", json={"sql": sql, "columns": ["nam"]}), 422
     )
     assert problem["code"] == "UNKNOWN_COLUMN"
+
+
+async def test_a_page_of_a_question_says_it_too(application: Application) -> None:
+    path = await application.create(select(INSTITUTIONS.c.id, INSTITUTIONS.c.state))
+    asked: dict[str, Any] = {"sql": 'SELECT count(*) AS n FROM data WHERE state = "NJ"'}
+    page = (await application.http.post(f"{path}/sql", json=asked)).raise_for_status().json()
+    assert page["data"] == [{"n": 20}]
+    assert page["notes"][0].startswith('"NJ" names no column and is taken as text')
+    again = (await application.http.post(f"{path}/sql", json=asked)).raise_for_status().json()
+    assert again["notes"] == page["notes"]
+    made = (await application.http.post(f"{path}/refine", json=asked)).raise_for_status().json()
+    assert made["metadata"]["notes"] == page["notes"]
+    plain = {"sql": "SELECT count(*) AS n FROM data WHERE state = 'NJ'"}
+    page = (await application.http.post(f"{path}/sql", json=plain)).raise_for_status().json()
+    assert "notes" not in page
+
+
+async def test_without_the_parser_the_extra_is_named(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await application.create()
+    monkeypatch.setitem(sys.modules, "sqlglot", None)  # as if it were not installed
+    for way in ("sql", "refine"):
+        problem = problem_of(await application.http.post(f"{path}/{way}", json={"sql": "SELECT 1"}), 501)
+        assert (problem["code"], problem["hint"]) == ("MISSING_EXTRA", 'pip install "dualsql[sql]"')
+    asked = await application.http.post(f"{path}/query", json={"limit": 1})
+    assert asked.status_code == 200

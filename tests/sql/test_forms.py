@@ -36,6 +36,7 @@ from tests.sql.forms import (
     long_texts,
     of_the_dialect,
 )
+from tests.sql.value_texts import texts_of
 from tests.sql.warehouse import METADATA
 
 MOST = 0.050
@@ -173,8 +174,9 @@ def test_each_kind_of_node_that_is_read_is_among_the_forms_or_the_legitimate_tex
     """A new handler wants a text that repeats it."""
     met: set[type] = set()
     for dialect in ENGINES:
-        corpus = texts_for("mariadb" if dialect == "mysql" else dialect)[::4]
-        for sql in [sql for _, sql in forms([1])] + [text.sql for text in corpus]:
+        name = "mariadb" if dialect == "mysql" else dialect
+        corpus = [text.sql for text in texts_for(name)[::4]] + [text.sql for text in texts_of(name)]
+        for sql in [sql for _, sql in forms([1])] + corpus:
             try:
                 met.update(type(node) for node in parse(sql, text_of(dialect), WorkBudget()).walk())
             except DualResponseError:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Date,
     DateTime,
     Double,
+    Enum,
     Integer,
     MetaData,
     Numeric,
@@ -31,9 +32,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, Registry
+from dualsql.databases.functions import known_functions
 from dualsql.errors import DualResponseError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import read_select
-from dualsql.sql.functions import known_functions
 from tests.engines import SOURCES, opened, text_of
 from tests.sql.test_reading import REGISTRY
 
@@ -142,9 +143,8 @@ def test_a_version_that_has_the_function_runs_it() -> None:
 
 
 def test_text_in_double_quotes_and_a_wrong_alias() -> None:
-    assert (
-        refused('SELECT id FROM school WHERE name = "NJ"').hint == "Text is written in single quotes: 'NJ'."
-    )
+    said = refused('SELECT id FROM school WHERE name = "NJ"', "postgresql").hint
+    assert said == "Text is written in single quotes: 'NJ'."
     joined = "SELECT p.rate FROM program p JOIN school s ON s.id = p.school_id"
     assert refused(joined).hint == "Write s.rate."
 
@@ -244,6 +244,37 @@ async def test_an_error_that_only_the_data_raise_says_its_class(numbers: str) ->
                 assert "secret" not in said and not re.search(r"[0-9]{2}", said), call
 
 
+GROUPED, SORTED, NUMBERED = (
+    "is not in GROUP BY",
+    "sorted by what it does not select",
+    "A window function stands",
+)
+EVERY = ("sqlite", "postgresql", "mysql", "duckdb")
+STRICT = ("postgresql", "duckdb")
+MISPLACED = {
+    "SELECT max(id) AS x, word FROM numbers": dict.fromkeys(STRICT, GROUPED),
+    "SELECT word FROM numbers WHERE max(id) > 1": dict.fromkeys(EVERY, GROUPED),
+    "SELECT max(max(id)) AS x FROM numbers": dict.fromkeys(EVERY, GROUPED),
+    "SELECT word, id FROM numbers GROUP BY word": {"duckdb": GROUPED},
+    "SELECT id % 2 AS x, id FROM numbers GROUP BY id % 2": dict.fromkeys(STRICT, GROUPED),
+    "SELECT DISTINCT word FROM numbers ORDER BY id": {"postgresql": SORTED},
+    "SELECT id FROM numbers WHERE rank() OVER (ORDER BY id) > 1": dict.fromkeys(EVERY, NUMBERED),
+}
+"""What each engine refuses whatever the rows are; where it is not named, it answers."""
+
+
+async def test_what_stands_where_it_cannot_is_a_mistake_of_the_text(numbers: str) -> None:
+    kind = make_url(numbers).get_backend_name()
+    async with DualResponseServer(
+        numbers, base_url="http://127.0.0.1/resources", tables=NUMBERS.metadata
+    ) as dual:
+        for sql, told in MISPLACED.items():
+            if kind in told:
+                with pytest.raises(InvalidSQLError, match=told[kind]) as caught:
+                    await dual.create_response(dual.sql.resolve(sql).select, name="x", is_text=True)
+                assert "log" not in caught.value.hint
+
+
 @pytest.mark.parametrize("call", ["median(size)", "percentile_cont(0.5) WITHIN GROUP (ORDER BY size)"])
 async def test_a_median_of_mariadb_has_a_window(call: str, mariadb_url: str) -> None:
     column = Column("size", BigInteger)
@@ -328,3 +359,38 @@ def test_how_to_write_a_constant_is_said_for_its_type(kind: Any, said: str, writ
     # The example is one.
     for example in re.findall("'(.+)'", caught.value.hint):
         read_select(f"SELECT it FROM thing WHERE it = '{example}'", Registry(table.metadata), "postgresql")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
+@pytest.mark.parametrize("condition", ["status = {}", "status IN ('new', {})", "status <> {}"])
+def test_a_value_that_an_enumeration_lacks_is_answered_with_those_it_has(
+    dialect: str, condition: str
+) -> None:
+    kinds = Enum("new", "shipped", "won't ship", name="kinds")
+    wrong = "'Shipped'"
+    registry = Registry(Table("orders", MetaData(), Column("id", Integer), Column("status", kinds)).metadata)
+    with pytest.raises(InvalidSQLError) as caught:
+        read_select(f"SELECT id FROM orders WHERE {condition.format(wrong)}", registry, dialect)
+    offered = re.findall(r"'(?:[^']|'')+'", caught.value.hint)
+    assert offered == ["'new'", "'shipped'", "'won''t ship'"]
+    for value in offered:
+        read_select(f"SELECT id FROM orders WHERE {condition.format(value)}", registry, dialect)
+
+
+NAMED = ("Full Name", "order", "MixedCase", "plain", 'with "quotes"', "with `ticks`")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql", "duckdb"])
+@pytest.mark.parametrize("name", NAMED)
+def test_a_suggested_name_works_as_it_is_written(dialect: str, name: str) -> None:
+    metadata = MetaData()
+    Table(f"{name} table", metadata, Column(name, Integer), Column(f"{name} 2", Integer))
+    registry = Registry(metadata)
+    with pytest.raises(DualResponseError) as caught:
+        read_select("SELECT 1 FROM tabel", registry, dialect)
+    table = re.split(r"Did you mean |There are: ", caught.value.hint)[1].rstrip(".?")
+    wrong = re.sub(r"\W", "", name) + "x"
+    with pytest.raises(DualResponseError) as caught:
+        read_select(f"SELECT t.{wrong} FROM {table} AS t", registry, dialect)
+    for column in re.split(r" or |, ", caught.value.hint.split(": ")[-1].split("mean ")[-1].rstrip(".?")):
+        read_select(f"SELECT t.{column} FROM {table} AS t", registry, dialect)

@@ -1,0 +1,309 @@
+"""What each aggregate and each function of a window means, by dialect, in DuckDB's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import and_, case, cast, distinct, func, or_, type_coerce, types
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from dualsql.capabilities import Capabilities
+from dualsql.kept.translation.operators import IMPLICIT
+from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
+from dualsql.kept.translation.terms import (
+    Element,
+    Kind,
+    Term,
+    UntranslatableError,
+    as_double,
+    boolean,
+    computed_real,
+    decimal,
+    finite,
+    real,
+    refused_if,
+    whole,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The argument of an aggregate.
+
+    Attributes:
+        is_distinct: each of its values counts once.
+        must_be_exact: doubles are added in another order or way than DuckDB's.
+        wrap: puts FILTER and OVER around DuckDB's aggregate.
+    """
+
+    term: Term
+    is_distinct: bool
+    must_be_exact: bool
+    wrap: Callable[[Element], Element]
+
+    def applied(self, name: str, sql: Element) -> Element:
+        """DuckDB's aggregate of an expression."""
+        return self.wrap(getattr(func, name)(distinct(sql) if self.is_distinct else sql))
+
+
+Aggregate = Callable[[Gathered], Term]
+
+
+def _sum_64(found: Gathered) -> Term:
+    """An overflow of 64 bits fails."""
+    return whole(found.applied("sum", found.term.sql))
+
+
+def _sum_sized(found: Gathered) -> Term:
+    """PostgreSQL: a BIGINT of numbers of 32 bits, a NUMERIC of others."""
+    if not found.term.bits:
+        raise UntranslatableError("a whole number of unknown size")
+    total = found.applied("sum", found.term.sql)
+    return whole(total) if found.term.bits < 64 else decimal(total, 0)
+
+
+def _sum_decimal(found: Gathered) -> Term:
+    return decimal(found.applied("sum", found.term.sql), found.term.scale)
+
+
+_PARTS, _LARGEST_SUM = 1024.0, 2.0**42
+"""Of doubles that are whole numbers of these parts, each sum up to this one is exact."""
+
+
+def _rounds_off(values: Element, applied: Callable[[str, Element], Element]) -> Element:
+    """Whether a sum of doubles may be rounded off. It would depend on the order in which they are added, and DuckDB's
+    is another one; some databases compensate for what is rounded off. The sum of minus zeros is not the same either."""
+    is_odd = or_(values * _PARTS != func.floor(values * _PARTS), and_(values == 0.0, func.signbit(values)))
+    return or_(
+        applied("max", case((is_odd, 1), else_=0)) > 0, applied("sum", func.abs(values)) > _LARGEST_SUM
+    )
+
+
+class _Zero(FunctionElement[float]):
+    """0.0, computed anew for each row. Not func.random(): an order by a sum of it would be taken for one by chance."""
+
+    name = "dualsql_zero"
+    type = types.Double()
+    inherit_cache = True
+
+
+@compiles(_Zero)
+def _written(_element: _Zero, _compiler: object, **_options: object) -> str:
+    return "(0.0 * random())"
+
+
+def _one_by_one(values: Element) -> Element:
+    """The doubles, so that DuckDB adds them one after the other: of equal ones it would take a multiple."""
+    return values + _Zero()
+
+
+def _added(name: str, found: Gathered) -> Element:
+    """sum() or avg() of doubles. Where DuckDB adds them in another order or way, it fails if it is not exact."""
+    values = as_double(found.term)
+    if found.term.kind == "integer":
+        return found.applied(name, values)
+    if found.must_be_exact or found.is_distinct:
+        return refused_if(_rounds_off(values, found.applied), found.applied(name, values))
+    return found.applied(name, _one_by_one(values))
+
+
+def _sum_real(found: Gathered) -> Term:
+    return computed_real(_added("sum", found))
+
+
+def _mean_real(found: Gathered) -> Term:
+    return real(_added("avg", found))
+
+
+_LARGEST_SQUARED = 1e150
+
+
+def _mean_checked(found: Gathered) -> Term:
+    """PostgreSQL squares the numbers, also for avg(), and an overflow is an error there."""
+    is_large = found.applied("max", func.abs(found.term.sql)) > _LARGEST_SQUARED
+    return real(refused_if(is_large, _added("avg", found)))
+
+
+def _total(found: Gathered) -> Term:
+    return computed_real(func.coalesce(_added("sum", found), 0.0))
+
+
+def _mean_exact(found: Gathered) -> Term:
+    """PostgreSQL's average of exact numbers, as the double next to it."""
+    total, number = (found.applied(name, found.term.sql) for name in ("sum", "count"))
+    quotient = cast(total, types.Double()).op("/", precedence=8)(func.nullif(number, 0))
+    return replace(real(quotient), kind="quotient", is_exact=found.term.kind == "integer")
+
+
+def _extreme(name: str) -> Aggregate:
+    def write(found: Gathered) -> Term:
+        sql = found.applied(name, found.term.sql)
+        return replace(found.term, sql=sql, is_constant=False, value=None)
+
+    return write
+
+
+def _truth(name: str) -> Aggregate:
+    return lambda found: boolean(found.applied(name, found.term.sql))
+
+
+_ORDERED: tuple[Kind, ...] = ("integer", "real", "decimal", "date", "datetime")
+
+
+def _extremes(*kinds: Kind) -> Mapping[tuple[str, Kind], Aggregate]:
+    return {(name, kind): _extreme(name) for name in ("min", "max") for kind in kinds}
+
+
+_SQLITE: Mapping[tuple[str, Kind], Aggregate] = {
+    **_extremes(*_ORDERED, "numeric", "text"),
+    ("sum", "integer"): _sum_64,
+    ("sum", "real"): _sum_real,
+    ("total", "integer"): _total,
+    ("total", "real"): _total,
+    ("total", "numeric"): _total,
+    ("avg", "integer"): _mean_real,
+    ("avg", "real"): _mean_real,
+    ("avg", "numeric"): _mean_real,
+}
+
+_POSTGRESQL: Mapping[tuple[str, Kind], Aggregate] = {
+    **_extremes(*_ORDERED, "text"),
+    ("sum", "integer"): _sum_sized,
+    ("sum", "real"): _sum_real,
+    ("sum", "decimal"): _sum_decimal,
+    ("avg", "integer"): _mean_exact,
+    ("avg", "decimal"): _mean_exact,
+    ("avg", "real"): _mean_checked,
+    ("bool_and", "boolean"): _truth("bool_and"),
+    ("bool_or", "boolean"): _truth("bool_or"),
+    ("every", "boolean"): _truth("bool_and"),
+}
+
+_MARIADB: Mapping[tuple[str, Kind], Aggregate] = {
+    **_extremes(*_ORDERED),
+    ("sum", "integer"): lambda found: decimal(found.applied("sum", found.term.sql), 0),
+    ("sum", "real"): _sum_real,
+    ("sum", "decimal"): _sum_decimal,
+    ("avg", "real"): _mean_real,
+}
+
+AGGREGATES: Mapping[str, Mapping[tuple[str, Kind], Aggregate]] = {
+    SQLITE: _SQLITE,
+    POSTGRESQL: _POSTGRESQL,
+    MARIADB: _MARIADB,
+}
+"""By dialect: what an aggregate means of a kind. count() has one meaning everywhere: see `counted`."""
+
+NAMES = frozenset({"count", *(name for rows in AGGREGATES.values() for name, _ in rows)})
+
+_RANKS: Mapping[str, Callable[[Element], Term]] = {
+    "rank": whole,
+    "dense_rank": whole,
+    "percent_rank": real,
+    "cume_dist": real,
+}
+
+RANKS: Mapping[str, Mapping[str, Callable[[Element], Term]]] = {
+    SQLITE: _RANKS,
+    POSTGRESQL: _RANKS,
+    MARIADB: {"rank": whole, "dense_rank": whole},  # it shows ten digits of the others
+}
+"""By dialect: functions of a window that give rows that tie the same value."""
+
+NUMBERS: Mapping[str, Callable[[Element], Term]] = {"row_number": whole}
+"""Functions of a window whose values depend on the order of all rows."""
+
+
+def gathered(dialect: str, name: str, found: Gathered) -> Term:
+    """An aggregate of one argument."""
+    found = replace(found, term=finite(found.term))
+    rows = AGGREGATES[dialect]
+    known = rows.get((name, found.term.kind))
+    if known is None and found.term.kind in IMPLICIT[dialect]:
+        kind, convert = IMPLICIT[dialect][found.term.kind]
+        known = rows.get((name, kind))
+        found = replace(found, term=convert(found.term))
+    if known is None:
+        raise UntranslatableError(f"{name}() of a {found.term.kind}")
+    return known(found)
+
+
+def counted(found: Gathered | None, wrap: Callable[[Element], Element], *, tells_apart: bool) -> Term:
+    """count(*), count(x), count(DISTINCT x)."""
+    if found is None:
+        return whole(wrap(func.count()))
+    if found.is_distinct and not tells_apart:
+        raise UntranslatableError(f"values of a {found.term.kind} that are told apart")
+    return whole(found.applied("count", found.term.sql))
+
+
+def ranked(
+    dialect: str, name: str, arguments: Sequence[Term], *, is_sorted: bool, is_total: bool
+) -> Callable[[Element], Term]:
+    """What a function of a window is made of its SQL.
+
+    Args:
+        is_sorted: its rows have an order. is_total: ... in which no two tie.
+    """
+    if arguments:
+        raise UntranslatableError(f"{name}() with arguments")
+    known = RANKS[dialect].get(name) or (NUMBERS.get(name) if is_total else None)
+    if known is None or (dialect == MARIADB and not is_sorted):  # which is refused there
+        raise UntranslatableError(f"{name}() in this order")
+    return known
+
+
+#
+# Structured questions, which are written anew for DuckDB.
+
+
+def _summed_in_64_bits(values: Any) -> Any:
+    return cast(func.sum(values), types.BigInteger())
+
+
+def _exactly(name: str) -> Callable[..., Any]:
+    """The aggregate of doubles; it fails where it may be rounded off."""
+
+    def write(values: Any, _fraction: float | None = None) -> Any:
+        bad = _rounds_off(values, lambda one, of: getattr(func, one)(of))
+        return type_coerce(refused_if(bad, getattr(func, name)(values)), types.Double())
+
+    return write
+
+
+def _in_turn(name: str) -> Callable[..., Any]:
+    """The aggregate of doubles, which are added in the order of the rows."""
+    return lambda values, *_: getattr(func, name)(_one_by_one(values), type_=types.Double())
+
+
+def _averaged_by_squares(values: Any, *_: Any) -> Any:
+    # PostgreSQL squares the numbers, and an overflow is an error there.
+    bad = func.max(func.abs(values)) > _LARGEST_SQUARED
+    return refused_if(bad, func.avg(_one_by_one(values), type_=types.Double()))
+
+
+_COMPUTED: Mapping[str, Mapping[str, Any]] = {
+    SQLITE: {"sum_of_integers": (_summed_in_64_bits, _summed_in_64_bits)},
+    POSTGRESQL: {"aggregates": {"avg": _averaged_by_squares}},
+}
+"""By SQLAlchemy's name of the database: what else of `QueryDialect` differs where kept rows stand for rows of it. What
+has no value there fails here, and is then asked of the database."""
+
+
+def computing_as(capabilities: Capabilities, dialect: str, *, compensates: bool) -> Capabilities:
+    """The capabilities of a file of kept rows, whose database computes with numbers in its own way.
+
+    Args:
+        compensates: see `Computation`.
+    """
+    added = _exactly if compensates else _in_turn
+    changes = {
+        "sum_of_doubles": added("sum"),
+        "aggregates": {"avg": added("avg")},
+        **_COMPUTED.get(dialect, {}),
+    }
+    changes["aggregates"] = {**capabilities.query.aggregates, **changes["aggregates"]}
+    return replace(capabilities, query=replace(capabilities.query, **changes))

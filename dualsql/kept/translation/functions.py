@@ -1,0 +1,628 @@
+"""What each function of one row means, by dialect, in DuckDB's words.
+
+To add a function, add its name to the table of its dialect. An entry says which kinds of arguments it takes; any other
+call has no translation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from sqlalchemy import and_, case, cast, func, literal, null, or_, types
+
+from dualsql.kept.translation.operators import LOWER, UPPER, ascii_lower, larger
+from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
+from dualsql.kept.translation.terms import (
+    DATE,
+    DATETIME,
+    DOUBLE,
+    TEXT,
+    Element,
+    Kind,
+    Term,
+    UntranslatableError,
+    as_double,
+    ascii_only,
+    boolean,
+    decimal,
+    finite,
+    integer,
+    real,
+    refused_if,
+    rounded,
+    text,
+    text_of,
+    whole,
+    without_nul,
+)
+
+Call = Callable[[Sequence[Term]], Term]
+
+
+def _refuse(what: str) -> UntranslatableError:
+    return UntranslatableError(what)
+
+
+def _of(kinds: str, write: Callable[..., Term]) -> Call:
+    """A function of arguments of these kinds; `a|b` stands for either, and `?` after it for one that may be absent."""
+    wanted = kinds.split()
+    least = sum(not kind.endswith("?") for kind in wanted)
+
+    def call(arguments: Sequence[Term]) -> Term:
+        if not least <= len(arguments) <= len(wanted):
+            raise _refuse("another number of arguments")
+        for term, allowed in zip(arguments, wanted, strict=False):
+            if term.kind not in allowed.rstrip("?").split("|"):
+                raise _refuse(f"an argument that is a {term.kind}")
+        return write(*map(finite, arguments))
+
+    return call
+
+
+def _either(*calls: Call) -> Call:
+    """The first of the meanings that fits the arguments."""
+
+    def call(arguments: Sequence[Term]) -> Term:
+        for one in calls:
+            try:
+                return one(arguments)
+            except UntranslatableError:
+                continue
+        raise _refuse("arguments of other kinds")
+
+    return call
+
+
+def _number(term: Term, least: int, most: int = 1_000_000) -> int:
+    """The whole number that a constant is."""
+    if not term.is_constant or term.kind != "integer" or not least <= term.value <= most:
+        raise _refuse("a number that is no such constant")
+    found: int = term.value
+    return found
+
+
+def _word(term: Term) -> str:
+    """The text that a constant is, and not an empty one."""
+    if not term.is_constant or term.kind != "text" or not term.value:
+        raise _refuse("a text that is no such constant")
+    return str(term.value)
+
+
+#
+# One of several values.
+
+
+def _common(arguments: Sequence[Term]) -> tuple[Kind, int, int]:
+    """The kind, the scale and the bits that all arguments have, but for NULLs."""
+    known = [term for term in arguments if term.kind != "null"]
+    kinds = {term.kind for term in known}
+    if len(kinds) != 1 or kinds & {"opaque", "flag", "quotient", "span"}:
+        raise _refuse("values of several kinds")
+    if kinds == {"numeric"} and len(known) > 1:
+        raise _refuse("decimals that are shown with different digits")
+    return known[0].kind, max(term.scale for term in known), max(term.bits for term in known)
+
+
+def one_of(arguments: Sequence[Term], write: Callable[..., Element]) -> Term:
+    """A value that is one of the arguments, of one kind."""
+    terms = [finite(term) for term in arguments]
+    kind, scale, bits = _common(terms)
+    found = write(*(term.sql for term in terms))
+    if kind == "decimal":
+        if len({term.scale for term in terms if term.kind == "decimal"}) > 1:
+            raise _refuse("decimals that are shown with different digits")
+        return decimal(found, scale)
+    first = next(term for term in terms if term.kind == kind)
+    is_ascii = all(term.is_ascii or term.kind == "null" for term in terms)
+    return replace(
+        first, sql=found, bits=bits, value=None, is_constant=False, is_ascii=is_ascii, is_checked=True
+    )
+
+
+def _coalesce(arguments: Sequence[Term]) -> Term:
+    if not arguments:
+        raise _refuse("coalesce without arguments")
+    return one_of(arguments, func.coalesce)
+
+
+def _nullif(arguments: Sequence[Term]) -> Term:
+    # Texts are equal byte by byte in these databases, or they have no entry.
+    if len(arguments) != 2 or arguments[0].kind != arguments[1].kind or arguments[0].kind == "opaque":
+        raise _refuse("nullif of two kinds")
+    first = finite(arguments[0])
+    if first.kind in ("flag", "quotient", "span"):
+        raise _refuse("nullif of such values")
+    return replace(first, sql=func.nullif(first.sql, finite(arguments[1]).sql), is_constant=False, value=None)
+
+
+_EXTREME: frozenset[Kind] = frozenset({"integer", "real", "decimal", "date", "datetime"})
+
+
+def _extreme(name: str, kinds: frozenset[Kind], *, skips_nulls: bool) -> Call:
+    def call(arguments: Sequence[Term]) -> Term:
+        if len(arguments) < 2 or not {term.kind for term in arguments} <= kinds:
+            raise _refuse("an extreme of such values")
+        missing = or_(*(term.sql.is_(None) for term in arguments))
+
+        def write(*values: Element) -> Element:
+            found: Element = getattr(func, name)(*values)
+            return found if skips_nulls else case((missing, null()), else_=found)
+
+        return one_of(arguments, write)
+
+    return call
+
+
+#
+# Numbers.
+
+
+def _abs(term: Term) -> Term:
+    if term.kind == "integer":
+        return integer(func.abs(term.sql), term.bits)
+    return replace(term, sql=func.abs(term.sql), is_constant=False, value=None)
+
+
+def _abs_sqlite(term: Term) -> Term:
+    """It leaves minus zero as it is."""
+    found = _abs(term)
+    if term.kind != "real":
+        return found
+    return real(case((term.sql < 0.0, -term.sql), else_=term.sql))
+
+
+def _round_sqlite(term: Term, digits: Term | None = None) -> Term:
+    places = 0 if digits is None else _number(digits, 0, 9)
+    if term.kind == "integer":
+        return real(as_double(term))
+    if places == 0:
+        # It adds a half and cuts; the double before a half is taken for it.
+        value = as_double(term)
+        is_odd = or_(func.abs(value) == 0.49999999999999994, func.abs(value) > 2**51)
+        # It has no minus zero.
+        return real(refused_if(is_odd, func.round(value) + 0.0))
+    return real(rounded(term, places))
+
+
+def _round_exact(term: Term, digits: Term | None = None) -> Term:
+    places = 0 if digits is None else _number(digits, 0, 15)
+    if term.kind == "decimal" and places >= term.scale:
+        return decimal(term.sql, places)
+    if term.kind == "decimal":
+        return decimal(func.round(term.sql, places), places)
+    if term.kind == "integer":
+        return decimal(term.sql, places)
+    if places > 9:
+        raise _refuse("too many digits")
+    return decimal(rounded(term, places), places)
+
+
+def _round_whole(term: Term) -> Term:
+    """PostgreSQL's round(double precision): halves to the even number. Of a whole number too."""
+    return real(func.round_even(as_double(term), 0))
+
+
+def _round_mariadb(term: Term, digits: Term | None = None) -> Term:
+    places = 0 if digits is None else _number(digits, 0, 15)
+    if term.kind == "integer":
+        return term
+    return decimal(func.round(term.sql, min(places, term.scale)), places)
+
+
+def _up_or_down(name: str) -> Callable[[Term], Term]:
+    def write(term: Term) -> Term:
+        found = getattr(func, name)(term.sql)
+        return real(found) if term.kind == "real" else decimal(found, 0)
+
+    return write
+
+
+def _sign(term: Term) -> Term:
+    return replace(integer(func.sign(term.sql)), bits=32)
+
+
+def _sqrt(term: Term) -> Term:
+    value = as_double(term)
+    return real(refused_if(value < 0.0, func.sqrt(value)))
+
+
+def _mod(term: Term, other: Term) -> Term:
+    return integer(term.sql.op("%", precedence=8)(other.sql), larger(term, other))
+
+
+def _mod_or_null(term: Term, other: Term) -> Term:
+    return integer(term.sql.op("%", precedence=8)(func.nullif(other.sql, 0)))
+
+
+#
+# Texts.
+
+
+def _folded(name: str) -> Callable[[Term], Term]:
+    """upper() or lower() of ASCII; PostgreSQL and MariaDB fold other letters by their locale."""
+    return lambda term: text(getattr(func, name)(ascii_only(term).sql), is_ascii=True)
+
+
+def _upper_sqlite(term: Term) -> Term:
+    return text(func.translate(without_nul(term).sql, LOWER, UPPER), is_ascii=term.is_ascii)
+
+
+def _lower_sqlite(term: Term) -> Term:
+    return text(ascii_lower(without_nul(term).sql), is_ascii=term.is_ascii)
+
+
+def _length(term: Term) -> Term:
+    return whole(func.length(term.sql), bits=32)
+
+
+def _length_sqlite(term: Term) -> Term:
+    return _length(without_nul(term) if term.kind == "text" else text(cast(term.sql, TEXT)))
+
+
+def _length_bytes(term: Term) -> Term:
+    return _length(ascii_only(term))
+
+
+def _part(term: Term, start: Term, length: Term | None = None) -> Term:
+    """substr() from a character on, which is counted from 1."""
+    begin = _number(start, 1)
+    given = [] if length is None else [_number(length, 0)]
+    return text(func.substr(term.sql, begin, *given), is_ascii=term.is_ascii)
+
+
+def _part_sqlite(term: Term, start: Term, length: Term | None = None) -> Term:
+    term = without_nul(term) if term.kind == "text" else text(cast(term.sql, TEXT), is_ascii=True)
+    if length is None and start.is_constant and start.kind == "integer" and start.value < 0:
+        return text(func.right(term.sql, -_number(start, -1_000_000, -1)), is_ascii=term.is_ascii)
+    return _part(term, start, length)
+
+
+def _part_postgresql(term: Term, start: Term, length: Term | None = None) -> Term:
+    # It counts from before the text, where there is nothing.
+    begin = _number(start, -1_000_000)
+    if begin >= 1:
+        return _part(term, start, length)
+    if length is None:
+        return term
+    end = begin + _number(length, 0)
+    return text(func.substr(term.sql, 1, max(0, end - 1)), is_ascii=term.is_ascii)
+
+
+def _end(name: str) -> Callable[[Term, Term], Term]:
+    return lambda term, count: text(getattr(func, name)(term.sql, _number(count, 0)), is_ascii=term.is_ascii)
+
+
+def _trimmed(name: str) -> Callable[..., Term]:
+    def write(term: Term, letters: Term | None = None) -> Term:
+        if letters is not None and not _word(letters).isascii():
+            raise _refuse("letters beyond ASCII")
+        cut = getattr(func, name)(term.sql, literal(" ") if letters is None else letters.sql)
+        return text(cut, is_ascii=term.is_ascii)
+
+    return write
+
+
+def _replaced(term: Term, part: Term, by: Term) -> Term:
+    _word(part)
+    return text(func.replace(term.sql, part.sql, by.sql), is_ascii=term.is_ascii and by.is_ascii)
+
+
+def _position(term: Term, part: Term) -> Term:
+    _word(part)
+    return whole(func.instr(term.sql, part.sql), bits=32)
+
+
+def _begins(term: Term, part: Term) -> Term:
+    return boolean(func.starts_with(term.sql, part.sql))
+
+
+def _texts(arguments: Sequence[Term], kinds: frozenset[Kind]) -> list[Element]:
+    if not arguments or not {term.kind for term in arguments} <= kinds:
+        raise _refuse("texts of other values")
+    return [text_of(term) for term in arguments]
+
+
+def _concat(kinds: frozenset[Kind]) -> Call:
+    """concat() that leaves NULLs out."""
+    return lambda arguments: text(func.concat(*_texts(arguments, kinds)))
+
+
+def _concat_or_null(arguments: Sequence[Term]) -> Term:
+    """concat() that is NULL if an argument is."""
+    found = _texts(arguments, frozenset({"text", "integer", "decimal"}))
+    return text(reduce(lambda one, other: one.op("||", precedence=6)(other), found))
+
+
+def _concat_ws(arguments: Sequence[Term]) -> Term:
+    return text(func.concat_ws(*_texts(arguments, frozenset({"text"}))))
+
+
+def _typeof(term: Term) -> Term:
+    names: Mapping[Kind, str] = {
+        "integer": "integer",
+        "boolean": "integer",
+        "flag": "integer",
+        "real": "real",
+        "text": "text",
+        "date": "text",
+        "datetime": "text",
+        "null": "null",
+    }
+    if term.kind not in names:
+        raise _refuse("the type of such a value")
+    return text(case((term.sql.is_(None), literal("null")), else_=literal(names[term.kind])), is_ascii=True)
+
+
+def _same(term: Term, *_: Term) -> Term:
+    return term
+
+
+#
+# Dates of SQLite, which are texts.
+
+_MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?"
+
+
+def _moment(term: Term) -> Element:
+    """A date and time; a text that has another form, or no such day, fails."""
+    if term.kind in ("date", "datetime"):
+        found = cast(term.sql, DATETIME)
+        # It computes in milliseconds, and rounds to them.
+        is_fine = func.microsecond(found).op("%", precedence=8)(1_000_000) != 0
+        return found if term.kind == "date" else refused_if(is_fine, found)
+    if term.is_constant and re.fullmatch(_MOMENT, term.value, re.ASCII) is None:
+        raise _refuse("a text that is no plain date")
+    padded = func.replace(term.sql, "T", " ").op("||", precedence=6)(
+        func.substr(_REST, func.length(term.sql) - 9)
+    )
+    read = func.try_strptime(padded, "%Y-%m-%d %H:%M:%S")
+    bad = and_(
+        term.sql.is_not(None),
+        or_(
+            func.regexp_full_match(term.sql, _MOMENT).is_(False),
+            func.left(term.sql, 4) == "0000",
+            read.is_(None),
+        ),
+    )
+    return refused_if(bad, read)
+
+
+_REST = " 00:00:00"
+
+_FIELDS = re.compile(r"%[YmdHMSjw%]|[^%]")
+
+
+def _strftime(form: Term, moment: Term) -> Term:
+    written = _word(form)
+    if _FIELDS.sub("", written):
+        raise _refuse("another field of strftime")
+    return text(func.strftime(_moment(moment), written), is_ascii=written.isascii())
+
+
+def _formatted(form: str) -> Callable[[Term], Term]:
+    return lambda term: text(func.strftime(_moment(term), form), is_ascii=True)
+
+
+_JULIAN_EPOCH = 210_866_760_000_000
+"""Milliseconds from the beginning of Julian days to 1970."""
+
+
+def _julianday(term: Term) -> Term:
+    milliseconds = func.epoch_ms(_moment(term)) + _JULIAN_EPOCH
+    return real(cast(milliseconds, DOUBLE) / 86_400_000.0)
+
+
+def _unixepoch(term: Term) -> Term:
+    return whole(func.epoch_ms(_moment(term)).op("//", precedence=8)(1000))
+
+
+def _instant(term: Term) -> Term:
+    """dualsql_instant(): the one spelling of an instant, here the instant itself."""
+    return Term(sql=cast(term.sql, DATETIME), kind="datetime")
+
+
+#
+# Dates of PostgreSQL and MariaDB.
+
+_DATE_PARTS = ("year", "quarter", "month", "day", "dow", "isodow", "doy", "week")
+_TIME_PARTS = ("hour", "minute")
+PARTS: Mapping[str, tuple[frozenset[Kind], str]] = {
+    **{name: (frozenset({"date", "datetime"}), name) for name in _DATE_PARTS},
+    **{name: (frozenset({"datetime"}), name) for name in _TIME_PARTS},
+}
+"""Fields of EXTRACT that are whole numbers: what they are taken of, and DuckDB's name."""
+
+
+def part_of_date(field: str, term: Term) -> Element:
+    """EXTRACT(field FROM x), as a whole number."""
+    known = PARTS.get(field.lower())
+    if known is None or term.kind not in known[0]:
+        raise _refuse("another field of a date")
+    found: Element = func.date_part(known[1], term.sql)
+    return found
+
+
+def _date_part(field: Term, moment: Term) -> Term:
+    return real(cast(part_of_date(_word(field), moment), DOUBLE))
+
+
+def _part_number(field: str) -> Callable[[Term], Term]:
+    return lambda term: whole(part_of_date(field, term), bits=32)
+
+
+_UNITS = frozenset({"year", "quarter", "month", "week", "day", "hour", "minute", "second"})
+
+
+def _date_trunc(unit: Term, moment: Term) -> Term:
+    if _word(unit).lower() not in _UNITS:
+        raise _refuse("another unit")
+    cut = func.date_trunc(_word(unit).lower(), moment.sql)
+    return Term(sql=cast(cut, DATETIME), kind="datetime")
+
+
+_TO_CHAR = {
+    "YYYY": "%Y",
+    "MM": "%m",
+    "DD": "%d",
+    "HH24": "%H",
+    "MI": "%M",
+    "SS": "%S",
+    **{mark: mark for mark in "-/.: "},
+}
+_TO_CHAR_PARTS = re.compile("|".join(map(re.escape, _TO_CHAR)))
+
+
+def _to_char(moment: Term, form: Term) -> Term:
+    written = _word(form)
+    if _TO_CHAR_PARTS.sub("", written):
+        raise _refuse("another field of to_char")
+    found = _TO_CHAR_PARTS.sub(lambda match: _TO_CHAR[match[0]], written)
+    return text(func.strftime(cast(moment.sql, DATETIME), found), is_ascii=True)
+
+
+def _make_interval(*amounts: Term) -> Term:
+    names = ("year", "month", "week", "day", "hour", "minute", "second")
+    given = [_number(term, -10_000_000, 10_000_000) for term in amounts]
+    written = " ".join(f"{amount} {name}" for amount, name in zip(given, names, strict=False) if amount)
+    return Term(sql=cast(literal(written or "0 day"), types.Interval()), kind="span")
+
+
+def _date_of(term: Term) -> Term:
+    return Term(sql=cast(term.sql, DATE), kind="date")
+
+
+def _datediff(left: Term, right: Term) -> Term:
+    days = func.date_diff("day", cast(right.sql, DATE), cast(left.sql, DATE))
+    return whole(days, bits=32)
+
+
+#
+# The tables.
+
+_TEXTUAL: frozenset[Kind] = frozenset({"text", "integer"})
+
+_SQLITE: Mapping[str, Call] = {
+    "abs": _of("integer|real", _abs_sqlite),
+    "char_length": _of("text", _length_sqlite),
+    "coalesce": _coalesce,
+    "date": _of("text|date|datetime", _formatted("%Y-%m-%d")),
+    "datetime": _of("text|date|datetime", _formatted("%Y-%m-%d %H:%M:%S")),
+    "dualsql_instant": _of("datetime|date", _instant),
+    "ifnull": _coalesce,
+    "instr": _of("text text", lambda term, part: _position(without_nul(term), part)),
+    "julianday": _of("text|date|datetime", _julianday),
+    "length": _of("text|integer", _length_sqlite),
+    "likely": _of("integer|real|text|boolean", _same),
+    "lower": _of("text", _lower_sqlite),
+    "ltrim": _of("text text?", lambda term, *letters: _trimmed("ltrim")(without_nul(term), *letters)),
+    "max": _extreme("greatest", _EXTREME | {"text"}, skips_nulls=False),
+    "min": _extreme("least", _EXTREME | {"text"}, skips_nulls=False),
+    "nullif": _nullif,
+    "replace": _of("text text text", lambda term, *rest: _replaced(without_nul(term), *rest)),
+    "round": _of("integer|real integer?", _round_sqlite),
+    "rtrim": _of("text text?", lambda term, *letters: _trimmed("rtrim")(without_nul(term), *letters)),
+    "sign": _of("integer|real", _sign),
+    "strftime": _of("text text|date|datetime", _strftime),
+    "substr": _of("text|integer integer integer?", _part_sqlite),
+    "substring": _of("text|integer integer integer?", _part_sqlite),
+    "time": _of("text|datetime", _formatted("%H:%M:%S")),
+    "trim": _of("text text?", lambda term, *letters: _trimmed("trim")(without_nul(term), *letters)),
+    "typeof": _of("integer|boolean|flag|real|text|date|datetime|null", _typeof),
+    "unixepoch": _of("text|date|datetime", _unixepoch),
+    "unlikely": _of("integer|real|text|boolean", _same),
+    "upper": _of("text", _upper_sqlite),
+}
+
+_POSTGRESQL: Mapping[str, Call] = {
+    "abs": _of("integer|real|decimal", _abs),
+    "btrim": _of("text text?", _trimmed("trim")),
+    "ceil": _of("real|decimal", _up_or_down("ceil")),
+    "ceiling": _of("real|decimal", _up_or_down("ceil")),
+    "char_length": _of("text", _length),
+    "character_length": _of("text", _length),
+    "coalesce": _coalesce,
+    "concat": _concat(_TEXTUAL),
+    "concat_ws": _concat_ws,
+    "date_part": _of("text date|datetime", _date_part),
+    "date_trunc": _of("text datetime", _date_trunc),
+    "floor": _of("real|decimal", _up_or_down("floor")),
+    "greatest": _extreme("greatest", _EXTREME, skips_nulls=True),
+    "least": _extreme("least", _EXTREME, skips_nulls=True),
+    "left": _of("text integer", _end("left")),
+    "length": _of("text", _length),
+    "lower": _of("text", _folded("lower")),
+    "ltrim": _of("text text?", _trimmed("ltrim")),
+    "make_interval": _of(" ".join(["integer?"] * 7), _make_interval),
+    "mod": _of("integer integer", _mod),
+    "nullif": _nullif,
+    "replace": _of("text text text", _replaced),
+    "right": _of("text integer", _end("right")),
+    "round": _either(
+        _of("integer|real", _round_whole),
+        _of("decimal|quotient integer?", _round_exact),
+        _of("integer integer", _round_exact),
+    ),
+    "rtrim": _of("text text?", _trimmed("rtrim")),
+    "sign": _of("real", lambda term: real(cast(func.sign(term.sql), DOUBLE))),
+    "sqrt": _of("real|integer", _sqrt),
+    "starts_with": _of("text text", _begins),
+    "strpos": _of("text text", _position),
+    "substr": _of("text integer integer?", _part_postgresql),
+    "substring": _of("text integer integer?", _part_postgresql),
+    "to_char": _of("date|datetime text", _to_char),
+    "trim": _of("text text?", _trimmed("trim")),
+    "upper": _of("text", _folded("upper")),
+}
+
+_MARIADB: Mapping[str, Call] = {
+    "abs": _of("integer|real|decimal", _abs),
+    "char_length": _of("text", _length),
+    "coalesce": _coalesce,
+    "concat": _concat_or_null,
+    "concat_ws": _concat_ws,
+    "date": _of("date|datetime", _date_of),
+    "datediff": _of("date|datetime date|datetime", _datediff),
+    "day": _of("date|datetime", _part_number("day")),
+    "dayofmonth": _of("date|datetime", _part_number("day")),
+    "greatest": _extreme("greatest", _EXTREME, skips_nulls=False),
+    "hour": _of("datetime", _part_number("hour")),
+    "ifnull": _coalesce,
+    "least": _extreme("least", _EXTREME, skips_nulls=False),
+    "left": _of("text integer", _end("left")),
+    "length": _of("text", _length_bytes),
+    "lower": _of("text", _folded("lower")),
+    "minute": _of("datetime", _part_number("minute")),
+    "mod": _of("integer integer", _mod_or_null),
+    "month": _of("date|datetime", _part_number("month")),
+    "quarter": _of("date|datetime", _part_number("quarter")),
+    "right": _of("text integer", _end("right")),
+    "round": _of("integer|decimal integer?", _round_mariadb),
+    "substr": _of("text integer integer?", _part),
+    "substring": _of("text integer integer?", _part),
+    "upper": _of("text", _folded("upper")),
+    "year": _of("date|datetime", _part_number("year")),
+}
+
+FUNCTIONS: Mapping[str, Mapping[str, Call]] = {SQLITE: _SQLITE, POSTGRESQL: _POSTGRESQL, MARIADB: _MARIADB}
+"""By dialect and name: what a function of one row means."""
+
+
+def extracted(dialect: str, field: str, term: Term) -> Term:
+    """EXTRACT(field FROM x): PostgreSQL's is a NUMERIC without digits after the point."""
+    found = part_of_date(field, term)
+    if dialect == POSTGRESQL:
+        return decimal(found, 0)
+    if dialect == MARIADB and field.lower() in ("year", "quarter", "month", "day", "hour", "minute"):
+        return whole(found, bits=32)
+    raise _refuse("EXTRACT")
+
+
+def called(dialect: str, name: str, arguments: Sequence[Term]) -> Term:
+    """A call of a function of one row."""
+    known = FUNCTIONS[dialect].get(name)
+    if known is None:
+        raise _refuse(f"the function {name}()")
+    return known(arguments)

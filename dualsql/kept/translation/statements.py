@@ -1,0 +1,456 @@
+"""Translates whole statements: sources, groups, orders, limits and set operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    Alias,
+    BigInteger,
+    BindParameter,
+    Cast,
+    Column,
+    CompoundSelect,
+    FromClause,
+    Join,
+    MetaData,
+    Select,
+    Subquery,
+    Table,
+    collate,
+    exists,
+    join,
+    select,
+    type_coerce,
+    types,
+)
+from sqlalchemy.sql.elements import ClauseList, Grouping
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import ScalarSelect, SelectStatementGrouping
+from sqlalchemy.sql.visitors import iterate
+
+from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.result import ResultColumn
+from dualsql.freeze.document import AnySelect
+from dualsql.kept.translation.expressions import Expressions
+from dualsql.kept.translation.operators import IMPLICIT, OPERATORS
+from dualsql.kept.translation.ordering import BYTEWISE_CAST, MARIADB, POSTGRESQL, SQLITE
+from dualsql.kept.translation.terms import (
+    Element,
+    Kind,
+    Term,
+    UntranslatableError,
+    bits_of,
+    finite,
+    typed,
+)
+from dualsql.plan import Ordered, Shape, shape
+from dualsql.plan.keys import split_modifiers
+from dualsql.plan.order import sole_key
+
+_MOST_ELEMENTS = 20_000
+"""Of a translated statement: an entry may write its operand several times."""
+
+_DIALECTS: Mapping[str, str] = {"mysql": MARIADB}
+
+
+def dialect_of(name: str) -> str:
+    """The name of a dialect in the tables."""
+    return _DIALECTS.get(name, name)
+
+
+def is_translated(name: str) -> bool:
+    """Whether the tables have entries for a dialect, by SQLAlchemy's name."""
+    return dialect_of(name) in OPERATORS
+
+
+class KeptColumns(NamedTuple):
+    """The columns of a kept result.
+
+    Attributes:
+        live: of the statement that ran. cells: how the cells of each are kept; see `KeptRows`.
+        rows: the table of the file under its name in the statement, and its column that numbers the rows.
+    """
+
+    live: Shape
+    cells: Sequence[str]
+    rows: FromClause
+    number: Element
+
+
+def stand_in(kept: KeptColumns) -> Shape:
+    """The rows as a table of the database: a statement over it means what it would mean there."""
+    columns = kept.live.columns
+    table = Table(
+        "kept_rows",
+        MetaData(),
+        Column("n", BigInteger, primary_key=True, autoincrement=False),
+        *(Column(f"c{place}", column.type) for place, column in enumerate(columns)),
+    )
+    rows = table.alias(str(kept.rows.name))  # type: ignore[attr-defined]
+    named = [rows.c[f"c{place}"].label(column.name) for place, column in enumerate(columns)]
+    made = shape(select(*named).order_by(rows.c.n), kept.live.meanings)
+    return replace(made, number=rows.c.n)
+
+
+def translated(
+    rows: Ordered, relation: Shape, kept: KeptColumns, dialect: str, *, by_code_point: bool
+) -> AnySelect:
+    """DuckDB's statement with the meaning of a statement that reads the table of `relation`, in the same total order.
+
+    Args:
+        rows: the statement in the order of its database.
+        relation: as `stand_in` made it of `kept`.
+        dialect: SQLAlchemy's name of the dialect of the statement.
+        by_code_point: whether its database compares and sorts all texts by code point.
+
+    Raises:
+        UntranslatableError: a part of it has no entry.
+    """
+    number: Any = relation.number
+    reader = _StatementTranslation(dialect_of(dialect), kept, number.table, by_code_point=by_code_point)
+    made = reader.ordered(rows).with_types(dialect_of(dialect))
+    if sum(1 for _ in islice(iterate(made), _MOST_ELEMENTS)) == _MOST_ELEMENTS:
+        raise UntranslatableError("a statement that grows too large")
+    return made
+
+
+class _Query(NamedTuple):
+    """A translated SELECT, and what its columns hold."""
+
+    select: Any
+    terms: list[Term]
+
+    def with_types(self, dialect: str) -> AnySelect:
+        """The statement; each column has the type of its values."""
+        outputs = [
+            _output(term, dialect).label(column.name)
+            for term, column in zip(self.terms, self.select.selected_columns, strict=True)
+        ]
+        made: AnySelect = self.select.with_only_columns(*outputs, maintain_column_froms=True)
+        return made
+
+
+def _output(term: Term, dialect: str) -> Element:
+    if term.kind == "boolean" and term.kind in IMPLICIT[dialect]:
+        return IMPLICIT[dialect][term.kind][1](term).sql  # the database has numbers for truth
+    return term.sql if term.kind in ("opaque", "flag", "numeric") else type_coerce(term.sql, typed(term))
+
+
+def _moved(terms: Sequence[Term], columns: Sequence[Any]) -> list[Term]:
+    """The terms as columns of a subquery."""
+    return [
+        replace(term, sql=column, is_constant=False, value=None, is_checked=True)
+        for term, column in zip(terms, columns, strict=True)
+    ]
+
+
+class _StatementTranslation:
+    """Translates the queries of one statement."""
+
+    def __init__(self, dialect: str, kept: KeptColumns, table: Any, *, by_code_point: bool) -> None:
+        self._dialect = dialect
+        self._expressions = Expressions(
+            dialect, self, by_code_point=by_code_point, compensates=kept.live.meanings.computation.compensates
+        )
+        # Id of a source -> the source, the translated one, and what its columns hold.
+        self._sources: dict[int, tuple[Any, Any, list[Term]]] = {}
+        self._unique: set[Any] = set()
+        self._read_table(kept, table)
+
+    def _read_table(self, kept: KeptColumns, table: Any) -> None:
+        key = sole_key(kept.live.select)
+        columns: list[Any] = list(table.c)
+        terms = [Term(sql=kept.number, kind="integer")]
+        for place, (cell, column) in enumerate(zip(kept.cells, kept.live.columns, strict=True)):
+            own = kept.rows.c[f"c{place}"]
+            terms.append(column_term(cell, column, own, self._dialect))
+            if key is not None and key(column.expression):
+                self._unique.add(columns[place + 1])
+        self._unique.add(columns[0])
+        self._sources[id(table)] = table, kept.rows, terms
+
+    #
+    # Sources.
+
+    def column(self, column: Any) -> Term:
+        """See `Statements`."""
+        source: Any = getattr(column, "table", None)
+        known = self._sources.get(id(source))
+        if known is None:
+            raise UntranslatableError("a column of another source")
+        place = next((place for place, one in enumerate(source.c) if one is column), None)
+        if place is None:
+            raise UntranslatableError("a column that its source does not have")
+        return known[2][place]
+
+    def is_unique(self, column: Any) -> bool:
+        """See `Statements`."""
+        while True:
+            if column in self._unique:
+                return True
+            inner = getattr(getattr(column, "table", None), "element", None)
+            if not isinstance(inner, Select) or len(internals.final_froms(inner)) != 1:
+                return False
+            if internals.group_by_clauses(inner):
+                return False
+            outputs = list(inner.selected_columns)
+            place = next((at for at, one in enumerate(list(column.table.c)) if one is column), None)
+            if place is None:
+                return False
+            column = getattr(outputs[place], "element", outputs[place])
+
+    def _source(self, source: Any) -> Any:
+        known = self._sources.get(id(source))
+        if known is None:
+            made, terms = self._translated_source(source)
+            known = self._sources[id(source)] = source, made, terms
+        return known[1]
+
+    def _translated_source(self, source: Any) -> tuple[Any, list[Term]]:
+        if isinstance(source, Join):
+            left, right = self._source(source.left), self._source(source.right)
+            on = self._expressions.truth(source.onclause)
+            return join(left, right, on, isouter=source.isouter, full=source.full), []
+        if type(source) is CTE:
+            return self._common(source)
+        if type(source) is Alias:
+            inner = self._source(source.element)
+            made = inner.alias(source.name)
+            return made, _moved(self._sources[id(source.element)][2], list(made.c))
+        if type(source) is Subquery:
+            query = self.query(source.element)
+            found = query.select.subquery(source.name)
+            return found, _moved(query.terms, list(found.c))
+        raise UntranslatableError(type(source).__name__)
+
+    def _common(self, source: Any) -> tuple[Any, list[Term]]:
+        if source.recursive or internals.restated_cte(source) is not None:
+            raise UntranslatableError("a recursive WITH")
+        original = internals.cte_alias(source)
+        if original is not None:
+            found = self._source(original).alias(source.name)
+            return found, _moved(self._sources[id(original)][2], list(found.c))
+        query = self.query(source.element)
+        found = query.select.cte(source.name)
+        return found, _moved(query.terms, list(found.c))
+
+    #
+    # Queries.
+
+    def query(self, statement: Any) -> _Query:
+        """A SELECT or a set operation."""
+        while isinstance(statement, SelectStatementGrouping | Grouping | ScalarSelect):
+            statement = statement.element
+        if isinstance(statement, CompoundSelect):
+            return self._compound(statement)
+        if type(statement) is not Select:
+            raise UntranslatableError(type(statement).__name__)
+        self._require_plain(statement)
+        froms = [self._source(source) for source in internals.final_froms(statement)]
+        terms = [finite(self._expressions.term(column)) for column in statement.selected_columns]
+        outputs = [
+            term.sql.label(getattr(column, "name", None))
+            for term, column in zip(terms, statement.selected_columns, strict=True)
+        ]
+        made: Any = select(*outputs).select_from(*froms)
+        criteria = [self._expressions.truth(part) for part in internals.where_criteria(statement)]
+        made = made.where(*criteria) if criteria else made
+        groups = self._groups(statement)
+        made = made.group_by(*groups) if groups else made
+        having = [self._expressions.truth(part) for part in internals.having_criteria(statement)]
+        made = made.having(*having) if having else made
+        if internals.distinct_word(statement):
+            self._require_groups(terms)
+            self._require_keys_of(statement, terms)
+            made = made.distinct()
+        correlated = getattr(statement, "_correlate", ())
+        if correlated:
+            made = made.correlate(*(self._source(source) for source in correlated))
+        return _Query(self._cut(made, statement), terms)
+
+    def ordered(self, rows: Ordered) -> _Query:
+        """A SELECT in its total order."""
+        statement = rows.shape.select
+        found = self.query(statement)
+        keys = []
+        for key in rows.order.keys:
+            if key.is_text:
+                raise UntranslatableError("an order that is text")
+            expression = key.expression if key.written is not None else self._tie(key.expression)
+            if expression is not None:
+                keys.append(
+                    self._expressions.ordered(
+                        expression, is_descending=key.is_descending, is_last=key.is_nulls_last
+                    )
+                )
+            if self._is_settled(statement, key.expression):
+                break
+        made = found.select.order_by(None).order_by(*keys) if keys else found.select
+        limit, offset = rows.shape.limit, rows.shape.offset
+        made = made if limit is None else made.limit(limit)
+        return _Query(made.offset(offset) if offset else made, found.terms)
+
+    def _tie(self, expression: Any) -> Any:
+        """A key that tells rows apart, without its CAST; None if it tells none apart that its value does not."""
+        if not isinstance(expression, Cast):
+            return expression
+        inner: Any = expression.clause
+        if isinstance(inner, FunctionElement) and inner.name == "concat" and len(inner.clauses) == 1:
+            (inner,) = inner.clauses
+        if self._expressions.term(inner).kind != "text":
+            return None  # it stands behind its value: 1.0 and 1.00, which are kept alike
+        return collate(inner, BYTEWISE_CAST)
+
+    def _is_settled(self, statement: Any, key: Any) -> bool:
+        """Whether no two rows of the statement have the same key."""
+        sources = internals.final_froms(statement)
+        is_plain = len(sources) == 1 and not isinstance(sources[0], Join)
+        return is_plain and not internals.group_by_clauses(statement) and self.is_unique(key)
+
+    def _require_plain(self, statement: Any) -> None:
+        """Refuse what `query` does not read."""
+        others = (
+            internals.distinct_on(statement),
+            internals.prefixes(statement),
+            internals.suffixes(statement),
+            internals.statement_hints(statement),
+            internals.fetch_clause(statement) is not None,
+            any(part is not None for part in internals.syntax_extensions(statement)),
+            internals.extension_after_criteria(statement) is not None,
+            isinstance(internals.distinct_word(statement), str),
+            getattr(statement, "_for_update_arg", None) is not None,
+        )
+        if any(others):
+            raise UntranslatableError("another part of SELECT")
+
+    def _groups(self, statement: Any) -> list[Element]:
+        groups = []
+        clauses: Sequence[Any] = internals.group_by_clauses(statement)
+        for clause in clauses:
+            parts = clause.clauses if type(clause) is ClauseList else [clause]
+            groups += [self._expressions.group_key(part) for part in parts]
+        return groups
+
+    def _require_groups(self, terms: Sequence[Term]) -> None:
+        for term in terms:
+            if not self._expressions.groups(term):
+                raise UntranslatableError(f"distinct values of a {term.kind}")
+
+    def _require_keys_of(self, statement: Any, terms: Sequence[Term]) -> None:
+        """Refuse an order of distinct rows by what they do not have: SQLite takes the value of any of the rows."""
+        known = {id(term.sql) for term in terms}
+        for clause in internals.order_by_clauses(statement):
+            if id(finite(self._expressions.term(split_modifiers(clause)[0])).sql) not in known:
+                raise UntranslatableError("an order of distinct rows by others")
+
+    def _cut(self, made: Any, statement: Any) -> Any:
+        keys = [self._expressions.sort_key(clause) for clause in internals.order_by_clauses(statement)]
+        made = made.order_by(*keys) if keys else made
+        limit, offset = internals.limit_clause(statement), internals.offset_clause(statement)
+        if limit is not None:
+            made = made.limit(_whole(limit))
+        return made if offset is None else made.offset(_whole(offset))
+
+    def _compound(self, statement: Any) -> _Query:
+        if internals.order_by_clauses(statement):
+            raise UntranslatableError("an order of a set operation")
+        queries = [self.query(part) for part in statement.selects]
+        columns = [list(terms) for terms in zip(*(query.terms for query in queries), strict=True)]
+        for terms in columns:
+            if len({(term.kind, term.scale) for term in terms}) != 1 or terms[0].kind == "opaque":
+                raise UntranslatableError("a set operation of values of several kinds")
+            if statement.keyword.name != "UNION_ALL":
+                self._require_groups(terms)
+        made: Any = CompoundSelect(statement.keyword, *(query.select for query in queries))
+        terms = [replace(parts[0], bits=max(term.bits for term in parts)) for parts in columns]
+        outputs = list(made.selected_columns)
+        found = _moved(terms, outputs)
+        limit, offset = internals.limit_clause(statement), internals.offset_clause(statement)
+        made = made if limit is None else made.limit(_whole(limit))
+        return _Query(made if offset is None else made.offset(_whole(offset)), found)
+
+    #
+    # Subqueries in expressions.
+
+    def scalar(self, statement: Any) -> Term:
+        """See `Statements`. SQLite takes the first of several rows; here several fail."""
+        query = self.query(statement)
+        if len(query.terms) != 1 or query.terms[0].kind in ("opaque", "flag"):
+            raise UntranslatableError("a subquery as such a value")
+        return replace(query.terms[0], sql=query.select.scalar_subquery(), is_constant=False, value=None)
+
+    def member(self, statement: Any) -> tuple[Any, Term]:
+        """See `Statements`."""
+        query = self.query(statement)
+        if len(query.terms) != 1:
+            raise UntranslatableError("IN of several columns")
+        return query.select, query.terms[0]
+
+    def exists(self, statement: Any) -> Element:
+        """See `Statements`."""
+        return exists(self.query(statement).select)
+
+
+def _whole(clause: Any) -> int:
+    value = clause.effective_value if isinstance(clause, BindParameter) else None
+    if type(value) is not int:
+        raise UntranslatableError("a limit that is no number")
+    return value
+
+
+#
+# Columns.
+
+_TEXTS = (types.CHAR, types.NCHAR, types.Enum)
+_KINDS: Mapping[str, Kind] = {
+    "integer": "integer",
+    "float": "real",
+    "text": "text",
+    "boolean": "boolean",
+    "date": "date",
+    "datetime": "datetime",
+    "decimal": "decimal",
+}
+
+
+def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> Term:
+    """A kept column as a term; one whose values the application makes, or that has no kind, is opaque."""
+    name, _, scale = cell.partition(":")
+    kind = _KINDS.get(name, "opaque")
+    plain: Any = column.stored
+    is_untyped = isinstance(plain, types.NullType)
+    if column.meaning.is_made or not column.meaning.is_same or (is_untyped and dialect != SQLITE):
+        kind = "opaque"
+    if kind == "text" and not _is_plain_text(plain, dialect):
+        kind = "opaque"
+    if kind == "integer" and getattr(plain, "unsigned", False):
+        kind = "opaque"
+    if kind == "real" and dialect != SQLITE and not isinstance(plain, types.Double):
+        kind = "opaque"  # of four bytes, perhaps
+    if kind == "boolean" and dialect != POSTGRESQL:
+        kind = "flag"
+    if kind == "decimal":
+        kind = "opaque" if not scale else "numeric" if dialect == SQLITE else "decimal"
+    if kind == "datetime" and getattr(plain, "timezone", False):
+        kind = "opaque"
+    return Term(sql=sql, kind=kind, scale=int(scale or 0), bits=_bits(column, plain))
+
+
+def _bits(column: ResultColumn, plain: Any) -> int:
+    """Of a whole number; 0 if its type is SQLAlchemy's guess."""
+    if not isinstance(plain, types.Integer) or column.is_computed:
+        return 0
+    return bits_of(plain)
+
+
+def _is_plain_text(plain: Any, dialect: str) -> bool:
+    if isinstance(plain, types.NullType):
+        return dialect == SQLITE
+    is_own = type(plain).__name__ in ("CITEXT", "UUID")
+    is_text = isinstance(plain, types.String) and not isinstance(plain, _TEXTS) and not is_own
+    return is_text and not getattr(plain, "collation", None)

@@ -1,0 +1,79 @@
+"""Percentiles of groups for databases without ordered-set aggregates, computed of rows that are numbered first.
+
+As PostgreSQL's percentile_cont: with n values, the value at the place fraction * (n - 1), counted from 0; between two
+places, in proportion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Double, FromClause, case, func, literal, select
+
+from dualsql.capabilities import Capabilities
+from dualsql.columns.result import ResultColumn
+from dualsql.freeze.document import AnySelect
+from dualsql.plan import enclosed
+from dualsql.plan.keys import Key
+
+Expression = ColumnElement[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedValues:
+    """The values of one column, numbered within each group.
+
+    Attributes:
+        value: as a double.
+        place: the number of its row, from 0; NULLs come last.
+        size: the number of values of the group.
+    """
+
+    value: Expression
+    place: Expression
+    size: Expression
+
+    def at(self, fraction: float) -> Expression:
+        """The aggregate of a group."""
+        wanted: Expression = literal(fraction, Double()) * (self.size - 1)
+        is_below = self.place <= wanted
+        lower = func.max(case((is_below, self.value)), type_=Double())
+        upper = func.min(case((self.place >= wanted, self.value)), type_=Double())
+        share = func.max(wanted, type_=Double()) - func.max(case((is_below, self.place)), type_=BigInteger())
+        # The difference of two infinities is no number.
+        return case((lower == upper, lower), else_=lower + (upper - lower) * share)
+
+
+def with_ranks(
+    relation: FromClause,
+    columns: Sequence[ResultColumn],
+    keys: Sequence[Expression],
+    values: Mapping[str, Expression],
+    capabilities: Capabilities,
+) -> tuple[FromClause, list[ResultColumn], list[Expression], dict[str, RankedValues]]:
+    """The relation with numbered values, its columns and its keys there, and the values by name.
+
+    Args:
+        keys: columns of the relation that make the groups.
+        values: of the columns to rank, as doubles.
+    """
+    listed = [*(column.expression for column in columns), *keys]
+    ranks = [part for value in values.values() for part in _ranked(value, keys, capabilities)]
+    labels = [part.label(f"ranked_{number}") for number, part in enumerate(ranks)]
+    statement: AnySelect = select(*listed, *labels).select_from(relation)
+    inner = enclosed(statement, "ranked")
+    found: list[Expression] = list(inner.c)
+    width, rest = len(columns), found[len(listed) :]
+    moved = [column.moved(element) for column, element in zip(columns, found[:width], strict=True)]
+    by_name = {name: RankedValues(*rest[3 * n : 3 * n + 3]) for n, name in enumerate(values)}
+    return inner, moved, found[width : len(listed)], by_name
+
+
+def _ranked(value: Expression, keys: Sequence[Expression], capabilities: Capabilities) -> list[Expression]:
+    """The parts of `RankedValues`."""
+    groups = list(keys) or None
+    order = Key(expression=value, is_nulls_last=True).clauses(capabilities)
+    place = func.row_number(type_=BigInteger()).over(partition_by=groups, order_by=order) - 1
+    return [value, place, func.count(value, type_=BigInteger()).over(partition_by=groups)]

@@ -1,0 +1,98 @@
+"""Intervals: their texts, dates that are moved by one, and the whole units between two dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, cast, literal, types
+from sqlglot import exp
+
+from dualsql.sql.scope import Scope, forbid, invalid, only
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+Element = ColumnElement[Any]
+
+_PART = re.compile(r"\s*([+-]?[0-9]{1,9})\s*([a-zA-Z]+)\s*", re.ASCII)
+_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,9}\s*", re.ASCII)
+
+_MOVES: Mapping[str, int] = {"date_add": 1, "adddate": 1, "date_sub": -1, "subdate": -1}
+"""Functions of a date and an interval, and whether they add it or subtract it."""
+
+
+def interval(node: exp.Interval, translator: Translator) -> Element:
+    """INTERVAL '3' MONTH, INTERVAL '1 year 2 days', as a value of its own."""
+    dialect = translator.dialect
+    if dialect.moves_date is not None:
+        invalid("An interval stands alone.", hint="Add it to a date: x + INTERVAL 1 MONTH.")
+    if dialect.interval is None:
+        forbid("INTERVAL", hint=dialect.interval_hint)
+    text = node.this.name if isinstance(node.this, exp.Literal) else None
+    unit = node.args.get("unit")
+    if text is None or (unit is not None and not isinstance(unit, exp.Var)):
+        invalid(
+            "An interval's text cannot be read.", hint="Write INTERVAL '3' MONTH or INTERVAL '1 year 2 days'."
+        )
+    written = text if unit is None else f"{text} {unit.name}"
+    found = [(int(number), name.lower().removesuffix("s")) for number, name in _PART.findall(written)]
+    if found and not _PART.sub("", written) and all(name in _UNITS for _, name in found):
+        return dialect.interval([sum(n for n, name in found if name == unit) for unit in _UNITS])
+    # '1.5 hours', '90 milliseconds', '01:30:00': the database reads them.
+    return cast(literal(written, types.Text()), types.Interval())
+
+
+def moved(translator: Translator, node: Any, scope: Scope) -> Element | None:
+    """`date + INTERVAL 1 MONTH` where an interval is no value of its own; None for other operations."""
+    left, right = node.this, node.expression
+    if translator.dialect.moves_date is None:
+        return None
+    if isinstance(right, exp.Interval):
+        return _moved(translator, left, right, scope, sign=-1 if isinstance(node, exp.Sub) else 1)
+    if isinstance(left, exp.Interval) and isinstance(node, exp.Add):
+        return _moved(translator, right, left, scope, sign=1)
+    return None
+
+
+def called(translator: Translator, name: str, given: list[Any], scope: Scope) -> Element | None:
+    """DATE_ADD(x, INTERVAL 1 MONTH), TIMESTAMPDIFF(YEAR, x, y); None for other functions."""
+    dialect = translator.dialect
+    if dialect.moves_date is None or dialect.units_between is None:
+        return None
+    if name in _MOVES and len(given) == 2:
+        days = given[1]
+        if not isinstance(days, exp.Interval):
+            days = exp.Interval(this=days, unit=exp.Var(this="DAY"))
+        return _moved(translator, given[0], days, scope, sign=_MOVES[name])
+    if name not in ("timestampdiff", "timestampadd") or len(given) != 3:
+        return None
+    unit = _unit(translator, given[0])
+    if name == "timestampadd":
+        return _moved(
+            translator, given[2], exp.Interval(this=given[1], unit=exp.Var(this=unit)), scope, sign=1
+        )
+    first, second = (translator.expression(part, scope) for part in given[1:])
+    return dialect.units_between(unit, first, second)
+
+
+def _moved(translator: Translator, date: Any, node: Any, scope: Scope, *, sign: int) -> Element:
+    found = only(node, "this", "unit")
+    unit, amount = _unit(translator, found.get("unit")), found["this"]
+    if isinstance(amount, exp.Literal) and _NUMBER.fullmatch(amount.name):
+        number: Element = literal(sign * int(amount.name), types.Integer())
+    else:
+        value = translator.expression(amount, scope)
+        number = value if sign > 0 else -value
+    assert translator.dialect.moves_date is not None
+    return translator.dialect.moves_date(unit, number, translator.expression(date, scope))
+
+
+def _unit(translator: Translator, node: Any) -> str:
+    name = node.name.lower() if isinstance(node, exp.Var | exp.Column | exp.Identifier) else ""
+    if name not in translator.dialect.units:
+        listed = ", ".join(translator.dialect.units)
+        invalid(f"The unit {name[:20]!r} of an interval is not known.", hint=f"Known: {listed}.")
+    return name

@@ -1,0 +1,120 @@
+"""Operators of arrays, documents, patterns and periods: one row each, with the databases' sign."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import ColumnElement, cast, func, literal, types
+from sqlalchemy.dialects.postgresql import array
+from sqlalchemy.sql.elements import BindParameter
+from sqlalchemy.sql.visitors import iterate
+from sqlglot import exp
+
+from dualsql.columns.dialect_types import JSONB
+from dualsql.sql.operations import require_pattern
+from dualsql.sql.scope import Scope, forbid, forbid_node, only
+
+if TYPE_CHECKING:
+    from dualsql.sql.translate import Translator
+
+Element = ColumnElement[Any]
+
+_COMPARISON = 5
+"""The precedence of LIKE in SQLAlchemy."""
+
+
+class Infix(NamedTuple):
+    """A binary operator.
+
+    Attributes:
+        sign: as the database writes it; `TextDialect.operators` has it where the database has the operator.
+        likens: a constant text beside it is read as a value of the other operand's type.
+        matches: its right side is a regular expression.
+    """
+
+    sign: str
+    likens: bool = False
+    matches: bool = False
+
+
+INFIX: Mapping[type[exp.Expression], Infix] = {
+    exp.ArrayContainsAll: Infix("@>", likens=True),
+    exp.ArrayContainedBy: Infix("<@", likens=True),
+    exp.ArrayOverlaps: Infix("&&", likens=True),
+    exp.JSONBContainsTopKey: Infix("?"),
+    exp.JSONBContainsAnyTopKeys: Infix("?|"),
+    exp.JSONBContainsAllTopKeys: Infix("?&"),
+    exp.RegexpILike: Infix("~*", matches=True),
+    exp.SimilarTo: Infix("SIMILAR TO", matches=True),
+    exp.Overlaps: Infix("OVERLAPS"),
+    exp.Xor: Infix("XOR"),
+}
+
+_NAMED = re.compile(r"\{\s*[\w.$ -]+(?:\s*,\s*[\w.$ -]+)*\s*\}|\{\s*\}")
+"""A path of PostgreSQL whose parts need no quotes: {a, 0, b}."""
+
+
+def _read(translator: Translator, node: Any, scope: Scope) -> Element:
+    operator = INFIX[type(node)]
+    if operator.sign not in translator.dialect.operators:
+        forbid_node(node)
+    found = only(node, "this", "expression")
+    left, right = (translator.expression(found[name], scope) for name in ("this", "expression"))
+    if operator.matches:
+        require_pattern(translator, right)
+    if operator.likens:
+        left, right = _likened(left, right), _likened(right, left)
+    return left.op(operator.sign, precedence=_COMPARISON, is_comparison=True)(right)
+
+
+def _likened(element: Element, other: Element) -> Element:
+    if isinstance(element, array) and isinstance(other.type, types.ARRAY):
+        return cast(element, other.type)  # of texts, it would be an array of VARCHAR
+    is_text = isinstance(element, BindParameter) and isinstance(element.value, str)
+    if not is_text or isinstance(other.type, types.NullType | types.String):
+        return element
+    # As a text first: a driver would write a document of it.
+    return cast(literal(element.value, types.Text()), other.type)
+
+
+def _at_path(text: str) -> Callable[[Translator, Any, Scope], Element]:
+    """`#>` and `#>>`, by the functions that they are: the sign would begin a comment on MySQL."""
+
+    def read(translator: Translator, node: Any, scope: Scope) -> Element:
+        if "#>" not in translator.dialect.operators:
+            forbid_node(node)
+        found = only(node, "this", "expression")
+        value = translator.expression(found["this"], scope)
+        parts = [literal(part, types.Text()) for part in _path(found["expression"])]
+        kind = "json" if _is_plain_json(value) else "jsonb"
+        made: Element = getattr(func, f"{kind}_extract_path{text}")(
+            value, *parts, type_=types.Text() if text else types.JSON() if kind == "json" else JSONB()
+        )
+        return made
+
+    return read
+
+
+def _path(node: Any) -> list[str]:
+    if isinstance(node, exp.Cast):
+        node = node.this
+    if isinstance(node, exp.Array):
+        return [part.name for part in node.expressions if isinstance(part, exp.Literal)]
+    if not isinstance(node, exp.Literal) or not _NAMED.fullmatch(node.name):
+        forbid("A path that is not a list of names", hint="Write x #>> '{a, b}', or x -> 'a' ->> 'b'.")
+    return [part.strip() for part in node.name.strip("{} ").split(",") if part.strip()]
+
+
+def _is_plain_json(value: Element) -> bool:
+    kinds = [getattr(part, "type", None) for part in iterate(value)]
+    documents = [kind for kind in kinds if isinstance(kind, types.JSON)]
+    return bool(documents) and not isinstance(documents[0], JSONB)
+
+
+HANDLERS: Mapping[type[exp.Expression], Any] = {
+    **dict.fromkeys(INFIX, _read),
+    exp.JSONBExtract: _at_path(""),
+    exp.JSONBExtractScalar: _at_path("_text"),
+}

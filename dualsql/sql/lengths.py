@@ -1,0 +1,267 @@
+"""How long texts can become that a statement makes of constants, before a database searches them.
+
+PostgreSQL's strpos, replace, split_part and btrim take time in proportion to the product of the lengths of their
+arguments, and check no time limit meanwhile. A short SQL text can give them megabytes: `repeat('ab', 1000000)`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import chain, islice
+from typing import Any
+
+from sqlalchemy import BindParameter, Case, Cast, ColumnClause, ColumnElement, types
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import BinaryExpression, ExpressionClauseList, Label
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import AliasedReturnsRows, ScalarSelect
+
+from dualsql.sql.expansion import Expansion
+from dualsql.sql.scope import invalid
+
+LONGEST_TEXT = 10_000_000
+"""Characters that a statement may make of constants."""
+
+MOST_SEARCH_WORK = 100_000_000
+"""The product of the lengths of a text and of what is looked for in it: a tenth of a second on PostgreSQL."""
+
+_PATTERN_WORK = 10
+"""A regular expression takes so many times as long as a plain search. MariaDB's ends within no time limit."""
+
+LONGEST_DOCUMENT = 2_000_000
+"""Characters of a constant that is read as JSON or cut into a list: PostgreSQL takes seconds for 10 MB, and the page
+of such a list holds the event loop as long."""
+
+_STORED = 1_000
+"""Characters that a cell is taken to have."""
+
+_GATHERED = 1_000
+"""Cells that an aggregate is taken to join."""
+
+_NUMBER = 40
+_SEARCHES = frozenset(
+    """btrim instr locate ltrim position replace rtrim split split_part starts_with string_split string_to_array strpos
+    substring_index translate trim""".split()
+)
+_CUTTERS = frozenset(
+    """json json_array_elements json_extract json_valid jsonb_array_elements regexp_extract_all regexp_split_to_array
+    regexp_split_to_table split str_split string_split string_to_array string_to_table to_json to_jsonb""".split()
+)
+_SHORTER = "Cut it before: substr(x, 1, 1000)."
+_CUTS = {"left": 1, "right": 1, "substr": 2, "substring": 2}
+"""By function, the argument that is the length of its result."""
+_PADS = frozenset({"lpad", "rpad"})
+_FORMATS = frozenset({"format", "printf", "to_char"})
+_CONCATENATIONS = frozenset({"concat", "concat_ws"})
+_JOINED = 4
+"""So many texts of the greatest length may be joined."""
+_GROWERS = _PADS | _FORMATS | {"repeat"}
+_BOUNDED = {
+    "repeat": "repeat('*', least(n, 100)).",
+    "lpad": "lpad(x, 100, ' ').",
+    "rpad": "rpad(x, 100, ' ').",
+    "concat": "join fewer or shorter texts.",
+    "concat_ws": "join fewer or shorter texts.",
+    "replace": "with a shorter text.",
+    "regexp_replace": "with a shorter text.",
+}
+_JOINS = frozenset(
+    "aggregate_strings array_agg group_concat json_agg json_group_array jsonb_agg list listagg string_agg".split()
+)
+_WIDTH = re.compile(r"\*|[0-9]{5}")
+
+
+def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
+    """Refuse a statement that makes long texts, or looks for a long text in a long one.
+
+    Args:
+        longest_made: see `TextDialect.longest_made`.
+    """
+    lengths, of_rows = Lengths(longest_made), Lengths(gathered=1)
+    waiting, seen = [statement], set()
+    while waiting:
+        element = waiting.pop()
+        if id(element) in seen:
+            continue
+        seen.add(id(element))
+        if isinstance(element, FunctionElement):
+            lengths.check(element)
+        elif _is_joined(element) and of_rows.of(element) > _JOINED * longest_made:
+            invalid("The SQL makes a text that is too long of each row.", hint="Join fewer or shorter texts.")
+        elif isinstance(element, Cast) and isinstance(element.type, types.JSON | types.ARRAY):
+            lengths.check_document(element.clause)
+        elif isinstance(element, AliasedReturnsRows):
+            waiting.append(element.element)
+            lengths.check_rounds(element)
+        waiting += element.get_children()
+
+
+class Lengths:
+    """Estimates from above how many characters an element has. Each element is walked once."""
+
+    def __init__(self, longest_made: float = math.inf, gathered: int = _GATHERED) -> None:
+        self._longest_made, self._gathered = longest_made, gathered
+        self._expansion = Expansion()
+        # By the ids of elements, which are kept alive.
+        self._known: dict[int, tuple[Any, float]] = {}
+
+    def check(self, function: Any) -> None:
+        """Refuse a call that takes too long."""
+        length = self.of(function)
+        if LONGEST_TEXT < length < math.inf:
+            invalid("The SQL makes a text that is too long.", hint="Repeat or pad it fewer times.")
+        if function.name in _SEARCHES or function.name.startswith("regexp"):
+            text, *parts = [*map(self.of, islice(function.clauses, 3)), 1]
+            times = _PATTERN_WORK if function.name.startswith("regexp") else 1
+            if text * max(parts, default=1) * times > MOST_SEARCH_WORK:
+                invalid(
+                    f"{function.name}() searches texts that are too long.",
+                    hint=_SHORTER,
+                )
+
+        if self._longest_made < math.inf:
+            self._check_growth(function, length)
+        if function.name in _CUTTERS and len(function.clauses):
+            self.check_document(next(iter(function.clauses)))
+
+    def _check_growth(self, function: Any, length: float) -> None:
+        """Refuse a call that makes much more of a value than it is."""
+        name, arguments = function.name.lower(), list(function.clauses)
+        if name.endswith("replace"):
+            length = self.of(arguments[2]) * _STORED if len(arguments) > 2 else 0
+        elif name in _CONCATENATIONS:
+            length = Lengths(gathered=1).of(function) / _JOINED
+        elif name not in _GROWERS:
+            return
+        if length > self._longest_made:
+            invalid(
+                f"{name}() may make texts of more than {self._longest_made:,} characters.",
+                hint=f"Bound them: {_BOUNDED.get(name, 'give a smaller width.')}",
+            )
+
+    def check_rounds(self, table: AliasedReturnsRows) -> None:
+        """Refuse a recursive query whose texts double with each round: `x || x`."""
+        if not getattr(table, "recursive", False):
+            return
+        for source in map(_plain, chain.from_iterable(self._expansion.sources_of(table).values())):
+            is_made = isinstance(source, BinaryExpression | ExpressionClauseList | FunctionElement)
+            if is_made and _growth(source, {}) > 1:
+                invalid(
+                    "The texts of a recursive query grow too fast.",
+                    hint="Append one text of the query itself in each round: path || '/' || name.",
+                )
+
+    def check_document(self, text: Any) -> None:
+        """Refuse what makes a large document or list of a long constant."""
+        if LONGEST_DOCUMENT < self.of(text) < math.inf:
+            invalid("The SQL makes a text that is too long for a document or a list.", hint=_SHORTER)
+
+    def of(self, element: Any) -> float:
+        """The number of characters; infinite if nothing bounds them."""
+        known = self._known.get(id(element))
+        if known is None:
+            self._known[id(element)] = element, math.inf
+            known = self._known[id(element)] = element, self._counted(element)
+        return known[1]
+
+    def _counted(self, element: Any) -> float:
+        if isinstance(element, BindParameter):
+            return len(element.value) if isinstance(element.value, str) else _NUMBER
+        if isinstance(
+            getattr(element, "type", None), types.Numeric | types.Integer | types.Float | types.Boolean
+        ):
+            return _NUMBER
+        if isinstance(element, Label):
+            return self.of(element.element)
+        if isinstance(element, ScalarSelect):
+            return max(map(self.of, element.element.selected_columns), default=0)
+        if isinstance(element, ColumnElement) and getattr(element, "table", None) is not None:
+            return self._of_column(element, element.table)
+        if isinstance(element, FunctionElement):
+            return self._of_call(element.name.lower(), list(element.clauses))
+        sides = (
+            [element.left, element.right] if isinstance(element, BinaryExpression) else element.get_children()
+        )
+        return sum(map(self.of, sides))
+
+    def _of_column(self, column: Any, table: Any) -> float:
+        if not isinstance(table, AliasedReturnsRows):
+            return _STORED
+        sources = self._expansion.sources_of(table).get(column, ())
+        # A value of a recursive query may grow with each round.
+        if _is_recursive(table) and any(isinstance(_plain(one), _GROWING) for one in sources):
+            return math.inf
+        return max(map(self.of, sources), default=_STORED)
+
+    def _of_call(self, name: str, arguments: list[Any]) -> float:
+        total = sum(map(self.of, arguments))
+        if not arguments:
+            return _NUMBER
+        first = self.of(arguments[0])
+        if name == "concat_ws":
+            return total + first * max(0, len(arguments) - 3)
+        if name == "repeat":
+            return first * _number(arguments[1:])
+        if name in _PADS:
+            return _number(arguments[1:])
+        if name in _CUTS:
+            return min(first, _number(arguments[_CUTS[name] :]))
+        if name in ("replace", "translate") and len(arguments) > 2:
+            return first * max(1, self.of(arguments[2])) if name == "replace" else first
+        if name in _FORMATS:
+            return math.inf if any(map(_is_wide, arguments)) else total
+        return total * self._gathered if name in _JOINS else total
+
+
+_GROWING = (BinaryExpression, ExpressionClauseList, FunctionElement, Case)
+
+
+def _plain(element: Any) -> Any:
+    return element.element if isinstance(element, Label) else element
+
+
+def _is_recursive(table: Any) -> bool:
+    while isinstance(table, AliasedReturnsRows):
+        if getattr(table, "recursive", False):
+            return True
+        table = table.element
+    return False
+
+
+def _is_joined(element: Any) -> bool:
+    return getattr(element, "operator", None) is operators.concat_op
+
+
+def _growth(element: Any, known: dict[int, tuple[Any, int]]) -> int:
+    """How many texts of the former round a text is made of; a call that repeats one counts as two.
+
+    Args:
+        known: by the ids of elements, which are kept alive: what has been counted.
+    """
+    if isinstance(element, ColumnClause):
+        is_text = isinstance(element.type, types.String | types.NullType)
+        return int(is_text and _is_recursive(element.table))
+    if id(element) not in known:
+        texts = sum(_growth(one, known) for one in element.get_children())
+        is_repeated = isinstance(element, FunctionElement) and _repeats(element)
+        known[id(element)] = element, 2 * texts if is_repeated else texts
+    return known[id(element)][1]
+
+
+def _repeats(function: Any) -> bool:
+    name = function.name.lower()
+    return name in _GROWERS or name.endswith("replace")
+
+
+def _number(arguments: list[Any]) -> float:
+    """The constant number that comes first, or the least of several values; infinite for any other."""
+    if arguments and getattr(arguments[0], "name", None) == "least":
+        return min((_number([one]) for one in arguments[0].clauses), default=math.inf)
+    found = getattr(arguments[0], "value", None) if arguments else None
+    return max(0, found) if isinstance(found, int | float) else math.inf
+
+
+def _is_wide(argument: Any) -> bool:
+    value = getattr(argument, "value", None)
+    return isinstance(value, str) and _WIDTH.search(value) is not None
