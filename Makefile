@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev docs docs-serve demo test test-long test-all test-exhaustive drills fuzz test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check bench audit constraints clean
+.PHONY: help dev docs docs-serve demo test test-long test-all test-exhaustive drills fuzz mutants test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -46,9 +46,15 @@ drills: ## failures on purpose, each with what was lost, what was told and how l
 	@scripts/environment dev
 	.venv/bin/pytest $(DRILLS) $(ARGS)
 
-fuzz: ## requests made of the OpenAPI document, 5,000 on each database; CASES for more
+fuzz: ## fuzzers of texts, documents, stored rows, bodies, cells and names, 10 minutes each, SECONDS for others; then requests made of the OpenAPI document, CASES
 	@scripts/environment dev
+	DUALSQL_FUZZ_SECONDS=$(or $(SECONDS),600) DUALSQL_FUZZ_SEED=$(or $(SEED),$(shell date +%s)) \
+		.venv/bin/pytest -n 2 --dist worksteal tests/fuzz $(ARGS)
 	DUALSQL_FUZZ_CASES=$(or $(CASES),5000) .venv/bin/pytest -n 2 --timeout 7200 tests/http/test_openapi_fuzz.py -m long $(ARGS)
+
+mutants: ## change each check of access, signatures, rules and limits, and see a test fail; ARGS: words of their names
+	@scripts/environment dev
+	.venv/bin/python scripts/mutants $(ARGS)
 
 test-sdks: ## tests with the SDKs of hosts, each in an environment of its own
 	@scripts/environment dev

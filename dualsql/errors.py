@@ -32,6 +32,7 @@ DualResponseError
 ├── StorageError               STORAGE_ERROR            the resource store failed or is out of reach
 │   └── TamperedError          TAMPERED_RESOURCE        the signature of a stored row is not valid
 └── ConfigurationError         BAD_CONFIGURATION        the configuration of the server is not safe
+    └── PackageMissingError    MISSING_EXTRA            ... because a package is not installed
 """
 
 from __future__ import annotations
@@ -101,10 +102,12 @@ class QueryExecutionError(DualResponseError):
             See `blaming`.
         is_of_a_value: some rows have no such value, of which another statement may be the reason: one with a CAST, that
             this one reads.
+        is_of_its_form: a part of the statement stands where it cannot, whatever the values are.
     """
 
     is_unsuited = False
     is_of_a_value = False
+    is_of_its_form = False
     code = "QUERY_EXECUTION_FAILED"
     default_hint = (
         "If you wrote the query, check it. Otherwise tell the operator: the server's log has the cause."
@@ -242,12 +245,20 @@ class UnknownColumnError(BadParameterError):
 
     code = "UNKNOWN_COLUMN"
 
-    def __init__(self, name: str, known: list[str], *, of: str = "The result") -> None:
+    def __init__(
+        self,
+        name: str,
+        known: list[str],
+        *,
+        of: str = "The result",
+        spelled: Callable[[str], str] | None = None,
+    ) -> None:
         close = get_close_matches(name, known, n=3, cutoff=0.5)
-        guess = f"Did you mean {' or '.join(map(repr, close))}?" if close else None
+        guess = f"Did you mean {' or '.join(map(spelled or repr, close))}?" if close else None
+        listed = ", ".join(map(spelled or str, known[:20]))
         super().__init__(
             f"{of} has no column {name[:80]!r}.",
-            hint=guess or f"Use one of its columns: {', '.join(known[:20])}.",
+            hint=guess or f"Use one of its columns: {listed}.",
             details={"column": name[:80], "suggestions": close, "columns": known},
         )
 
@@ -356,9 +367,16 @@ class ConfigurationError(DualResponseError):
     """The configuration of the server is not safe or not complete."""
 
     code = "BAD_CONFIGURATION"
-    caller_words = CallerMessage(
+    caller_words: ClassVar[CallerMessage | None] = CallerMessage(
         "The server is not configured for this.", "Tell the operator: the server's log has the cause."
     )
+
+
+class PackageMissingError(ConfigurationError):
+    """What is asked for needs a package that is not installed; the hint names the extra."""
+
+    code = "MISSING_EXTRA"
+    caller_words = None
 
 
 @contextmanager
@@ -377,6 +395,10 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
     try:
         yield
     except QueryExecutionError as error:
+        if asked == "text" and error.is_of_its_form:
+            raise InvalidSQLError(error.message, hint=error.hint) from error
+        if asked == "text" and not error.is_unsuited and error.hint == QueryExecutionError.default_hint:
+            raise QueryExecutionError(error.message, hint=_OWN_TEXT) from error
         if asked is None or not error.is_unsuited:
             raise
         if error.is_of_a_value and reads_conversions():
@@ -385,6 +407,10 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
         raise mistake(message, hint=hint) from error
 
 
+_OWN_TEXT = (
+    "Check the number of each function's arguments, and leave out parts of the query one by one until it runs. If "
+    "even a query without conditions fails, tell the operator."
+)
 _UNCONVERTED = CallerMessage(
     "The database could not convert a value, in the query of the result or in the question about it.",
     "Leave out the columns, conditions or conversions of the question one by one. If the result's own rows cannot be "
@@ -489,10 +515,10 @@ def require_package(package: str, message: str, *, hint: str) -> None:
     """Check that `package` is installed, without importing it: imports are what a server's start takes longest for.
 
     Raises:
-        ConfigurationError: it is not installed; with this message and hint.
+        PackageMissingError: it is not installed; with this message and hint.
     """
     if find_spec(package) is None:
-        raise ConfigurationError(message, hint=hint)
+        raise PackageMissingError(message, hint=hint)
 
 
 _COMPARED = 80

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 from dualsql.errors import (
@@ -199,6 +199,9 @@ def id_in(uri: str) -> str:
     wanted = uri.strip()
     return resource_id(wanted) or wanted
 
+
+LINEAGE = "lineage"
+"""The key of a resource's metadata that names its parent."""
 
 RELATION = "data"
 """The name of the stored result in a SQL text about it."""
@@ -449,3 +452,35 @@ def new_resource(
 def instant(moment: datetime) -> str:
     """A point in time as the wire has it: ISO 8601 in UTC, whole seconds, ending in Z."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+NOTES = "notes_of_query"
+"""Notes in the metadata of a resource."""
+
+_OPTION = "dualsql_notes"
+"""The execution option of a statement; documents leave it out (`dualsql.freeze.types.DROPPED_OPTIONS`)."""
+
+StatementT = TypeVar("StatementT")
+
+
+def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
+    """The statement with these notes in place of its own."""
+    found: Any = statement
+    if tuple(notes) == notes_of(statement):
+        return statement
+    noted: StatementT = found.execution_options(**{_OPTION: tuple(notes)})
+    return noted
+
+
+def notes_of(statement: Any) -> tuple[str, ...]:
+    """The notes of a statement; empty for one without any."""
+    # What is no statement is refused later, in words.
+    read: Any = getattr(statement, "get_execution_options", dict)
+    notes: tuple[str, ...] = read().get(_OPTION, ())
+    return notes
+
+
+def notes_in(metadata: Any) -> tuple[str, ...]:
+    """The notes in the metadata of a resource."""
+    found = metadata.get(NOTES)
+    return tuple(map(str, found)) if isinstance(found, list) else ()

@@ -34,6 +34,7 @@ from dualsql.databases import (
     missing_tables,
     open_sources,
     prove,
+    prove_tenants,
     unproved_notice,
 )
 from dualsql.databases.engines import server_at
@@ -198,7 +199,7 @@ class DualResponseServer:
         parts = (self._views, self._access, self._store, accesses)
         self._descriptions = Descriptions(*parts, addresses=self._addresses)
         self._jobs = Jobs(self._access, self._store, self.settings, self._kept)
-        self.query = QueryService(self._views, self._pages, self._streams, self.settings)
+        self.query = QueryService(self._views, self._pages, self._streams, self.settings, self._named)
         made = (self._sources, self._views, self._access, self._jobs)
         self.responses = Creator(
             *made,
@@ -376,14 +377,17 @@ class DualResponseServer:
         await self._ready()
         checked = request.checked(self.settings)
         with step("page"):
-            return await self._pages.read(await self._views.target(resource, principal), checked)
+            return await self._pages.read(
+                await self._views.target(resource, principal, checked.sort), checked
+            )
 
     async def check_page_unchecked(
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> None:
         """Raise what `read_page_unchecked` raises before its query."""
         await self._ready()
-        self._pages.check(await self._views.target(resource, principal), request.checked(self.settings))
+        checked = request.checked(self.settings)
+        self._pages.check(await self._views.target(resource, principal, checked.sort), checked)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -409,7 +413,7 @@ class DualResponseServer:
         """As `stream`, for a resource that was opened already: rights and expiry are not checked."""
         await self._ready()
         checked = request.checked(self.settings)
-        return self._streams.open(await self._views.target(resource, principal), checked)
+        return self._streams.open(await self._views.target(resource, principal, checked.sort), checked)
 
     @checked_keywords()
     async def profile(
@@ -714,6 +718,7 @@ class DualResponseServer:
         await self._compare_clocks()
         for source in self._sources.values():
             await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
+            await prove_tenants(source, self._policy.tenant_columns, timeout=self.settings.query_timeout)
             if (unproved := unproved_notice(source)) is not None:
                 self._notice(unproved)
         await self._say_what_is_missing()

@@ -90,8 +90,9 @@ class RateLimits:
 
     Attributes:
         principal: by action, the rate of one principal.
-        address: by action, the rate of one IP address (of IPv6: of one /64), whoever it says it is. Behind a proxy, set
-            up uvicorn to trust that proxy (`--forwarded-allow-ips`): otherwise all callers have the proxy's address.
+        address: by action, the rate of one IP address (of IPv6: of one /64), whoever it says it is. Behind a proxy, let
+            `dualsql serve --trusted-proxies`, or another uvicorn's `--forwarded-allow-ips`, name that proxy: otherwise
+            all callers have the proxy's address. uvicorn alone believes every program of its own machine.
     """
 
     principal: Mapping[LimitedAction, Rate] = field(default_factory=dict)

@@ -18,7 +18,6 @@ import sqlalchemy
 from sqlalchemy import (
     JSON,
     BigInteger,
-    Float,
     ForeignKey,
     Integer,
     String,
@@ -177,6 +176,8 @@ _LABEL: Any = (TABLE.c.id + 1).label("next")
 _TEXT: Any = text("SELECT :a")
 
 # Name in the module -> what it gives for an object that SQLAlchemy made, and whether that is right.
+ONCE = select(column("n", Integer)).cte("once")
+
 FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     "raw_columns": (lambda: internals.raw_columns(select(TABLE)), ordered_like(TABLE)),
     "all_selected_columns": (lambda: internals.all_selected_columns(select(TABLE)), ordered_like(*TABLE.c)),
@@ -494,13 +495,18 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: list(internals.type_variants(String().with_variant(Integer(), "sqlite"))),
         equal(["sqlite"]),
     ),
+    "elements_of": (
+        lambda: sum(
+            part is ONCE for part in internals.elements_of(union(select(ONCE.c.n), select(ONCE.c.n + 1)))
+        ),
+        equal(1),
+    ),
     "type_key": (
         lambda: (
             internals.type_key(String(3)) == internals.type_key(String(3)) != internals.type_key(String(4))
         ),
         same(True),
     ),
-    "decimal_scale": (lambda: internals.decimal_scale(Float(asdecimal=True)), equal(10)),
     "bind_processor": (
         lambda: internals.bind_processor(JSON(), ENGINE.dialect)({"a": 1}),
         equal('{"a": 1}'),

@@ -238,13 +238,15 @@ def log_failure(
     incident: str = "",
     level: int | None = None,
 ) -> None:
-    """Log an expected error in one line: its code, its place and its cause.
+    """Log an expected error in one line: its code, its place, its message if callers get another one, and its cause.
 
     Args:
         where: the request or the tool, without ids, query strings and values.
         level: by default ERROR.
     """
     words = f"{error.code} in {where}" if where else error.code
+    if error.caller_words is not None:  # callers do not see its own
+        words += f": {error.message}"
     cause = cause_of(error)
     number = f"incident {incident}: " if incident else ""
     logger.log(

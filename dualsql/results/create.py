@@ -49,6 +49,7 @@ from dualsql.log import log_failure, log_unforeseen
 from dualsql.log.telemetry import COUNTS, TELEMETRY, step
 from dualsql.plan import KeysetPosition
 from dualsql.resource import (
+    NOTES,
     UNCOUNTED,
     Addresses,
     CountMethod,
@@ -58,12 +59,15 @@ from dualsql.resource import (
     SampleMethod,
     Total,
     new_resource,
+    notes_in,
+    notes_of,
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork, Refreshes, RunProgress, tell_caller
 from dualsql.results.options import CreateOptions, checked_size
-from dualsql.results.view import KeptAnswer, View, Views
+from dualsql.results.streams import OF_VALUES
+from dualsql.results.view import NOT_KEPT_ROWS, ROWS_OF_NOW, KeptAnswer, View, Views
 from dualsql.settings import Settings
 from dualsql_client.wire import Column, Profile, ProfileKind, ProfileNotes, Row
 
@@ -212,6 +216,14 @@ class _Run(NamedTuple):
     kept: KeptRows | None = None
 
 
+def _noted(metadata: Mapping[str, Any], run: _Run, answer: KeptAnswer | None) -> Mapping[str, Any]:
+    """The metadata of a new resource; a note, where kept rows could have answered it and the database did."""
+    if answer is None or answer.view is None or run.view.kept is not None:
+        return metadata
+    note = ROWS_OF_NOW if run.kept == KeptRows(reason=_UNASKED) else NOT_KEPT_ROWS
+    return {**metadata, NOTES: [*notes_in(metadata), note]}
+
+
 async def _watched(
     chunks: AsyncGenerator[Chunk, None], progress: RunProgress, limit: float | None
 ) -> AsyncGenerator[Chunk, None]:
@@ -239,6 +251,8 @@ async def _watched(
 
 
 _log = logging.getLogger(__name__)
+
+_UNASKED = "The kept rows cannot be asked in this way."
 
 
 class Creator:
@@ -285,6 +299,9 @@ class Creator:
     async def _create(self, options: CreateOptions, answer: KeptAnswer | None) -> DualResponse:
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
+        notes = notes_of(options.statement)
+        if notes:
+            options = replace(options, metadata={**(options.metadata or {}), NOTES: list(notes)})
         is_large = options.is_text and _is_large(options.statement)
         if is_large:
             document = await source.limits.computed(partial(_frozen, source, options))
@@ -313,6 +330,7 @@ class Creator:
                 total_count=total.rows,
                 total_count_kind=total.kind,
                 kept=run.kept,
+                metadata=_noted(made.metadata, run, answer),
             )
             answered = self._answered(ready, run.shown, profiled)
             await self._access.keep(answered.resource, options.principal, rows=len(run.shown.rows))
@@ -356,7 +374,7 @@ class Creator:
         progress: RunProgress,
     ) -> _Run:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
-        kept, read = KeptRows(reason="The kept rows cannot be asked in this way."), view
+        kept, read = KeptRows(reason=_UNASKED), view
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
             kept, read = await self._kept_rows(view, resource, progress, must_succeed=False, answer=answer)
@@ -436,7 +454,8 @@ class Creator:
             if must_succeed:
                 raise failure from error
             log_failure(_log, failure, "keeping the rows of a slow query", level=logging.WARNING)
-            return KeptRows(reason="The rows could not all be read."), view
+            is_of_values = answer is not None and isinstance(error, OF_VALUES)
+            return KeptRows(reason=_UNASKED if is_of_values else "The rows could not all be read."), view
         try:
             return kept, await self._views.kept(resource, kept, view)
         except UnusableError as error:
@@ -510,6 +529,7 @@ class Creator:
                 total_count_kind=total.kind,
                 expires_at=self._expiry(pending, lasted + options.lifetime),
                 kept=run.kept,
+                metadata=_noted(pending.metadata, run, answer),
             )
             return self._answered(ready, run.shown, profiled)
 
@@ -641,6 +661,7 @@ class Creator:
             profile=None if profiled is None else profiled.profile,
             profile_notes=None if profiled is None else profiled.notes,
             page_in_text=self._settings.pages and self._settings.pages_in_text,
+            notes=notes_in(resource.metadata),
         )
 
 

@@ -33,6 +33,7 @@ class ResultPage:
         order: "partial" if the rows may have another order at the next read.
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
+        notes: remarks on how the query was read and answered.
     """
 
     columns: Sequence[Column]
@@ -48,11 +49,12 @@ class ResultPage:
     previous_cursor: str | None
     expires_at: datetime | None
     as_of: datetime | None = None
+    notes: Sequence[str] = ()
 
     def to_wire(self) -> Page:
         """The page as JSON, as the REST endpoints answer."""
         following = self.offset + len(self.rows)
-        return Page(
+        page = Page(
             data=list(self.rows),
             columns=list(self.columns),
             total_count=self.total_count,
@@ -70,6 +72,9 @@ class ResultPage:
             previous_cursor=self.previous_cursor,
             expires_at=None if self.expires_at is None else instant(self.expires_at),
         )
+        if self.notes:
+            page["notes"] = list(self.notes)
+        return page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +187,7 @@ class ResultPages:
             previous_cursor=self._cursors.write(preceding, scope) if page_rows.has_previous else None,
             expires_at=target.resource.expires_at,
             as_of=view.as_of,
+            notes=[*view.notes, *target.notes],
         )
 
 

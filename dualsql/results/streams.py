@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,7 +18,9 @@ from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
     DualResponseError,
+    InvalidSQLError,
     LimitExceededError,
+    QueryExecutionError,
     ResultChangedError,
     ServerUnavailableError,
     TooManyQueriesError,
@@ -40,6 +42,12 @@ TOKEN_LENGTH = 43
 """Characters: 32 bytes in base64."""
 
 _LABEL = "dualsql.resume/1"
+
+OF_VALUES = (QueryExecutionError, InvalidSQLError, BadParameterError)
+"""What a value raises that kept rows have no answer for: a number that overflows there, a text that is not ASCII."""
+
+InsteadOf = Callable[[], Awaitable[ReadTarget]]
+"""Opens the rows of the database that are read in place of kept ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +362,7 @@ class StreamRun:
                 self.ending.is_complete = True
                 last = self.writer.end(self._summary())
             except DualResponseError as error:
-                last = self._failure(error)
+                last = self._failure(self._of_kept_rows(error))
         # Before the last record: a reader that has it may disconnect, and then nothing runs after the yield.
         await self._note_end()
         yield Chunk(last, 0)
@@ -404,6 +412,16 @@ class StreamRun:
 
     def _summary(self) -> StreamEnd:
         return StreamEnd(rows=self._known + self.ending.rows, complete=self.ending.is_complete)
+
+    def _of_kept_rows(self, error: DualResponseError) -> DualResponseError:
+        """The error, with what to do where a later value of kept rows has no answer in their file."""
+        target = self.target
+        if not (self.ending.rows and target.asked and target.view.kept and isinstance(error, OF_VALUES)):
+            return error
+        return QueryExecutionError(
+            "A value of a later kept row cannot be computed as its database computes it.",
+            hint="Leave that row or that expression out, or read the answer in pages: the database answers those.",
+        )
 
     def _failure(self, error: DualResponseError) -> bytes:
         """The error as the last record. A format without one raises the error, which closes the connection."""
@@ -493,8 +511,13 @@ class Streams:
         """End all streams now."""
         self._slots.end()
 
-    def open(self, target: ReadTarget, request: StreamRequest) -> ResultStream:
+    def open(
+        self, target: ReadTarget, request: StreamRequest, *, instead: InsteadOf | None = None
+    ) -> ResultStream:
         """Open a stream. Nothing runs before its first chunk is requested.
+
+        Args:
+            instead: what is read where kept rows hold a value that only the database has the right answer for.
 
         Raises:
             RateLimitedError: see `AccessControl.admit`.
@@ -502,6 +525,11 @@ class Streams:
             BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
         """
         self._access.admit("stream", target.principal)
+        return self._opened(target, request, instead, StreamEnding())
+
+    def _opened(
+        self, target: ReadTarget, request: StreamRequest, instead: InsteadOf | None, ending: StreamEnding
+    ) -> ResultStream:
         view, written = target.view, format_named(request.format)
         columns = chosen_columns(view.columns, request.columns)
         # Raises for names that are not among the columns.
@@ -520,6 +548,7 @@ class Streams:
             writer=view.writer(written, columns, request.options),
             access=self._access,
             slots=self._slots,
+            ending=ending,
         )
         parts = token_parts(scope, [column.name for column in columns], request.options, request.cursor)
         if request.resumption is not None:
@@ -531,12 +560,34 @@ class Streams:
             marks_end=written.has_end and (request.options.summary or not written.end_keys),
             total_count=target.total.rows,
             total_count_kind=target.total.kind,
-            chunks=run.chunks(),
+            chunks=run.chunks() if instead is None else self._chunks_or_live(run, instead),
             resume=None if no_resume else resume_token(self._seal, parts),
             no_resume=no_resume,
             etag=self._etag(run),
             ending=run.ending,
         )
+
+    async def _chunks_or_live(self, run: StreamRun, instead: InsteadOf) -> AsyncGenerator[Chunk, None]:
+        """The chunks of kept rows; those of the database, if the first rows cannot be answered from them."""
+        waiting: list[Chunk] = []
+        try:
+            async with aclosing(run.chunks()) as chunks:
+                async for chunk in chunks:
+                    waiting.append(chunk)
+                    if run.ending.rows or run.ending.is_complete:
+                        for one in waiting:
+                            yield one
+                        waiting.clear()
+                return
+        except OF_VALUES:
+            # Cursors and resumptions are of kept rows.
+            if run.ending.rows or run.request.cursor is not None or run.request.resumption is not None:
+                raise
+        run.ending.error = None
+        live = self._opened(await instead(), run.request, None, run.ending)
+        async with aclosing(live.chunks) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     def _start(self, cursor: str | None, rows: Ordered, scope: CursorScope) -> KeysetPosition | None:
         if cursor is None:

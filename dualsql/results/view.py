@@ -29,6 +29,7 @@ from dualsql.databases import (
     Source,
     StreamJob,
     chosen_source,
+    compares_by_code_point,
     fetch_page,
     fetch_rows,
     fetch_sample,
@@ -43,16 +44,32 @@ from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.values import EXACT, exact_forms
 from dualsql.kept import FileGoneError, ResultKeeper, UnusableError
+from dualsql.kept.cells import Use, uses_of
 from dualsql.kept.files import kept_statement
 from dualsql.log import log_failure
 from dualsql.plan import KeyedSelect, Ordered, Shape
-from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total, instant
+from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, instant, notes_of
 from dualsql.settings import ResultCache, Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import Column, KeptDescription, Row, SortKey
 
 _log = logging.getLogger(__name__)
+
+ROWS_OF_NOW = (
+    "These are the rows of the database now: the kept rows of the result cannot answer this query with the same "
+    "meaning."
+)
+"""The note of an answer that was read from the database although the rows of the result are kept."""
+
+NOT_KEPT_ROWS = "The rows are those of the database now, and not the kept ones of the result."
+"""The note where the kept rows of a result are not to be read: their file is gone, too old, or of other readers."""
+
+
+def notes_of_now(resource: Resource, view: View) -> list[str]:
+    """What an answer about a result says of its rows, if they are read from the database and not from the kept ones."""
+    return [NOT_KEPT_ROWS] if resource.kept is not None and view.kept is None else []
+
 
 _NARROWED = "The database narrows the rows by its own policies."
 
@@ -69,6 +86,7 @@ class Derived:
     Attributes:
         shape: as `plan.shape` returns it.
         names: of its columns, as a driver reports them.
+        notes: how the statement was read, where it was a text.
     """
 
     def __init__(
@@ -80,6 +98,7 @@ class Derived:
     ) -> None:
         self.shape: Shape = replace(plan.shape(statement, meanings), number=number)
         self.names = driver_names(self.shape.columns)
+        self.notes = notes_of(statement)
         self._orders: OrderedDict[object, Ordered] = OrderedDict()
         self._makers: OrderedDict[tuple[str, ...], RecordMaker] = OrderedDict()
         self._described: OrderedDict[tuple[str, ...], Sequence[Column]] = OrderedDict()
@@ -312,6 +331,11 @@ class View:
         return self.derived.shape
 
     @property
+    def notes(self) -> Sequence[str]:
+        """How the statement was read, where it was a text."""
+        return self._shown.notes
+
+    @property
     def as_of(self) -> datetime | None:
         """When the run of kept rows began; None if the rows are those of the database."""
         return None if self.kept is None else datetime.fromisoformat(self.kept["as_of"])
@@ -341,6 +365,10 @@ class View:
     def over(self, derived: Derived) -> View:
         """A question over this statement, on the same source."""
         return replace(self, derived=derived, original=None)
+
+    def answering(self, derived: Derived, live: View) -> View:
+        """A question over these kept rows, whose answer is written as that of `live` is."""
+        return replace(self, derived=derived, original=Original(live.derived, live.dialect, ()))
 
     def records(self, rows: Rows, *, integer_strings: Sequence[str] = ()) -> list[Row]:
         """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
@@ -468,6 +496,7 @@ class ReadTarget:
         total: the number of rows, if known.
         asked: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
         parent: the statement that a question reads; None where the rows are those of the resource.
+        notes: what else the answer says.
     """
 
     resource: Resource
@@ -477,6 +506,7 @@ class ReadTarget:
     total: Total
     asked: Asked | None = None
     parent: AnySelect | None = None
+    notes: Sequence[str] = ()
 
     def reads_conversions(self) -> bool:
         """Whether the statement that a question reads converts values."""
@@ -500,6 +530,7 @@ class Views:
         self._policy = policy
         self._settings = settings
         self._plans = Plans()
+        self._by_code_point: dict[str, bool] = {}
         self._results = None if settings.result_cache is None else RowCache(settings.result_cache)
 
     @property
@@ -607,6 +638,9 @@ class Views:
             TamperedError: see `of`.
         """
         fingerprint = self.fingerprint(live)
+        # What came after the rows were kept is not in their fingerprint: a policy of the database, a rule of a restart.
+        if (obstacle := await self.obstacle_to_keeping(live)) is not None:
+            raise UnusableError(obstacle)
         try:
             file = await self.keeper.opened(resource, kept, fingerprint)
         except FileGoneError:
@@ -655,8 +689,7 @@ class Views:
 
         Two readers with the same one see the same rows, as far as rules decide it.
         """
-        dialect = view.rules.dialect(view.source.engine.dialect)
-        compiled = view.derived.written(dialect, view.ordered(), view.rules.form)
+        compiled = self._written(view)
         bound = compiled.construct_params(dict(view.rules.values)) or {}
         values = exact_forms(part for name in sorted(bound) for part in (name, bound[name]))
         if values is None:
@@ -672,6 +705,12 @@ class Views:
         # A text may hold lone surrogates, which UTF-8 has no bytes for.
         return sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()
 
+    @staticmethod
+    def _written(view: View) -> Compiled:
+        """The SQL of a view in its own order, under its rules."""
+        dialect = view.rules.dialect(view.source.engine.dialect)
+        return view.derived.written(dialect, view.ordered(), view.rules.form)
+
     async def obstacle_to_keeping(self, view: View) -> str | None:
         """Why the rows of a view may not be kept; None if they may."""
         obstacle = self._known_obstacle(view)
@@ -684,6 +723,18 @@ class Views:
             is_narrowed = True
         return _NARROWED if is_narrowed else None
 
+    async def compares_by_code_point(self, source: Source) -> bool:
+        """Whether a database is known to compare and sort all of its texts by code point."""
+        known = self._by_code_point.get(source.name)
+        if known is None:
+            try:
+                known = await compares_by_code_point(source, timeout=self._settings.query_timeout)
+            except DualResponseError as error:
+                log_failure(_log, error, "asking the database how it sorts texts", level=logging.WARNING)
+                return False
+            self._by_code_point[source.name] = known
+        return known
+
     def _known_obstacle(self, view: View) -> str | None:
         names = [column.name.casefold() for column in view.columns]
         # DuckDB compares names without case, also quoted ones, and would read one column for both.
@@ -695,7 +746,7 @@ class Views:
             return None
         if self._policy.has_functions:
             return "The rows are narrowed by functions."
-        if view.rules.form.reads_tables:
+        if view.rules.form.reads_others(self._written(view)):
             return "A rule for the rows reads other rows."
         return _NARROWED if self._policy.secured else None
 
@@ -708,16 +759,48 @@ class Views:
             statement.compile(dialect=source.engine.dialect, compile_kwargs={"render_postcompile": True})
         )
 
-    async def target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
-        """The rows of a resource, as `principal` sees them; raises what `of` raises."""
+    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, Use]]) -> bool:
+        """Whether each named column of kept rows can be used so with the meaning that it has in its database.
+
+        Args:
+            view: the kept rows. live: the rows in the database.
+        """
+        wanted = list(uses)
+        if view.kept is None or not wanted:
+            return True
+        is_by_code_point = await self.compares_by_code_point(live.source)
+        names = {name for name, _ in wanted}
+        cells = zip(view.kept["cells"], live.columns, strict=True)
+        known = {
+            column.name: uses_of(cell, column, by_code_point=is_by_code_point)
+            for cell, column in cells
+            if column.name in names
+        }
+        # A name that is not there is refused later.
+        return all(use in known[name] for name, use in wanted if name in known)
+
+    async def target(
+        self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()
+    ) -> ReadTarget:
+        """The rows of a resource, to be read in this order, as `principal` sees them; raises what `of` raises."""
         view = await self.of(resource, principal)
+        notes = notes_of_now(resource, view)
+        if view.kept is not None and sort:
+            live = self.live(resource, principal)
+            if not await self.can_use(view, live, ((key["field"], "sorted") for key in sort)):
+                view, notes = live, [ROWS_OF_NOW]
         total = Total(resource.total_count, resource.total_count_kind)
+        if view.kept is not None:
+            total = Total(view.kept["rows"], "exact")
+        elif notes:
+            total = UNCOUNTED  # what is known is the number of the kept ones
         return ReadTarget(
             resource=resource,
             principal=principal,
             view=view,
             key=f"{resource.id}{view.run}",
-            total=total if view.kept is None else Total(view.kept["rows"], "exact"),
+            total=total,
+            notes=notes,
         )
 
 

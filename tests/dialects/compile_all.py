@@ -26,7 +26,7 @@ from starlette.routing import Mount
 
 from dualsql import DualResponseServer, Principal, Shared, TenantFilter
 from dualsql.databases import backends
-from dualsql.databases.other import CAPABILITIES
+from dualsql.databases.other import capabilities
 from dualsql.databases.sqlite import BACKEND as SQLITE
 from dualsql.errors import DualResponseError
 from dualsql.tenancy.compiler import dialect_with_rules
@@ -101,7 +101,7 @@ def written(target: Any, own: Any, statement: Any, given: Any) -> str:
 
 async def main() -> None:
     targets = {name: make_url(url).get_dialect()() for name, url in URLS.items()}
-    backends._loaded["sqlite"] = replace(SQLITE, capabilities=replace(CAPABILITIES, name="other"))
+    backends._loaded["sqlite"] = replace(SQLITE, capabilities=replace(capabilities("sqlite"), name="other"))
     found: dict[str, dict[str, list[str]]] = {name: {} for name in targets}
     with tempfile.TemporaryDirectory() as folder:
         engine = create_async_engine(f"sqlite+aiosqlite:///{folder}/schools.db")

@@ -21,6 +21,7 @@ from dualsql.query.mcp import add_data_manager
 from dualsql.response import DualResponse
 from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
+from dualsql_client.budget import Retry
 from dualsql_client.client import DualResponseClient
 from dualsql_client.codemode import CodeMode
 from dualsql_client.detect import KeptResults
@@ -29,7 +30,6 @@ from dualsql_client.markdown import parse_markdown
 from dualsql_client.ndjson import decode_rows
 from dualsql_client.query import where
 from dualsql_client.sync_client import SyncDualResponseClient
-from dualsql_client.transport import Retry
 from tests.client.recorded import recordings
 from tests.exchanges.asking import error_of, table_of
 from tests.exchanges.recording import Exchanges

@@ -31,6 +31,7 @@ NOT_REACHED = {
     "COUNT_EXECUTION_FAILED": "it takes a count that fails where the rows do not",
     "QUERY_CANCELLED": "of fastmcp's tasks alone",
     "VALUE_NOT_REPRESENTABLE": "it takes odd rows",
+    "MISSING_EXTRA": "it takes an environment without a package",
     "NO_TOTAL_ORDER": "it takes odd statements",
     "RATE_LIMITED": "how long to wait is another number each time",
     "INSUFFICIENT_SCOPE": "it takes tokens with scopes",

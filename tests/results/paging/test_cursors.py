@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from ipaddress import ip_address
+from time import thread_time
 from typing import Any
 from uuid import UUID
 
@@ -203,6 +204,14 @@ def test_secrets_rotate() -> None:
 def test_what_cannot_be_written_exactly_has_no_cursor() -> None:
     assert CURSORS.write(Cursor(KeysetPosition(values=(object(),)), 0), SCOPE) is None
     assert CURSORS.write(Cursor(KeysetPosition(values=("x" * MAXIMUM_LENGTH,)), 0), SCOPE) is None
+
+
+def test_a_long_text_is_not_decoded() -> None:
+    text = "A" * 50_000_000  # decoding takes more than 50 ms
+    begun = thread_time()
+    with pytest.raises(BadCursorError):
+        CURSORS.read(text, SCOPE)
+    assert thread_time() - begun < 0.005
     assert CURSORS.write(None, SCOPE) is None
 
 

@@ -1,0 +1,165 @@
+"""Rows without an order of their author have one order through every door: that of the table's rows, or all columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select
+
+from dualsql import (
+    DualResponseServer,
+    LocalResultStorage,
+    Mask,
+    PageRequest,
+    Principal,
+    Shared,
+    StreamRequest,
+    TenantFilter,
+)
+
+pytestmark = pytest.mark.quick(4)
+
+METADATA = MetaData()
+COLUMNS = ("word", "size", "tenant")
+FLIGHTS = Table(
+    "flights", METADATA, *(Column(name, String if name != "size" else Integer) for name in COLUMNS)
+)
+SHOWN = Table("shown", METADATA, *(Column(name, String if name != "size" else Integer) for name in COLUMNS))
+"""A view, which the application declares as a table."""
+ROWS = [
+    {"word": None if n % 7 == 0 else f"s{n % 13}", "size": None if n % 11 == 0 else n, "tenant": "ab"[n % 2]}
+    for n in range(120, 0, -1)
+]
+WHO = Principal(id="ann")
+
+
+def filled(folder: Path, engine: str, *, number: str = "") -> str:
+    """The URL of a database with the rows; `number` is a further column of that name."""
+    url = f"{engine}:///{folder}/rows.{engine}"
+    made = create_engine(url)
+    extra = "" if not number else f", {number} INTEGER DEFAULT 1"
+    with made.begin() as connection:
+        connection.exec_driver_sql(f"CREATE TABLE flights (word TEXT, size INTEGER, tenant TEXT{extra})")
+        connection.exec_driver_sql("CREATE VIEW shown AS SELECT word, size, tenant FROM flights")
+        connection.execute(insert(FLIGHTS), ROWS)
+    made.dispose()
+    return url
+
+
+def last(value: Any) -> tuple[bool, Any]:
+    return value is None, "" if value is None else value
+
+
+def by_all_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: [last(row[name]) for name in COLUMNS])
+
+
+async def doors(dual: DualResponseServer, statement: Any, keep: bool) -> list[dict[str, Any]]:
+    """The rows, which are the same in the sample, the pages, the stream and a question."""
+    made = await dual.create_response(
+        statement, name="rows", principal=WHO, keep=keep, sample_size=50, is_text=True
+    )
+    page = await dual.read_page(made.resource_id, WHO, PageRequest(limit=17))
+    pages = list(page.rows)
+    while page.next_cursor:
+        page = await dual.read_page(made.resource_id, WHO, PageRequest(limit=17, cursor=page.next_cursor))
+        pages += page.rows
+    stream = await dual.stream(made.resource_id, WHO, StreamRequest())
+    lines = b"".join([chunk.data async for chunk in stream.chunks]).decode().splitlines()[:-1]
+    assert [json.loads(line) for line in lines] == pages
+    assert list(made.sample) == pages[:50]
+    # Its hidden keys are stored with it.
+    rest = await dual.create_response(
+        name="rest",
+        parent=made.resource_uri,
+        principal=WHO,
+        refinement={"sql": "SELECT * FROM data LIMIT 9 OFFSET 3"},
+    )
+    assert list(rest.sample) == pages[3:12]
+    return pages
+
+
+_HOOKS: dict[str, list[Any]] = {
+    "open": [],
+    "tenants": [TenantFilter(column="tenant", value=lambda _: "a"), Mask(FLIGHTS.c.word)],
+    "shared": [Shared(FLIGHTS, SHOWN)],
+}
+
+
+@pytest.mark.parametrize("hooks", _HOOKS)
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+async def test_rows_of_a_table_without_a_key_are_in_the_order_of_its_rows(
+    engine: str, hooks: str, tmp_path: Path
+) -> None:
+    rows = [row for row in ROWS if row["tenant"] == "a"] if hooks == "tenants" else ROWS
+    wanted = [{**row, "word": None} for row in rows] if hooks == "tenants" else rows
+    async with DualResponseServer(
+        filled(tmp_path, engine),
+        base_url="http://h/r",
+        tables=METADATA,
+        hooks=_HOOKS[hooks],
+        storage=LocalResultStorage(tmp_path / "kept"),
+    ) as dual:
+        for keep in (False, True):
+            assert await doors(dual, select(FLIGHTS), keep) == wanted
+            text = (
+                await dual.sql.read("SELECT word, size, tenant FROM flights WHERE 1 = 1", principal=WHO)
+            ).select
+            assert await doors(dual, text, keep) == (
+                wanted if engine == "sqlite" or hooks != "tenants" else by_all_columns(wanted)
+            )
+            # A view has no rows of its own.
+            assert await doors(dual, select(SHOWN), keep) == by_all_columns(rows)
+            ordered = (
+                await dual.sql.read("SELECT * FROM flights ORDER BY tenant DESC", principal=WHO)
+            ).select
+            assert [row["tenant"] for row in await doors(dual, ordered, keep)] == sorted(
+                (str(row["tenant"]) for row in rows), reverse=True
+            )
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+async def test_a_column_of_that_name_is_no_row_number(engine: str, tmp_path: Path) -> None:
+    url = filled(tmp_path, engine, number="RowID")
+    async with DualResponseServer(
+        url, base_url="http://h/r", tables=METADATA, storage=LocalResultStorage(tmp_path / "kept")
+    ) as dual:
+        wanted = ROWS if engine == "sqlite" else by_all_columns(ROWS)
+        assert await doors(dual, select(FLIGHTS), False) == wanted
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+async def test_groups_and_distinct_rows_have_their_nulls_last(engine: str, tmp_path: Path) -> None:
+    async with DualResponseServer(
+        filled(tmp_path, engine),
+        base_url="http://h/r",
+        tables=METADATA,
+        storage=LocalResultStorage(tmp_path / "k"),
+    ) as dual:
+        words = sorted({row["word"] for row in ROWS}, key=last)
+        for statement in (
+            select(FLIGHTS.c.word).distinct(),
+            select(FLIGHTS.c.word).group_by(FLIGHTS.c.word),
+            select(FLIGHTS.c.word).union(select(FLIGHTS.c.word)),
+        ):
+            for keep in (False, True):
+                assert [row["word"] for row in await doors(dual, statement, keep)] == words
+
+
+async def test_the_number_of_the_row_needs_no_sort(tmp_path: Path) -> None:
+    url = filled(tmp_path, "sqlite")
+    async with DualResponseServer(url, base_url="http://h/r", tables=METADATA) as dual:
+        made = await dual.create_response(select(FLIGHTS), name="rows")
+        resource = await dual.get_resource_unchecked(made.resource_id)
+        assert resource is not None
+        statement = dual._views.live(resource, None).ordered().arranged
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        compiled = statement.compile(engine)
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}").all()
+    engine.dispose()
+    assert [row[-1] for row in plan] == ["SCAN flights"]
