@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 
 Element = ColumnElement[Any]
 
-_SPANS = frozenset({"date_bin", "justify_days", "justify_hours", "justify_interval"})
-"""Functions whose first argument is an interval, also where it is written as a text."""
-
 _COMPARING = frozenset({"max", "min", "nullif"})
 
 _COMPARED = {"all": all_, "any": any_, "some": any_}
@@ -65,9 +62,6 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     if result is None:
         _refuse(translator, wanted)
     require_patterns(translator, wanted, arguments)
-    if wanted in _SPANS and arguments and is_text(arguments[0]):
-        span = cast_type(literal(arguments[0].value, types.Text()), types.Interval())
-        arguments = [span, *arguments[1:]]
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if wanted in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)

@@ -38,15 +38,15 @@ from dualsql.store.tables import (
 from dualsql_client.wire import ToolProblem
 
 Group = tuple[str, str | None, str | None]
-"""Whose a resource is: of a principal of a tenant, of a link (the id of the result that was refined), or of tools."""
+"""The group of a resource: a principal of a tenant, the result that it was refined from, or tools."""
 
 
 class MemoryStore:
     """Keeps at most `maximum` resources, for one event loop.
 
-    When it is full, it deletes expired resources first, then the oldest unpinned one of the same principal; of callers
-    without one, the oldest that was made by a tool, or that was refined from the same result. Nobody deletes another's.
-    Who has more than an equal share leaves a tenth of the places to the others.
+    Resources belong to a group: those of one principal; without a principal, those that were refined from one result,
+    or all that tools made. A full store deletes expired resources first, then the oldest unpinned one of the group that
+    saves: no group deletes another's. The last tenth of the places is for groups below an equal share.
     """
 
     def __init__(self, maximum: int = 10_000) -> None:

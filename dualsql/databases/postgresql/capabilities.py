@@ -387,6 +387,9 @@ _TEXT = TextDialect(
     argument_types={
         "age": {0: types.DateTime(), 1: types.DateTime()},
         "date_bin": {0: types.Interval()},
+        "justify_days": {0: types.Interval()},
+        "justify_hours": {0: types.Interval()},
+        "justify_interval": {0: types.Interval()},
         "jsonb_path_exists": {1: postgresql.JSONPATH()},
         "jsonb_path_query_first": {1: postgresql.JSONPATH()},
     },
