@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from sqlalchemy import Select
-from sqlalchemy.sql.elements import BindParameter, Grouping, WrapsColumnExpression
+from sqlalchemy import JSON, Select
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.elements import BinaryExpression, BindParameter, Grouping, WrapsColumnExpression
 from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.selectable import FromGrouping, Join, SelectBase
 from sqlalchemy.sql.sqltypes import TupleType
@@ -314,6 +315,21 @@ MOST_CONVERSIONS = 10
 _TAKES_LISTS = frozenset({"binary", "note", "text"})
 
 _NOTED = (SelectBase, BindParameter)
+
+_JSON_ITEMS = (operators.json_getitem_op, operators.json_path_getitem_op)
+
+
+def _repeats_operands(element: BinaryExpression[Any]) -> bool:
+    """Whether some database's compiler writes the operands twice.
+
+    SQLite has no XOR: SQLAlchemy writes `(a | b) - (a & b)`. MySQL and SQL Server compare an item of a JSON document
+    with null before they convert it.
+    """
+    if element.operator in _JSON_ITEMS:
+        return not isinstance(element.type, JSON)
+    return element.operator is operators.bitwise_xor_op
+
+
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -360,6 +376,8 @@ class Decoder:
             element = read(self, kind, fields) if read else self.fill(kind, fields)
             if isinstance(element, _NOTED):
                 self._note(element)
+            if isinstance(element, BinaryExpression) and _repeats_operands(element):
+                self._term *= 2
             # A CTE or table is rendered once. Further references render its name only.
             if kind.is_shared:
                 self._shared_terms += self._term
