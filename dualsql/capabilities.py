@@ -145,6 +145,7 @@ WITHOUT_CONSTRUCT: Mapping[str, str] = {
     "INTERSECT ALL": "Write INTERSECT, or count both sides with GROUP BY.",
     "LATERAL": "Write a subquery in the SELECT list, or join a subquery with GROUP BY.",
     "ROLLUP (x)": "Write GROUP BY x WITH ROLLUP.",
+    "XOR of bits": "Write (x | y) - (x & y).",
 }
 """What to write for a construct that a database does not have."""
 

@@ -34,6 +34,7 @@ def _gathers_distinct(node: Any) -> bool:
 _CONSTRUCTS: Mapping[type[Any], tuple[str, Callable[[Any], bool]]] = {
     exp.All: ("ALL of a subquery", _reads_query),
     exp.Any: ("ANY of a subquery", _reads_query),
+    exp.BitwiseXor: ("XOR of bits", lambda _: True),
     exp.Cube: ("CUBE", lambda _: True),
     exp.Except: ("EXCEPT ALL", _keeps_duplicates),
     exp.Filter: ("FILTER", lambda _: True),

@@ -208,6 +208,7 @@ _TEXT = TextDialect(
         "EXCEPT ALL",
         "INTERSECT ALL",
         "LATERAL",
+        "XOR of bits",
     ),
     names_value_columns=False,
     quoted_words_are_texts=True,

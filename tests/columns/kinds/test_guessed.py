@@ -192,9 +192,15 @@ WITHOUT_CURSORS: Mapping[str, set[str]] = {
     "sqlite": set(),
     "mariadb": {"letter + "},
     "duckdb": {"at -", "span *"},
-    "postgresql": {"at -", "bits &", "bits <<", "clock -", "doc @>", "net +", "range *", "span *"},
+    "postgresql": {
+        *("at -", "bits &", "bits <<", "clock -", "doc @>", "net +", "range *", "span *"),
+        *("flag =", "flag IS", "real ^", "span or span", "whole ="),
+    },
 }
-"""Drivers give an interval, an address, a range and bits as values that they do not take back as they were."""
+"""Drivers give an interval, an address, a range and bits as values that they do not take back as they were.
+
+The type of `op("=")` is not known if nothing states it, nor that of a coalesce of two types.
+"""
 
 
 def statements(engine: str) -> list[str]:
