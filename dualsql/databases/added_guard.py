@@ -8,6 +8,7 @@ from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
     contextmanager,
+    nullcontext,
 )
 from functools import partial
 from inspect import isawaitable
@@ -32,6 +33,8 @@ class NamedGuard:
     def _call(self, name: str, method: Any, *arguments: Any, **named: Any) -> Any:
         with self._naming(name):
             answer = method(*arguments, **named)
+        if isinstance(answer, nullcontext):  # a block of both kinds, which cannot fail
+            return answer
         if isinstance(answer, AbstractAsyncContextManager):
             return self._session(name, answer)
         if isinstance(answer, AbstractContextManager):

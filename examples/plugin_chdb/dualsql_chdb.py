@@ -27,7 +27,7 @@ from dualsql.databases.backends import (
     memory_of,
     repeat_until_done,
 )
-from dualsql.databases.other import CAPABILITIES
+from dualsql.databases.other import capabilities
 
 # https://clickhouse.com/docs/operations/settings/permissions-for-queries: in mode 1 "only read data queries are
 # allowed", and no session can leave it. In mode 2 settings can be changed, but `INSERT INTO FUNCTION file(...)` wrote a
@@ -103,7 +103,7 @@ def _require_folder(url: URL) -> None:
 
 BACKEND = Backend(
     capabilities=replace(
-        CAPABILITIES,
+        capabilities("chdb"),
         name="chDB",
         nulls_last=True,
         nulls_last_by_default=(True, True),

@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     LABEL_STYLE_TABLENAME_PLUS_COL,
+    Float,
     Integer,
     Numeric,
     String,
@@ -144,7 +145,10 @@ SHOP: dict[str, Any] = {
         (Line.price * 100 / func.sum(Line.price).over(partition_by=Line.order_id)).label("pct"),
     ),
     "previous order": select(Order.id, func.lag(Order.id, 1, 0).over(order_by=Order.id).label("previous")),
-    "percent rank": select(Line.product, func.percent_rank().over(order_by=Line.cents), Line.cents),
+    # SQLAlchemy calls it a Numeric, and rounds the database's double to ten digits.
+    "percent rank": select(
+        Line.product, func.percent_rank(type_=Float()).over(order_by=Line.cents), Line.cents
+    ),
     "bundle": select(Bundle("who", Customer.id, Customer.name), Customer.country),
     "bundle alone": select(Bundle("what", Line.product, Line.price)),
     "customer or none": select(Customer, Order).outerjoin(Order, Order.customer_id == Customer.id),
@@ -265,7 +269,7 @@ LEDGER: dict[str, Any] = {
     ),
     "null label": select(L.id, literal(None).label("empty")),
     "concatenated": select((L.word + "-" + cast(L.id, String)).label("w")).order_by(nulls_last(L.word), L.id),
-    "division": select(L.id, (L.big / 3).label("third"), (L.small / 2).label("half")),
+    "division": select(L.id, (cast(L.big, Float) / 3).label("third"), (L.small / 2).label("half")),
     "in subquery of itself": select(L.id, L.exact).where(
         L.exact == select(func.max(L.exact)).scalar_subquery()
     ),
