@@ -18,8 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from dualsql import ConfigurationError, DualResponseServer, Registry
 from dualsql.capabilities import capabilities_named
 from dualsql.databases import backends, open_source
+from dualsql.databases.added_guard import NamedGuard
 from dualsql.databases.backends import FailureKind, SessionTerms
 from dualsql.databases.engines import async_url
+from dualsql.databases.other import OtherGuard
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from tests.http.application import BASE_URL, METADATA, fill, running
 from tests.schools import Base
@@ -163,6 +165,17 @@ async def test_a_guard_that_fails_later_is_named_in_the_log(
     assert answer.status_code == 500
     assert answer.json()["code"] == "BAD_CONFIGURATION"
     assert "Faulty.failure_kind failed with AttributeError" in caplog.text
+
+
+def test_the_blocks_of_a_guard_that_has_none_of_its_own_can_be_entered() -> None:
+    guard, connection = NamedGuard(OtherGuard()), None
+    for block in (
+        guard.tolerant_reading(connection),
+        guard.without_read_ahead(connection),
+        guard.limited_bytes(connection, 1),
+    ):
+        with block:
+            pass
 
 
 def serve_with_guard(monkeypatch: pytest.MonkeyPatch, faulty: str) -> Faulty:
