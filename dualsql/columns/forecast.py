@@ -122,7 +122,7 @@ _SPELLED = {
     ">>": operators.bitwise_rshift_op,
 }
 """What `x.op("+")(y)` is, if x and y are numbers."""
-OF_THEIR_LEFT_SIDE = frozenset({"||", "->", "#>", "#-"})
+_OF_THEIR_LEFT_SIDE = frozenset({"||", "->", "#>", "#-"})
 """Operators whose values have the type of their left side, on every engine that has them."""
 _WRITTEN = frozenset({types.Numeric, types.DateTime, types.Date, types.Time, types.Uuid})
 """Families of values that `||` takes as texts."""
@@ -283,10 +283,6 @@ class Forecast:
     def _number_of(self, expression: Any) -> int | None:
         return self._place(self._operand(expression))
 
-    def _sides(self, expression: Any) -> Iterator[tuple[Any, Any]]:
-        yield expression.left, expression.right
-        yield expression.right, expression.left
-
     def _term(self, side: Any, other: Any) -> int | None:
         """The number that a side of an operation is taken for; NULL is one of the kind of the other side."""
         if _is_nothing(side):
@@ -311,11 +307,14 @@ class Forecast:
             return types.Boolean() if self._computation.has_truths else types.Integer()
         if sign is operators.concat_op:
             return self._of_texts(expression)
-        is_guess = _is_unstated(sign) and repr(declared) == repr(expression.left.type)
+        is_guess = (sign in _BITWISE or states_no_type(sign)) and repr(declared) == repr(expression.left.type)
         known = _SPELLED.get(getattr(sign, "opstring", ""), sign) if is_guess else sign
         if known not in _COMPUTED and not is_guess:
             return self._bare(declared)
-        left, right = (self._term(side, other) for side, other in self._sides(expression))
+        left, right = (
+            self._term(expression.left, expression.right),
+            self._term(expression.right, expression.left),
+        )
         if known in _COMPUTED and left is not None and right is not None:
             return self._of_sign(known, left, right, declared)
         if known in _COMPUTED or (is_guess and left is None):
@@ -418,12 +417,12 @@ class Forecast:
         return declared if is_same and not is_rounded else self._number(number)
 
 
-def _is_unstated(sign: Any) -> bool:
-    """Whether SQLAlchemy takes the type of the left side because nothing else is stated of an operator."""
+def states_no_type(sign: Any) -> bool:
+    """Whether it is an operator such as `x.op("<<")`, of which SQLAlchemy guesses that it gives the type of x."""
     if not isinstance(sign, operators.custom_op):
-        return sign in _BITWISE
+        return False
     is_stated = sign.return_type is not None or sign.is_comparison
-    return not is_stated and sign.opstring not in OF_THEIR_LEFT_SIDE
+    return not is_stated and sign.opstring not in _OF_THEIR_LEFT_SIDE
 
 
 def _is_nothing(part: Any) -> bool:

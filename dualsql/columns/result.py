@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.dialect_types import ranges
-from dualsql.columns.forecast import OF_THEIR_LEFT_SIDE, Forecast, beneath, choices, parts_of
+from dualsql.columns.forecast import Forecast, beneath, choices, parts_of, states_no_type
 from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql_client.wire import Column, ColumnType, Encoding
@@ -321,7 +321,7 @@ def database_type(expression: ColumnElement[Any]) -> SQLType | None:
 
 def _is_guessed(part: Any) -> bool:
     """Whether the database may give another type, though the types of all operands are right."""
-    if any(_is_unknown_operator(getattr(part, place, None)) for place in ("operator", "modifier")):
+    if any(states_no_type(getattr(part, place, None)) for place in ("operator", "modifier")):
         return _kind(part.type) == _kind(next(iter(part.get_children())).type)
     values = [] if isinstance(part, BinaryExpression) else _values(part) or []
     return any(_kind(value.type) != _kind(part.type) for value in values if _is_typed(value))
@@ -361,11 +361,6 @@ def _parts(expression: Any) -> list[Any] | None:
 
 _ARITHMETIC = frozenset({operators.add, operators.sub, operators.mul, operators.mod})
 _OF_ONE = frozenset({"sum", "abs"})
-
-
-def _is_unknown_operator(word: Any) -> bool:
-    is_stated = not isinstance(word, operators.custom_op) or word.return_type is not None
-    return not is_stated and word.opstring not in OF_THEIR_LEFT_SIDE
 
 
 def _is_typed(value: Any) -> bool:

@@ -66,7 +66,10 @@ def find_files(given: Iterable[Path]) -> FoundFiles:
                 raise ConfigurationError(f"The folder {_shown(path)} has no files to serve.", hint=_KINDS)
             paths += inside
         elif not path.is_file():
-            raise ConfigurationError(f"There is no file {_shown(path)}.", hint="Check the path.")
+            raise ConfigurationError(
+                f"There is no file {_shown(path)}.",
+                hint="Check the path. A database has its URL in --database.",
+            )
         elif not _is_known(path):
             raise ConfigurationError(f"The file {_shown(path)} is of no known kind.", hint=_KINDS)
         else:

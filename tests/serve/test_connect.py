@@ -239,6 +239,7 @@ def test_the_user_s_file_on_each_system(
         (["cursor"], "one of them"),
         (["cursor", "sales.csv", "--url", URL], "one of them"),
         (["cursor", "none.csv"], "There is no file"),
+        (["cursor", "sqlite:///shop.db"], "--database"),
         (["cursor", "--url", "localhost:8000"], "URL of an MCP endpoint"),
     ],
 )
