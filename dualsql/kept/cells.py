@@ -456,7 +456,7 @@ class KeptWriter:
         return self._made
 
 
-# What cells may be used for with the meaning that they have in their database. What has no entry is asked of that.
+# The uses for which kept cells give the answer of their database. For any other use, the database is asked.
 
 Use = Literal["compared", "sorted", "grouped", "computed"]
 """compared: in conditions, min, max and distinct counts; sorted: by ORDER BY, without a collation of its own; grouped:

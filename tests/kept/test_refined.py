@@ -111,3 +111,12 @@ async def test_what_cannot_be_kept_is_read_from_the_database_and_says_so(tmp_pat
         )
         change(kept.data)
         assert await kept.said(chosen) is None and len(await kept.lines(chosen)) == 0
+
+
+async def test_a_column_with_the_name_of_all_columns_is_counted_as_a_column(kept: Kept) -> None:
+    statement = select(sales.c.id, func.nullif(sales.c.id % 3, 0).label("*"))
+    asked = {"sql": 'SELECT count("*") AS values, count(*) AS rows FROM data'}
+    for keep in (False, True):
+        answer = await refined(kept, await kept.make(select=statement, keep=keep), asked)
+        [line] = map(json.loads, await kept.lines(answer))
+        assert line["rows"] == ROWS and 0 < line["values"] < ROWS, keep

@@ -35,7 +35,7 @@ TEXTS = [f"{sign}{rest}" for sign in UNSEEN for rest in ("=1", "+1", "-1", "@x",
 OTHERS = [
     (None, TEXT, ""), ("", TEXT, '""'), (-1, TEXT, "-1"), ("-1.50", DECIMAL, "-1.50"), ("-1.50", TEXT, '"\'-1.50"'),
     ("-1e9", DECIMAL, "-1e9"), ("=1", DECIMAL, '"\'=1"'), ('a"b', TEXT, '"a""b"'), ("x", None, "x"),
-    ("=x", None, '"\'=x"'),
+    ("-5", {"encoding": "integer-string"}, "-5"), ("=x", None, '"\'=x"'),
 ]  # fmt: skip
 
 

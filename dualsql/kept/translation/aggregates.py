@@ -12,7 +12,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql.capabilities import Capabilities
 from dualsql.kept.translation.operators import IMPLICIT
-from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
+from dualsql.kept.translation.ordering import MARIADB, ORDERED, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
     Element,
     Kind,
@@ -22,7 +22,6 @@ from dualsql.kept.translation.terms import (
     boolean,
     computed_real,
     decimal,
-    finite,
     real,
     refused_if,
     whole,
@@ -150,15 +149,12 @@ def _truth(name: str) -> Aggregate:
     return lambda found: boolean(found.applied(name, found.term.sql))
 
 
-_ORDERED: tuple[Kind, ...] = ("integer", "real", "decimal", "date", "datetime")
-
-
 def _extremes(*kinds: Kind) -> Mapping[tuple[str, Kind], Aggregate]:
     return {(name, kind): _extreme(name) for name in ("min", "max") for kind in kinds}
 
 
 _SQLITE: Mapping[tuple[str, Kind], Aggregate] = {
-    **_extremes(*_ORDERED, "numeric", "text"),
+    **_extremes(*ORDERED, "numeric", "text"),
     ("sum", "integer"): _sum_64,
     ("sum", "real"): _sum_real,
     ("total", "integer"): _total,
@@ -170,7 +166,7 @@ _SQLITE: Mapping[tuple[str, Kind], Aggregate] = {
 }
 
 _POSTGRESQL: Mapping[tuple[str, Kind], Aggregate] = {
-    **_extremes(*_ORDERED, "text"),
+    **_extremes(*ORDERED, "text"),
     ("sum", "integer"): _sum_sized,
     ("sum", "real"): _sum_real,
     ("sum", "decimal"): _sum_decimal,
@@ -183,7 +179,7 @@ _POSTGRESQL: Mapping[tuple[str, Kind], Aggregate] = {
 }
 
 _MARIADB: Mapping[tuple[str, Kind], Aggregate] = {
-    **_extremes(*_ORDERED),
+    **_extremes(*ORDERED),
     ("sum", "integer"): lambda found: decimal(found.applied("sum", found.term.sql), 0),
     ("sum", "real"): _sum_real,
     ("sum", "decimal"): _sum_decimal,
@@ -195,7 +191,7 @@ AGGREGATES: Mapping[str, Mapping[tuple[str, Kind], Aggregate]] = {
     POSTGRESQL: _POSTGRESQL,
     MARIADB: _MARIADB,
 }
-"""By dialect: what an aggregate means of a kind. count() has one meaning everywhere: see `counted`."""
+"""By dialect: what an aggregate means of a kind. count() has one meaning everywhere: see `Expressions`."""
 
 NAMES = frozenset({"count", *(name for rows in AGGREGATES.values() for name, _ in rows)})
 
@@ -219,7 +215,6 @@ NUMBERS: Mapping[str, Callable[[Element], Term]] = {"row_number": whole}
 
 def gathered(dialect: str, name: str, found: Gathered) -> Term:
     """An aggregate of one argument."""
-    found = replace(found, term=finite(found.term))
     rows = AGGREGATES[dialect]
     known = rows.get((name, found.term.kind))
     if known is None and found.term.kind in IMPLICIT[dialect]:
@@ -229,15 +224,6 @@ def gathered(dialect: str, name: str, found: Gathered) -> Term:
     if known is None:
         raise UntranslatableError(f"{name}() of a {found.term.kind}")
     return known(found)
-
-
-def counted(found: Gathered | None, wrap: Callable[[Element], Element], *, tells_apart: bool) -> Term:
-    """count(*), count(x), count(DISTINCT x)."""
-    if found is None:
-        return whole(wrap(func.count()))
-    if found.is_distinct and not tells_apart:
-        raise UntranslatableError(f"values of a {found.term.kind} that are told apart")
-    return whole(found.applied("count", found.term.sql))
 
 
 def ranked(

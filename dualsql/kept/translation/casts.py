@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlalchemy import case, cast, func, types
 
-from dualsql.columns.own_types import SQLType
+from dualsql.columns.own_types import SQLType, is_single
 from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
     BIGINT,
@@ -273,15 +273,10 @@ def target_of(wanted: SQLType) -> Target | None:
     return None
 
 
-_MOST_BITS_OF_SINGLES = 24
-
-
 def _is_single(dialect: str, wanted: SQLType) -> bool:
     """Whether FLOAT or FLOAT(n) has four bytes: on MariaDB without a number too, on SQLite never."""
-    if dialect == SQLITE or isinstance(wanted, types.Double):
-        return False
-    precision = getattr(wanted, "precision", None)
-    return dialect == MARIADB if precision is None else precision <= _MOST_BITS_OF_SINGLES
+    has_number = getattr(wanted, "precision", None) is not None
+    return dialect != SQLITE and (has_number or dialect == MARIADB) and is_single(wanted)
 
 
 def converted(dialect: str, term: Term, wanted: SQLType) -> Term:

@@ -51,6 +51,7 @@ from dualsql.kept.translation.terms import (
     constant,
     finite,
     inverse,
+    whole,
 )
 from dualsql.plan.keys import split_modifiers
 
@@ -221,8 +222,6 @@ class Expressions:
             return boolean(inverse(self.truth(element.element)))
         if element.operator is operators.neg:
             return meanings.negated(self._plain(self.term(element.element)), self.dialect)
-        if element.operator is operators.exists:
-            return boolean(self._statements.exists(element.element))
         raise UntranslatableError("another unary operator")
 
     def _as_boolean(self, element: Any) -> Term:
@@ -305,14 +304,8 @@ class Expressions:
     def _between(self, element: Any) -> Term:
         value = self.term(element.left)
         low, high = (self.term(bound) for bound in element.right.clauses)
-        return meanings.between(
-            lambda one, other: self.applied(">=", one, other),
-            lambda one, other: self.applied("<=", one, other),
-            value,
-            low,
-            high,
-            is_negated=element.operator is operators.not_between_op,
-        )
+        found = and_(self.applied(">=", value, low).sql, self.applied("<=", value, high).sql)
+        return boolean(inverse(found) if element.operator is operators.not_between_op else found)
 
     def _in(self, element: Any) -> Term:
         is_negated = element.operator is operators.not_in_op
@@ -390,24 +383,22 @@ class Expressions:
     def _gathered(
         self, name: str, arguments: list[Any], wrap: Callable[[Element], Element], *, is_window: bool
     ) -> Term:
-        if name == "count" and not arguments:
-            return aggregates.counted(None, wrap, tells_apart=True)
         if len(arguments) != 1:
-            raise UntranslatableError(f"{name}() of several arguments")
+            raise UntranslatableError(f"{name}() of {len(arguments)} arguments")
         argument = arguments[0]
-        if name == "count" and getattr(argument, "name", "") == "*":
-            return aggregates.counted(None, wrap, tells_apart=True)
+        if name == "count" and getattr(argument, "is_literal", False) and argument.name == "*":
+            return whole(wrap(func.count()))
         is_distinct = isinstance(argument, UnaryExpression) and argument.operator is operators.distinct_op
         if is_distinct and is_window:
             raise UntranslatableError("DISTINCT in a window, which is refused there")
         term = self.term(argument.element if is_distinct else argument)
         found = Gathered(finite(term), is_distinct, is_window or self._compensates, wrap)
+        if is_distinct and not self.groups(term):
+            raise UntranslatableError(f"distinct values of a {term.kind}")
         if name == "count":
-            return aggregates.counted(found, wrap, tells_apart=self.groups(term))
+            return whole(found.applied("count", found.term.sql))
         if term.kind == "text" and not self._by_code_point:
             raise UntranslatableError("texts by a collation")
-        if is_distinct and not self.groups(term):
-            raise UntranslatableError("values that are not told apart")
         return aggregates.gathered(self.dialect, name, found)
 
     def _filtered(self, element: Any) -> Term:

@@ -13,8 +13,8 @@ from functools import reduce
 
 from sqlalchemy import and_, case, cast, func, literal, null, or_, types
 
-from dualsql.kept.translation.operators import LOWER, UPPER, ascii_lower, larger
-from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
+from dualsql.kept.translation.operators import LOWER, OPERATORS, UPPER, ascii_lower
+from dualsql.kept.translation.ordering import MARIADB, ORDERED, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
     DATE,
     DATETIME,
@@ -42,10 +42,6 @@ from dualsql.kept.translation.terms import (
 Call = Callable[[Sequence[Term]], Term]
 
 
-def _refuse(what: str) -> UntranslatableError:
-    return UntranslatableError(what)
-
-
 def _of(kinds: str, write: Callable[..., Term]) -> Call:
     """A function of arguments of these kinds; `a|b` stands for either, and `?` after it for one that may be absent."""
     wanted = kinds.split()
@@ -53,10 +49,10 @@ def _of(kinds: str, write: Callable[..., Term]) -> Call:
 
     def call(arguments: Sequence[Term]) -> Term:
         if not least <= len(arguments) <= len(wanted):
-            raise _refuse("another number of arguments")
+            raise UntranslatableError("another number of arguments")
         for term, allowed in zip(arguments, wanted, strict=False):
             if term.kind not in allowed.rstrip("?").split("|"):
-                raise _refuse(f"an argument that is a {term.kind}")
+                raise UntranslatableError(f"an argument that is a {term.kind}")
         return write(*map(finite, arguments))
 
     return call
@@ -71,7 +67,7 @@ def _either(*calls: Call) -> Call:
                 return one(arguments)
             except UntranslatableError:
                 continue
-        raise _refuse("arguments of other kinds")
+        raise UntranslatableError("arguments of other kinds")
 
     return call
 
@@ -79,7 +75,7 @@ def _either(*calls: Call) -> Call:
 def _number(term: Term, least: int, most: int = 1_000_000) -> int:
     """The whole number that a constant is."""
     if not term.is_constant or term.kind != "integer" or not least <= term.value <= most:
-        raise _refuse("a number that is no such constant")
+        raise UntranslatableError("a number that is no such constant")
     found: int = term.value
     return found
 
@@ -87,7 +83,7 @@ def _number(term: Term, least: int, most: int = 1_000_000) -> int:
 def _word(term: Term) -> str:
     """The text that a constant is, and not an empty one."""
     if not term.is_constant or term.kind != "text" or not term.value:
-        raise _refuse("a text that is no such constant")
+        raise UntranslatableError("a text that is no such constant")
     return str(term.value)
 
 
@@ -100,9 +96,9 @@ def _common(arguments: Sequence[Term]) -> tuple[Kind, int, int]:
     known = [term for term in arguments if term.kind != "null"]
     kinds = {term.kind for term in known}
     if len(kinds) != 1 or kinds & {"opaque", "flag", "quotient", "span"}:
-        raise _refuse("values of several kinds")
+        raise UntranslatableError("values of several kinds")
     if kinds == {"numeric"} and len(known) > 1:
-        raise _refuse("decimals that are shown with different digits")
+        raise UntranslatableError("decimals that are shown with different digits")
     return known[0].kind, max(term.scale for term in known), max(term.bits for term in known)
 
 
@@ -113,7 +109,7 @@ def one_of(arguments: Sequence[Term], write: Callable[..., Element]) -> Term:
     found = write(*(term.sql for term in terms))
     if kind == "decimal":
         if len({term.scale for term in terms if term.kind == "decimal"}) > 1:
-            raise _refuse("decimals that are shown with different digits")
+            raise UntranslatableError("decimals that are shown with different digits")
         return decimal(found, scale)
     first = next(term for term in terms if term.kind == kind)
     is_ascii = all(term.is_ascii or term.kind == "null" for term in terms)
@@ -124,27 +120,27 @@ def one_of(arguments: Sequence[Term], write: Callable[..., Element]) -> Term:
 
 def _coalesce(arguments: Sequence[Term]) -> Term:
     if not arguments:
-        raise _refuse("coalesce without arguments")
+        raise UntranslatableError("coalesce without arguments")
     return one_of(arguments, func.coalesce)
 
 
 def _nullif(arguments: Sequence[Term]) -> Term:
     # Texts are equal byte by byte in these databases, or they have no entry.
     if len(arguments) != 2 or arguments[0].kind != arguments[1].kind or arguments[0].kind == "opaque":
-        raise _refuse("nullif of two kinds")
+        raise UntranslatableError("nullif of two kinds")
     first = finite(arguments[0])
     if first.kind in ("flag", "quotient", "span"):
-        raise _refuse("nullif of such values")
+        raise UntranslatableError("nullif of such values")
     return replace(first, sql=func.nullif(first.sql, finite(arguments[1]).sql), is_constant=False, value=None)
 
 
-_EXTREME: frozenset[Kind] = frozenset({"integer", "real", "decimal", "date", "datetime"})
+_EXTREME: frozenset[Kind] = frozenset(ORDERED)
 
 
 def _extreme(name: str, kinds: frozenset[Kind], *, skips_nulls: bool) -> Call:
     def call(arguments: Sequence[Term]) -> Term:
         if len(arguments) < 2 or not {term.kind for term in arguments} <= kinds:
-            raise _refuse("an extreme of such values")
+            raise UntranslatableError("an extreme of such values")
         missing = or_(*(term.sql.is_(None) for term in arguments))
 
         def write(*values: Element) -> Element:
@@ -196,7 +192,7 @@ def _round_exact(term: Term, digits: Term | None = None) -> Term:
     if term.kind == "integer":
         return decimal(term.sql, places)
     if places > 9:
-        raise _refuse("too many digits")
+        raise UntranslatableError("too many digits")
     return decimal(rounded(term, places), places)
 
 
@@ -227,14 +223,6 @@ def _sign(term: Term) -> Term:
 def _sqrt(term: Term) -> Term:
     value = as_double(term)
     return real(refused_if(value < 0.0, func.sqrt(value)))
-
-
-def _mod(term: Term, other: Term) -> Term:
-    return integer(term.sql.op("%", precedence=8)(other.sql), larger(term, other))
-
-
-def _mod_or_null(term: Term, other: Term) -> Term:
-    return integer(term.sql.op("%", precedence=8)(func.nullif(other.sql, 0)))
 
 
 #
@@ -298,7 +286,7 @@ def _end(name: str) -> Callable[[Term, Term], Term]:
 def _trimmed(name: str) -> Callable[..., Term]:
     def write(term: Term, letters: Term | None = None) -> Term:
         if letters is not None and not _word(letters).isascii():
-            raise _refuse("letters beyond ASCII")
+            raise UntranslatableError("letters beyond ASCII")
         cut = getattr(func, name)(term.sql, literal(" ") if letters is None else letters.sql)
         return text(cut, is_ascii=term.is_ascii)
 
@@ -321,7 +309,7 @@ def _begins(term: Term, part: Term) -> Term:
 
 def _texts(arguments: Sequence[Term], kinds: frozenset[Kind]) -> list[Element]:
     if not arguments or not {term.kind for term in arguments} <= kinds:
-        raise _refuse("texts of other values")
+        raise UntranslatableError("texts of other values")
     return [text_of(term) for term in arguments]
 
 
@@ -352,7 +340,7 @@ def _typeof(term: Term) -> Term:
         "null": "null",
     }
     if term.kind not in names:
-        raise _refuse("the type of such a value")
+        raise UntranslatableError("the type of such a value")
     return text(case((term.sql.is_(None), literal("null")), else_=literal(names[term.kind])), is_ascii=True)
 
 
@@ -374,7 +362,7 @@ def _moment(term: Term) -> Element:
         is_fine = func.microsecond(found).op("%", precedence=8)(1_000_000) != 0
         return found if term.kind == "date" else refused_if(is_fine, found)
     if term.is_constant and re.fullmatch(_MOMENT, term.value, re.ASCII) is None:
-        raise _refuse("a text that is no plain date")
+        raise UntranslatableError("a text that is no plain date")
     padded = func.replace(term.sql, "T", " ").op("||", precedence=6)(
         func.substr(_REST, func.length(term.sql) - 9)
     )
@@ -398,7 +386,7 @@ _FIELDS = re.compile(r"%[YmdHMSjw%]|[^%]")
 def _strftime(form: Term, moment: Term) -> Term:
     written = _word(form)
     if _FIELDS.sub("", written):
-        raise _refuse("another field of strftime")
+        raise UntranslatableError("another field of strftime")
     return text(func.strftime(_moment(moment), written), is_ascii=written.isascii())
 
 
@@ -429,19 +417,19 @@ def _instant(term: Term) -> Term:
 
 _DATE_PARTS = ("year", "quarter", "month", "day", "dow", "isodow", "doy", "week")
 _TIME_PARTS = ("hour", "minute")
-PARTS: Mapping[str, tuple[frozenset[Kind], str]] = {
-    **{name: (frozenset({"date", "datetime"}), name) for name in _DATE_PARTS},
-    **{name: (frozenset({"datetime"}), name) for name in _TIME_PARTS},
+PARTS: Mapping[str, frozenset[Kind]] = {
+    **dict.fromkeys(_DATE_PARTS, frozenset[Kind]({"date", "datetime"})),
+    **dict.fromkeys(_TIME_PARTS, frozenset[Kind]({"datetime"})),
 }
-"""Fields of EXTRACT that are whole numbers: what they are taken of, and DuckDB's name."""
+"""Fields of EXTRACT that are whole numbers, and the kinds that have them. DuckDB has the same names."""
 
 
 def part_of_date(field: str, term: Term) -> Element:
     """EXTRACT(field FROM x), as a whole number."""
-    known = PARTS.get(field.lower())
-    if known is None or term.kind not in known[0]:
-        raise _refuse("another field of a date")
-    found: Element = func.date_part(known[1], term.sql)
+    name = field.lower()
+    if term.kind not in PARTS.get(name, ()):
+        raise UntranslatableError("another field of a date")
+    found: Element = func.date_part(name, term.sql)
     return found
 
 
@@ -458,7 +446,7 @@ _UNITS = frozenset({"year", "quarter", "month", "week", "day", "hour", "minute",
 
 def _date_trunc(unit: Term, moment: Term) -> Term:
     if _word(unit).lower() not in _UNITS:
-        raise _refuse("another unit")
+        raise UntranslatableError("another unit")
     cut = func.date_trunc(_word(unit).lower(), moment.sql)
     return Term(sql=cast(cut, DATETIME), kind="datetime")
 
@@ -478,7 +466,7 @@ _TO_CHAR_PARTS = re.compile("|".join(map(re.escape, _TO_CHAR)))
 def _to_char(moment: Term, form: Term) -> Term:
     written = _word(form)
     if _TO_CHAR_PARTS.sub("", written):
-        raise _refuse("another field of to_char")
+        raise UntranslatableError("another field of to_char")
     found = _TO_CHAR_PARTS.sub(lambda match: _TO_CHAR[match[0]], written)
     return text(func.strftime(cast(moment.sql, DATETIME), found), is_ascii=True)
 
@@ -556,7 +544,7 @@ _POSTGRESQL: Mapping[str, Call] = {
     "lower": _of("text", _folded("lower")),
     "ltrim": _of("text text?", _trimmed("ltrim")),
     "make_interval": _of(" ".join(["integer?"] * 7), _make_interval),
-    "mod": _of("integer integer", _mod),
+    "mod": _of("integer integer", OPERATORS[POSTGRESQL]["%", "integer", "integer"]),
     "nullif": _nullif,
     "replace": _of("text text text", _replaced),
     "right": _of("text integer", _end("right")),
@@ -595,7 +583,7 @@ _MARIADB: Mapping[str, Call] = {
     "length": _of("text", _length_bytes),
     "lower": _of("text", _folded("lower")),
     "minute": _of("datetime", _part_number("minute")),
-    "mod": _of("integer integer", _mod_or_null),
+    "mod": _of("integer integer", OPERATORS[MARIADB]["%", "integer", "integer"]),
     "month": _of("date|datetime", _part_number("month")),
     "quarter": _of("date|datetime", _part_number("quarter")),
     "right": _of("text integer", _end("right")),
@@ -617,12 +605,12 @@ def extracted(dialect: str, field: str, term: Term) -> Term:
         return decimal(found, 0)
     if dialect == MARIADB and field.lower() in ("year", "quarter", "month", "day", "hour", "minute"):
         return whole(found, bits=32)
-    raise _refuse("EXTRACT")
+    raise UntranslatableError("EXTRACT")
 
 
 def called(dialect: str, name: str, arguments: Sequence[Term]) -> Term:
     """A call of a function of one row."""
     known = FUNCTIONS[dialect].get(name)
     if known is None:
-        raise _refuse(f"the function {name}()")
+        raise UntranslatableError(f"the function {name}()")
     return known(arguments)

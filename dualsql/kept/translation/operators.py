@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import and_, cast, func, types
+from sqlalchemy import cast, func, types
 from sqlalchemy.sql import operators
 
 from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
@@ -31,7 +31,6 @@ from dualsql.kept.translation.terms import (
     finite,
     in_calendar,
     integer,
-    inverse,
     number_of_truth,
     refused_if,
     text,
@@ -78,12 +77,12 @@ def _whole(apply: Apply) -> Two:
     """Of whole numbers: an overflow fails."""
 
     def write(left: Term, right: Term) -> Term:
-        return integer(apply(left.sql, right.sql), larger(left, right))
+        return integer(apply(left.sql, right.sql), _larger(left, right))
 
     return write
 
 
-def larger(left: Term, right: Term) -> int:
+def _larger(left: Term, right: Term) -> int:
     """The bits of what is computed of two whole numbers."""
     if 0 in (left.bits, right.bits):
         raise UntranslatableError("a whole number of unknown size")
@@ -414,14 +413,6 @@ def negated(term: Term, dialect: str) -> Term:
             return replace(term, sql=0 - term.sql, is_constant=False)
         case "integer":
             return integer(-term.sql, term.bits)
-        case "real":
-            return replace(term, sql=-term.sql, is_constant=False)
-        case "decimal" | "quotient":
+        case "real" | "decimal" | "quotient":
             return replace(term, sql=-term.sql, is_constant=False)
     raise UntranslatableError(f"the negative of a {term.kind}")
-
-
-def between(apply: Two, at_most: Two, value: Term, low: Term, high: Term, *, is_negated: bool) -> Term:
-    """`x BETWEEN low AND high`, by the meaning of `>=` and `<=`."""
-    found = and_(apply(value, low).sql, at_most(value, high).sql)
-    return boolean(inverse(found) if is_negated else found)

@@ -19,7 +19,10 @@ BYTEWISE: Mapping[str, frozenset[str]] = {
 }
 """By dialect: collations that compare code points."""
 
-_PLAIN: frozenset[Kind] = frozenset({"integer", "real", "decimal", "date", "datetime", "boolean"})
+ORDERED: tuple[Kind, ...] = ("integer", "real", "decimal", "date", "datetime")
+"""Kinds of which min() and max(), and a least and a greatest of several values, are the same in DuckDB."""
+
+_PLAIN: frozenset[Kind] = frozenset({*ORDERED, "boolean"})
 
 SORTED: Mapping[str, frozenset[Kind]] = {
     SQLITE: _PLAIN | {"numeric"},
@@ -28,11 +31,7 @@ SORTED: Mapping[str, frozenset[Kind]] = {
 }
 """By dialect: kinds that DuckDB sorts alike; texts, too, where the database compares code points."""
 
-GROUPED: Mapping[str, frozenset[Kind]] = {
-    SQLITE: _PLAIN | {"numeric"},
-    POSTGRESQL: _PLAIN | {"text"},
-    MARIADB: _PLAIN,
-}
+GROUPED: Mapping[str, frozenset[Kind]] = {**SORTED, POSTGRESQL: _PLAIN | {"text"}}
 """By dialect: kinds of which DuckDB takes the same values as equal; texts of SQLite where it compares code points."""
 
 

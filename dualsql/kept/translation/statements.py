@@ -46,7 +46,7 @@ from dualsql.kept.translation.terms import (
     UntranslatableError,
     bits_of,
     finite,
-    typed,
+    type_of,
 )
 from dualsql.plan import Ordered, Shape, shape
 from dualsql.plan.keys import split_modifiers
@@ -138,7 +138,7 @@ class _Query(NamedTuple):
 def _output(term: Term, dialect: str) -> Element:
     if term.kind == "boolean" and term.kind in IMPLICIT[dialect]:
         return IMPLICIT[dialect][term.kind][1](term).sql  # the database has numbers for truth
-    return term.sql if term.kind in ("opaque", "flag", "numeric") else type_coerce(term.sql, typed(term))
+    return term.sql if term.kind in ("opaque", "flag", "numeric") else type_coerce(term.sql, type_of(term))
 
 
 def _moved(terms: Sequence[Term], columns: Sequence[Any]) -> list[Term]:
@@ -369,10 +369,7 @@ class _StatementTranslation:
         made: Any = CompoundSelect(statement.keyword, *(query.select for query in queries))
         terms = [replace(parts[0], bits=max(term.bits for term in parts)) for parts in columns]
         outputs = list(made.selected_columns)
-        found = _moved(terms, outputs)
-        limit, offset = internals.limit_clause(statement), internals.offset_clause(statement)
-        made = made if limit is None else made.limit(_whole(limit))
-        return _Query(made if offset is None else made.offset(_whole(offset)), found)
+        return _Query(self._cut(made, statement), _moved(terms, outputs))
 
     #
     # Subqueries in expressions.

@@ -7,6 +7,7 @@ its expression fails (`refused_if`), and the question is asked of the database i
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
@@ -269,22 +270,20 @@ def exact_double(term: Term) -> Element:
     return refused_if(bad, cast(term.sql, DOUBLE))
 
 
-def typed(term: Term) -> SQLType:
+_TYPES: Mapping[Kind, SQLType] = {
+    "integer": BIGINT,
+    "real": DOUBLE,
+    "text": TEXT,
+    "boolean": BOOLEAN,
+    "date": DATE,
+    "datetime": DATETIME,
+}
+
+
+def type_of(term: Term) -> SQLType:
     """DuckDB's type of the term, for results."""
-    match term.kind:
-        case "decimal":
-            return types.Numeric(MOST_DIGITS, term.scale)
-        case "integer":
-            return BIGINT
-        case "real":
-            return DOUBLE
-        case "text":
-            return TEXT
-        case "boolean":
-            return BOOLEAN
-        case "date":
-            return DATE
-        case "datetime":
-            return DATETIME
-        case _:
-            raise UntranslatableError(f"a {term.kind} as a result")
+    if term.kind == "decimal":
+        return types.Numeric(MOST_DIGITS, term.scale)
+    if term.kind not in _TYPES:
+        raise UntranslatableError(f"a {term.kind} as a result")
+    return _TYPES[term.kind]

@@ -1,9 +1,8 @@
 /** Rows as CSV for a spreadsheet: no cell is run as a formula. */
-import { exact } from "./values.js";
+import { exact, isNumber } from "./values.js";
 
 /** As in formats/csv.py: a spreadsheet leaves out what nobody sees before a formula. */
 const FORMULA = /^(?:[\t\r\n]|[\p{Cc}\p{Cf}\p{Z}]*[=+\-@\uff1d\uff0b\uff0d\uff20])/u;
-const NUMBERS = new Set(["integer", "decimal", "float"]);
 const NUMBER = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 /** A line as the server writes it with guard_formulas: NULL is an empty field, an empty text is "". */
@@ -14,7 +13,7 @@ export function csvLine(values, columns = []) {
 function cell(value, column) {
   if (value === null || value === undefined) return "";
   const text = exact(value);
-  const isNumber = typeof value !== "string" || (NUMBERS.has(column?.encoding) && NUMBER.test(text));
-  const guarded = !isNumber && FORMULA.test(text) ? `'${text}` : text;
+  const isSafe = typeof value !== "string" || (column && isNumber(column) && NUMBER.test(text));
+  const guarded = !isSafe && FORMULA.test(text) ? `'${text}` : text;
   return guarded === "" || guarded !== text || /[",\r\n]/.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded;
 }
