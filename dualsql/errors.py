@@ -388,9 +388,10 @@ def blaming(asked: Asked | None, *, reads_conversions: Callable[[], bool]) -> It
         reads_conversions: whether a statement converts values that the question or the text reads.
 
     Raises:
-        QueryExecutionError: a value could not be converted, by the one or by the other.
+        QueryExecutionError: a value could not be converted, by the one or by the other; or the text failed and the
+            error has no hint of its own.
         BadParameterError, InvalidSQLError: the database has no such operation for the types of the values in the
-            question, in the text.
+            question, in the text; or a part of the text stands where it cannot.
     """
     try:
         yield

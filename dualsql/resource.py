@@ -474,7 +474,7 @@ def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
 
 def notes_of(statement: Any) -> tuple[str, ...]:
     """The notes of a statement; empty for one without any."""
-    # What is no statement is refused later, in words.
+    # It may be no statement: that is refused later, with a message for the caller.
     read: Any = getattr(statement, "get_execution_options", dict)
     notes: tuple[str, ...] = read().get(_OPTION, ())
     return notes

@@ -304,6 +304,13 @@ def unannotated(element: Any) -> Any:
     return getattr(element, "_Annotated__element", element)
 
 
+def table_under(source: Any) -> Any:
+    """The table of an alias, or of an alias of one, without annotations; another element without annotations."""
+    while isinstance(source, selectable.Alias):
+        source = source.element
+    return unannotated(source)
+
+
 def orm_state(element: Any) -> Mapping[str, Any]:
     """What a Select takes over from its columns: the ORM's plugin and its subject (`_propagate_attrs`)."""
     return element._propagate_attrs

@@ -291,6 +291,10 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.unannotated(one) for one in (internals.annotated(TABLE, {"mark": 1}), TABLE)],
         ordered_like(TABLE, TABLE),
     ),
+    "table_under": (
+        lambda: [internals.table_under(internals.annotated(TABLE.alias().alias(), {"mark": 1})), TABLE],
+        ordered_like(TABLE, TABLE),
+    ),
     "orm_state": (lambda: internals.orm_state(select(Person))["compile_state_plugin"], equal("orm")),
     "from_objects": (lambda: internals.from_objects(_CONDITION), ordered_like(TABLE)),
     "select_iterable": (lambda: internals.select_iterable(TABLE), ordered_like(*TABLE.c)),

@@ -90,7 +90,11 @@ export class Budget {
       this.bytesAtProgress = this.bytes;
     }
     if (!rows) this.stalledAt ??= now;
-    if (this.left(now) <= 0) throw this.annotate(new FetchError("The server gives no end.", { status: 200 }));
+    if (this.left(now) > 0) return;
+    throw this.annotate(new FetchError("The answer takes longer than the client waits.", {
+      status: 200,
+      hint: "Raise retry.budget or retry.total of the client.",
+    }));
   }
 
   /** Count a page behind which there is to be another. One that brings nothing counts as an attempt.

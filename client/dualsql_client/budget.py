@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from dualsql_client.conversions import read_http_date
 from dualsql_client.errors import FetchError, NotConfiguredError
@@ -45,16 +44,11 @@ class Retry:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value: Any
-            least: Any
-            value, least = getattr(self, each.name), 0 if each.name == "times" else timedelta()
-            if type(value) is not type(least) or value < least:
-                kind, example = (
-                    type(least).__name__,
-                    "timedelta(seconds=90)" if each.name != "times" else "100",
-                )
+            value, kind = getattr(self, each.name), type(each.default)
+            if type(value) is not kind or value < kind():
+                example = "100" if kind is int else "timedelta(seconds=90)"
                 raise NotConfiguredError(
-                    f"Retry({each.name}={str(value)[:80]}) is no {kind} of at least 0.",
+                    f"Retry({each.name}={str(value)[:80]}) is no {kind.__name__} of at least 0.",
                     hint=f"Such as Retry({each.name}={example}).",
                 )
 
@@ -84,10 +78,6 @@ class Budget:
         self._started_at = now()
         self._stalled_at: float | None = None
         self._counted = self._doublings = self._bytes_at_failure = self._bytes_at_progress = 0
-
-    def restart(self) -> None:
-        """Something new came: the time without progress begins anew."""
-        self._stalled_at, self._doublings, self._bytes_at_progress = None, 0, self.bytes
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -127,12 +117,18 @@ class Budget:
         """
         self.rows += rows
         if rows or (is_partial and self.bytes - self._bytes_at_progress >= _SLOW_BYTES):
-            self.restart()
+            self._stalled_at, self._doublings, self._bytes_at_progress = None, 0, self.bytes
         now = self._now()
         if not rows and self._stalled_at is None:
             self._stalled_at = now
         if self._left(now) <= 0:
-            raise self.annotated(FetchError("The server gives no end.", status=200))
+            raise self.annotated(
+                FetchError(
+                    "The answer takes longer than the client waits.",
+                    status=200,
+                    hint="Raise the budget or the total of the client's Retry.",
+                )
+            )
 
     def page(self, rows: int, total: int | None = None) -> None:
         """Count a page behind which there is to be another. One that brings nothing counts as an attempt.

@@ -107,7 +107,7 @@ _BETWEEN = re.compile(r"(?<!\\)\|")
 def read_tables(lines: Sequence[str]) -> list[list[Row]]:
     """All tables among these lines. Cells are text; an empty one is None.
 
-    Each line is read once: a line of dashes ends the table above the line before it, which begins another.
+    A table begins with the line before a line of dashes. It ends where the next begins, so each line is read once.
     """
     tables: list[list[Row]] = []
     heads = [*_heads(lines), len(lines)]

@@ -369,7 +369,7 @@ class Transport:
         repeats: bool = True,
         budget: Budget | None = None,
     ) -> tuple[Any, Mapping[str, str]]:
-        attempts = Budget(self.retry) if budget is None else budget
+        limits = Budget(self.retry) if budget is None else budget
         while True:
             try:
                 return await self._sent(method, url, body, budget)
@@ -380,9 +380,9 @@ class Transport:
                 if not is_repeated or (budget is None and error.status is not None):
                     raise
                 most = self.longest_wait if budget is not None else min(self.longest_wait, self._seconds)
-                delay = attempts.delay(error.retry_after if budget is not None else None, most=most)
+                delay = limits.delay(error.retry_after, most=most)
                 if delay is None:
-                    attempts.annotated(error)
+                    limits.annotated(error)
                     raise
             await asyncio.sleep(delay)
 

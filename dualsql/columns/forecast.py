@@ -38,7 +38,7 @@ from sqlalchemy.sql.selectable import (
 )
 
 from dualsql.columns.dialect_types import JSONB
-from dualsql.columns.own_types import Computation, Meanings, SQLType, plain_type
+from dualsql.columns.own_types import Computation, Meanings, SQLType, is_decorator, plain_type
 
 
 class Value(NamedTuple):
@@ -85,18 +85,17 @@ _SHARES = frozenset({"percent_rank", "cume_dist"})
 _AVERAGING = frozenset(
     {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "median"}
 )
-_CHOOSING = frozenset(
-    """any_value arg_max arg_min coalesce first first_value greatest ifnull lag last last_value lead least max max_by
-    min min_by mode nth_value nvl""".split()
-)
-"""Functions that return an argument unchanged: one of all, or the first."""
+_CHOOSING = frozenset({"coalesce", "greatest", "ifnull", "least", "max", "min", "nvl"})
+"""Functions that return one of their arguments unchanged."""
 _CHOOSING_FIRST = frozenset(
     """any_value arg_max arg_min first first_value last last_value max_by min_by mode nth_value nullif
     percentile_disc""".split()
 )
+"""Functions that return a value of their first argument unchanged."""
 _CHOOSING_OTHERS = frozenset({"if", "iif"})
+"""Functions that return one of their arguments after the first."""
 _SHIFTING = frozenset({"lag", "lead"})
-"""Of these, the second argument is a number of rows."""
+"""Functions that return a value of their first or third argument; the second is a number of rows."""
 _MOMENTS = (types.Date, types.DateTime, types.Time)
 _ARITHMETIC = frozenset(
     {operators.add, operators.sub, operators.mul, operators.mod, operators.truediv, operators.floordiv}
@@ -144,11 +143,7 @@ def number_of(type_: SQLType) -> int | None:
 
 def is_own(type_: SQLType) -> bool:
     """Whether it is a type of the application's own, or one that is made of texts."""
-    return _is_decorator(type_) or isinstance(type_, types.Enum)
-
-
-def _is_decorator(type_: SQLType) -> bool:
-    return isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval)
+    return is_decorator(type_) or isinstance(type_, types.Enum)
 
 
 class Forecast:
@@ -191,7 +186,7 @@ class Forecast:
         # A database without types may return a value of each part as it is.
         is_mixed = self._computation.is_loose and len({repr(type_) for type_ in found}) > 1
         is_computed = is_mixed or any(value.is_computed for value in values)
-        if not found or any(map(_is_decorator, found)):
+        if not found or any(map(is_decorator, found)):
             is_known = not isinstance(declared, types.NullType) or len({repr(type_) for type_ in found}) != 1
             return Value(declared if is_known else found[0], is_computed)
         if any(isinstance(type_, types.NullType) for type_ in found):
@@ -211,7 +206,7 @@ class Forecast:
     def _without_code(self, type_: SQLType) -> SQLType:
         """The stored type of a decorator that shows what is stored; another type itself."""
         is_shown = self._meanings is None or self._meanings.of(type_).is_made
-        return self._stored(type_) if _is_decorator(type_) and not is_shown else type_
+        return self._stored(type_) if is_decorator(type_) and not is_shown else type_
 
     def _place(self, type_: SQLType) -> int | None:
         return number_of(self._stored(type_))
@@ -223,12 +218,12 @@ class Forecast:
         return _NUMBERS[_DOUBLE if place == _DECIMAL and self._computation.in_doubles else place]
 
     def _of(self, expression: Any) -> Value:
-        if isinstance(expression, Label | Grouping):
+        if isinstance(expression, Label | Grouping | Over):
             return self.of(expression.element)
-        if isinstance(expression, Over | WithinGroup):
-            return self._of_wrapped(expression, expression.element)
         if isinstance(expression, FunctionFilter):
-            return self._of_wrapped(expression, expression.func)
+            return self.of(expression.func)
+        if isinstance(expression, WithinGroup):
+            return self._of_ordered_set(expression)
         if isinstance(expression, Cast | TypeCoerce | BindParameter):
             return Value(expression.type, is_computed=True)
         if isinstance(expression, ColumnClause | ScalarSelect):
@@ -248,15 +243,16 @@ class Forecast:
         is_truth = found is not None and name in _SHIFTING and self._number_of(found[0]) == _TRUTH
         return found[:1] if found is not None and is_truth and self._computation.has_truths else found
 
-    def _of_wrapped(self, wrapper: Any, inner: Any) -> Value:
-        name = str(getattr(inner, "name", "")).lower()
-        if isinstance(wrapper, WithinGroup) and name in {"percentile_cont", "percentile_disc", "mode"}:
-            known = self._place(wrapper.type)
-            is_between = name == "percentile_cont" and known is not None and known < _DECIMAL
-            is_time = name == "percentile_cont" and _family(self._stored(wrapper.type)) is types.Time
-            between: SQLType = types.Interval() if is_time else _NUMBERS[_DOUBLE]
-            return Value(between if is_between or is_time else wrapper.type, is_computed=True)
-        return self.of(inner)
+    def _of_ordered_set(self, aggregate: Any) -> Value:
+        """What is known of an aggregate with WITHIN GROUP."""
+        name = str(getattr(aggregate.element, "name", "")).lower()
+        if name not in {"percentile_cont", "percentile_disc", "mode"}:
+            return self.of(aggregate.element)
+        known = self._place(aggregate.type)
+        is_between = name == "percentile_cont" and known is not None and known < _DECIMAL
+        is_time = name == "percentile_cont" and _family(self._stored(aggregate.type)) is types.Time
+        between: SQLType = types.Interval() if is_time else _NUMBERS[_DOUBLE]
+        return Value(between if is_between or is_time else aggregate.type, is_computed=True)
 
     def _computed(self, expression: Any) -> SQLType:
         if isinstance(expression, BinaryExpression):

@@ -173,10 +173,10 @@ class Computation:
 
 
 class ArrowCast:
-    """A type whose values are those of Arrow's cast to the type that the column has in streams.
+    """A type whose stored values may be converted for streams by Arrow's cast, without Python code.
 
     Attributes:
-        is_cast: whether they are, of a column with this one.
+        is_cast: whether the cast gives the right values for this type.
     """
 
     is_cast: bool = False

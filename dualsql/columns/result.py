@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    BinaryExpression,
     BindParameter,
     Cast,
     ColumnElement,
@@ -22,14 +21,13 @@ from sqlalchemy import (
     type_coerce,
     types,
 )
-from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import ClauseList, ColumnClause, FunctionFilter, Grouping
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.dialect_types import ranges
-from dualsql.columns.forecast import Forecast, beneath, choices, parts_of, states_no_type
-from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, plain_type
+from dualsql.columns.forecast import Forecast, beneath, choices, states_no_type
+from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql_client.wire import Column, ColumnType, Encoding
 
@@ -166,7 +164,7 @@ def result_column(
     return ResultColumn(name, expression, type_, is_computed=value.is_computed, meanings=meanings)
 
 
-class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple has none that hold something
+class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple cannot have nonempty __slots__
     """The names that a database gives the columns of a statement; empty where the database chooses one.
 
     Attributes:
@@ -220,7 +218,7 @@ def has_zone(column: ResultColumn, *, keeps_zones: bool) -> bool:
 
 def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
     """Whether only code of SQLAlchemy and dualsql makes the values."""
-    if isinstance(type_, types.TypeDecorator) and not isinstance(type_, types.Interval):
+    if is_decorator(type_):
         return False
     items = getattr(type_, "item_type", None)
     if items is not None and not is_sqlalchemys_own(items, dialect):
@@ -323,8 +321,7 @@ def _is_guessed(part: Any) -> bool:
     """Whether the database may give another type, though the types of all operands are right."""
     if any(states_no_type(getattr(part, place, None)) for place in ("operator", "modifier")):
         return _kind(part.type) == _kind(next(iter(part.get_children())).type)
-    values = [] if isinstance(part, BinaryExpression) else _values(part) or []
-    return any(_kind(value.type) != _kind(part.type) for value in values if _is_typed(value))
+    return any(_kind(value.type) != _kind(part.type) for value in _values(part) or [] if _is_typed(value))
 
 
 def _operands(part: Any) -> Iterable[Any]:
@@ -339,27 +336,18 @@ def _operands(part: Any) -> Iterable[Any]:
 
 
 def _values(part: Any) -> list[Any] | None:
+    """The parts that determine the type of an expression; None if it has its own type."""
     if isinstance(part, TypeCoerce):
         return [part.clause]
-    if isinstance(part, ScalarSelect):
-        return [next(iter(one.selected_columns)) for one in parts_of(part.element)]
-    return _parts(part)
+    if isinstance(part, Label | Grouping | Over):
+        return [part.element]
+    if isinstance(part, FunctionFilter):
+        return [part.func]
+    if isinstance(part, FunctionElement) and str(getattr(part, "name", "")).lower() in _OF_ONE:
+        return list(part.clauses)
+    return beneath(part) if isinstance(part, ColumnClause | ScalarSelect) else choices(part)
 
 
-def _parts(expression: Any) -> list[Any] | None:
-    """The parts that determine the type of an expression; None if it has its own type."""
-    if isinstance(expression, Label | Grouping | Over):
-        return [expression.element]
-    if isinstance(expression, BinaryExpression) and expression.operator in _ARITHMETIC:
-        return [expression.left, expression.right]
-    if isinstance(expression, FunctionFilter):
-        return [expression.func]
-    if isinstance(expression, FunctionElement) and str(getattr(expression, "name", "")).lower() in _OF_ONE:
-        return list(expression.clauses)
-    return beneath(expression) if isinstance(expression, ColumnClause) else choices(expression)
-
-
-_ARITHMETIC = frozenset({operators.add, operators.sub, operators.mul, operators.mod})
 _OF_ONE = frozenset({"sum", "abs"})
 
 

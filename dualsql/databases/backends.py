@@ -208,11 +208,11 @@ class FailureKind(Enum):
     UNSUITED = auto()
     """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
     GROUPING = auto()
-    """A column stands beside an aggregate, or beside groups that it is not a part of."""
+    """An aggregate is not allowed where it stands, or a column beside aggregates is not in GROUP BY."""
     SORTING = auto()
     """The rows of a SELECT DISTINCT are sorted by what is not selected."""
     WINDOW = auto()
-    """A window function stands where no rows are numbered yet, as in WHERE."""
+    """A window function is not allowed where it stands, as in WHERE."""
     DIVISION = auto()
     """The statement divides by zero."""
     OVERFLOW = auto()

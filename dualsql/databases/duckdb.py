@@ -163,12 +163,14 @@ class DuckDBGuard(Guard):
             return FailureKind.OVERFLOW
         if kind == "ConversionException":
             return FailureKind.VALUE
-        if kind in _UNSUITED and "not found" not in str(error):
-            said = str(error)
-            return next((fault for words, fault in _PLACES.items() if words in said), FailureKind.UNSUITED)
-        if kind == "InvalidInputException" and str(error).startswith(tuple(_INPUTS)):
-            return next(fault for words, fault in _INPUTS.items() if str(error).startswith(words))
-        return FailureKind.WRITE if "read-only mode" in str(error) else None
+        message = str(error)
+        if kind in _UNSUITED and "not found" not in message:
+            return next((fault for words, fault in _PLACES.items() if words in message), FailureKind.UNSUITED)
+        if kind == "InvalidInputException":
+            for beginning, fault in _INPUTS.items():
+                if message.startswith(beginning):
+                    return fault
+        return FailureKind.WRITE if "read-only mode" in message else None
 
 
 async def _require_closed(connection: AsyncConnection) -> None:

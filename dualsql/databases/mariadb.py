@@ -371,7 +371,7 @@ class _TimeOfDay(TIME):
 
 
 class _DayReader(ValueReader):
-    """Reads days and instants. One that is none, such as 0000-00-00, comes from the driver as its text."""
+    """Reads dates and timestamps. The driver returns an invalid one, such as 0000-00-00, as a text."""
 
     def __call__(self, value: Any) -> Any:
         return Unfit(value) if isinstance(value, str) else value
@@ -422,7 +422,7 @@ _VALUES = DriverValues(
         types.DateTime: _Instant,
     },
 )
-"""TIME, BIT, SET, and dates that are none."""
+"""TIME, BIT, SET, and invalid dates."""
 
 CAPABILITIES = Capabilities(
     name="MariaDB",

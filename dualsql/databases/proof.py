@@ -69,7 +69,7 @@ async def learn_row_numbers(source: Source, *, timeout: timedelta) -> None:
     """
     with database_errors(source):
         names = await in_session(source, None, source.guard.row_numbers, timeout=timeout)
-    source.numbered.learn(source.backend.capabilities, names)
+    source.row_numbers.learn(source.backend.capabilities, names)
 
 
 def unproved_notice(source: Source) -> str | None:

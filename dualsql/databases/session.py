@@ -197,8 +197,8 @@ def _translated(
     is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
     is_unsuited = fault in (FailureKind.UNSUITED, FailureKind.VALUE) or is_unbound
     if is_unsuited and failure is QueryExecutionError:
-        words = (_UNSUITED.message, _UNSUITED.hint) if fault is FailureKind.UNSUITED else (_FAILED, None)
-        unsuited = QueryExecutionError(words[0], hint=words[1])
+        message, hint = _UNSUITED if fault is FailureKind.UNSUITED else (_FAILED, None)
+        unsuited = QueryExecutionError(message, hint=hint)
         unsuited.is_unsuited, unsuited.is_of_a_value = True, fault is FailureKind.VALUE
         return unsuited
     is_lost = isinstance(error, DBAPIError) and error.connection_invalidated

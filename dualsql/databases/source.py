@@ -264,7 +264,7 @@ class CompiledStatements:
                 self.large_characters -= len(dropped.string)
 
 
-class NumberedTables:
+class RowNumbers:
     """What a source knows of its tables: the capabilities of its database, with their row numbers."""
 
     def __init__(self) -> None:
@@ -311,12 +311,12 @@ class Source:
     compiled: Any = field(default_factory=CompiledStatements)
     meanings: Meanings = STANDARD
     proofs: Proofs = field(default_factory=Proofs)
-    numbered: NumberedTables = field(default_factory=NumberedTables)
+    row_numbers: RowNumbers = field(default_factory=RowNumbers)
 
     @property
     def capabilities(self) -> Capabilities:
         """What its SQL can do."""
-        return self.numbered.capabilities or self.backend.capabilities
+        return self.row_numbers.capabilities or self.backend.capabilities
 
     @property
     def guard(self) -> Guard:

@@ -107,7 +107,7 @@ class ColumnFit:
         found = set(map(type, values))
         if not self._allows_all(found):
             return False
-        if self.kinds is not None and float in self.kinds and int in found:
+        if self._has_integers_among_doubles(found):
             return not any(type(value) is int and _is_beyond_doubles(value) for value in values)
         if self.zone is None or found <= {type(None)}:
             return True
@@ -117,12 +117,15 @@ class ColumnFit:
     def _allows_all(self, found: set[type[Any]]) -> bool:
         return all(map(self._allows, found.difference(self.kinds or (), (type(None),))))
 
+    def _has_integers_among_doubles(self, found: set[type[Any]]) -> bool:
+        return self.kinds is not None and float in self.kinds and int in found
+
     def hold(self, columns: Sequence[Sequence[Any]]) -> bool:
         """Whether all values of several columns fit."""
         if self.is_list or self.zone is not None:
             return all(map(self.holds, columns))
         found = set(map(type, chain.from_iterable(columns)))
-        if self.kinds is not None and float in self.kinds and int in found:
+        if self._has_integers_among_doubles(found):
             return all(map(self.holds, columns))
         return self._allows_all(found)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Alias, BigInteger, Table
+from sqlalchemy import BigInteger, Table
 from sqlalchemy.sql.elements import ColumnClause
+
+from dualsql import sqlalchemy_internals as internals
 
 ROW_NUMBERS = ("rowid", "_rowid_", "oid")
 """The names that SQLite has for it; DuckDB has the first."""
@@ -28,9 +30,4 @@ def row_number(source: Any, name: str) -> RowNumber:
 
 def is_row_number(element: Any) -> bool:
     """Whether it is the number of a row of a table, and no column of a subquery."""
-    if not isinstance(element, RowNumber):
-        return False
-    source = element.table
-    while isinstance(source, Alias):
-        source = source.element
-    return isinstance(source, Table)
+    return isinstance(element, RowNumber) and isinstance(internals.table_under(element.table), Table)

@@ -61,7 +61,6 @@ class Values:
 
     def __init__(self, enums: Mapping[str, type[Enum]]) -> None:
         self._enums = enums
-        self._enum_names = {cls: name for name, cls in enums.items()}
 
     def write(self, value: Any, depth: int = 0) -> Any:
         """`value` as JSON: the value itself if JSON has its type, otherwise [tag, payload]."""
@@ -100,7 +99,7 @@ class Values:
 
     def _write_enum(self, value: Enum) -> Any:
         cls = type(value)
-        name = self._enum_names.get(cls) or f"{cls.__module__}.{cls.__qualname__}"
+        name = f"{cls.__module__}.{cls.__qualname__}"
         if self._enum(name) is not cls:
             refuse(
                 f"a member of {cls.__qualname__}, a class that its module does not have by this name",

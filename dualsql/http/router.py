@@ -566,7 +566,7 @@ class HostCheck:
             )
         if self.is_local and not origins and _is_part_of_another_site(headers):
             return ForeignRequestError(
-                "A page of another site loads this.",
+                "Pages of another site may not load this address.",
                 hint="Open the address itself, or fetch it from an origin that is in cors_origins.",
             )
         return None
@@ -578,7 +578,10 @@ class HostCheck:
 
 
 def _is_part_of_another_site(headers: Headers) -> bool:
-    """Whether a page of another origin loads it into itself. Programs send none of these headers, and no script can."""
+    """Whether a page of another origin embeds the answer.
+
+    Browsers set these headers, and a page's script cannot change them. Other programs send none.
+    """
     if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
         return False
     return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != ("navigate", "document")

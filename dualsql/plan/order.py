@@ -128,7 +128,7 @@ def _identity_in(leaf: FromClause, number_of: RowNumberOf, known: dict[int, Expr
     Of a subquery that reads rows of tables, it is their identity, as far as it selects that.
     """
     if is_table(leaf):
-        name = None if list(leaf.primary_key) else number_of(_table_under(leaf))
+        name = None if list(leaf.primary_key) else number_of(internals.table_under(leaf))
         return list(leaf.primary_key) if name is None else [row_number(leaf, name)]
     inner = getattr(leaf, "element", None)
     if not isinstance(leaf, Subquery | CTE) or not isinstance(inner, Select) or is_recursive(leaf):
@@ -145,12 +145,6 @@ def _identity_in(leaf: FromClause, number_of: RowNumberOf, known: dict[int, Expr
 def is_recursive(source: FromClause) -> bool:
     """Whether it is a CTE that may read itself."""
     return isinstance(source, CTE) and bool(source.recursive)
-
-
-def _table_under(source: Any) -> Any:
-    while isinstance(source, Alias):
-        source = source.element
-    return plain(source)
 
 
 def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
@@ -206,9 +200,7 @@ def _is_superaggregate(group: ClauseElement) -> bool:
 
 def is_table(source: FromClause) -> bool:
     """Whether it is a table or an alias of one. An alias of a subquery has keys too, but its rows may repeat them."""
-    while isinstance(source, Alias):
-        source = source.element
-    return isinstance(source, Table)
+    return isinstance(internals.table_under(source), Table)
 
 
 def is_constant(expression: ColumnElement[Any]) -> bool:

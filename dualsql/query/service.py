@@ -91,7 +91,7 @@ class QueryService:
         self._sources = sources
         self._kept: OrderedDict[tuple[str | Derived, bytes, str, frozenset[str]], Derived] = OrderedDict()
         self._translated: OrderedDict[tuple[Derived, bool, bytes, str], Derived | None] = OrderedDict()
-        # Questions that kept rows turned out to have a value against: all pages of those are the database's.
+        # Queries that failed on a value of the kept rows: the database answers all of their pages.
         self._unanswered: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def page_unchecked(

@@ -89,9 +89,6 @@ def not_found() -> ResourceNotFoundError:
     return ResourceNotFoundError("There is no such resource.")
 
 
-_PAST: dict[Action, str] = {"read": "read", "pin": "pinned", "refresh": "refreshed", "delete": "deleted"}
-
-
 def _is_bound_to(resource: Resource, principal: Principal | None, settings: Settings) -> bool:
     if resource.owner is None:
         return "read" in settings.anonymous_actions

@@ -406,7 +406,9 @@ class Creator:
         running = asyncio.ensure_future(self._sampled(view, options))
         try:
             await asyncio.wait({running}, timeout=at_most.total_seconds())
-            obstacle = None if running.done() else await self._views.obstacle_to_keeping(view)
+            obstacle = None
+            if not running.done():
+                obstacle = await self._views.obstacle_to_keeping(view, self._views.fingerprint(view))
             if not running.done() and obstacle is None:
                 return None
             shown = await running
@@ -432,8 +434,8 @@ class Creator:
             must_succeed: raise the error of a run that fails. Otherwise it is tried as one that is not kept.
             answer: where the rows are read; None for the database.
         """
-        obstacle = await self._views.obstacle_to_keeping(view)
         fingerprint = self._views.fingerprint(view)
+        obstacle = await self._views.obstacle_to_keeping(view, fingerprint)
         if obstacle is not None or fingerprint is None:
             return KeptRows(reason=obstacle or ""), view
         ran = view if answer is None or answer.view is None else answer.view

@@ -44,7 +44,7 @@ TOKEN_LENGTH = 43
 _LABEL = "dualsql.resume/1"
 
 OF_VALUES = (QueryExecutionError, InvalidSQLError, BadParameterError)
-"""What a value raises that kept rows have no answer for: a number that overflows there, a text that is not ASCII."""
+"""Errors of a query over kept rows that its database may answer: a number overflows there, a text is not ASCII."""
 
 InsteadOf = Callable[[], Awaitable[ReadTarget]]
 """Opens the rows of the database that are read in place of kept ones."""
@@ -414,7 +414,7 @@ class StreamRun:
         return StreamEnd(rows=self._known + self.ending.rows, complete=self.ending.is_complete)
 
     def _of_kept_rows(self, error: DualResponseError) -> DualResponseError:
-        """The error, with what to do where a later value of kept rows has no answer in their file."""
+        """The error; one with a hint, if a value of kept rows cannot be computed after rows were sent."""
         target = self.target
         if not (self.ending.rows and target.asked and target.view.kept and isinstance(error, OF_VALUES)):
             return error

@@ -639,7 +639,7 @@ class Views:
         """
         fingerprint = self.fingerprint(live)
         # What came after the rows were kept is not in their fingerprint: a policy of the database, a rule of a restart.
-        if (obstacle := await self.obstacle_to_keeping(live)) is not None:
+        if (obstacle := await self.obstacle_to_keeping(live, fingerprint)) is not None:
             raise UnusableError(obstacle)
         try:
             file = await self.keeper.opened(resource, kept, fingerprint)
@@ -711,9 +711,9 @@ class Views:
         dialect = view.rules.dialect(view.source.engine.dialect)
         return view.derived.written(dialect, view.ordered(), view.rules.form)
 
-    async def obstacle_to_keeping(self, view: View) -> str | None:
-        """Why the rows of a view may not be kept; None if they may."""
-        obstacle = self._known_obstacle(view)
+    async def obstacle_to_keeping(self, view: View, fingerprint: str | None) -> str | None:
+        """Why the rows of a view with this fingerprint may not be kept; None if they may."""
+        obstacle = self._known_obstacle(view, fingerprint)
         if obstacle is not None or self._settings.keep_past_rule_changes:
             return obstacle
         try:
@@ -735,12 +735,12 @@ class Views:
             self._by_code_point[source.name] = known
         return known
 
-    def _known_obstacle(self, view: View) -> str | None:
+    def _known_obstacle(self, view: View, fingerprint: str | None) -> str | None:
         names = [column.name.casefold() for column in view.columns]
         # DuckDB compares names without case, also quoted ones, and would read one column for both.
         if len(set(names)) < len(names):
             return "Two columns have names that differ only in case."
-        if self.fingerprint(view) is None:
+        if fingerprint is None:
             return "A value of the statement or of a rule cannot be compared later."
         if self._settings.keep_past_rule_changes:
             return None

@@ -460,7 +460,7 @@ def serve_app(
 
     endpoint = AuthMiddleware(sessions.handle_request, dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
-    made = DataApplication(
+    application = DataApplication(
         routes=[
             Route(path, endpoint, middleware=_cors(dual)),
             dual.well_known(),
@@ -470,9 +470,10 @@ def serve_app(
         middleware=[Middleware(RequestLog), host_check(dual)],
         lifespan=lifespan,
     )
-    made.router.redirect_slashes = False
-    made.router.default = _SlashRedirect(made.router.routes, made.router.default)
-    return made
+    router = application.router
+    router.redirect_slashes = False
+    router.default = _SlashRedirect(router.routes, router.default)
+    return application
 
 
 class _SlashRedirect:
@@ -486,14 +487,14 @@ class _SlashRedirect:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
-        found = None
+        answer = self._otherwise
         if scope["type"] == "http" and path != "/":
             other = path.rstrip("/") if path.endswith("/") else f"{path}/"
             if any(route.matches({**scope, "path": other})[0] is not Match.NONE for route in self._routes):
                 name, query = other.rstrip("/").rpartition("/")[2], scope["query_string"].decode("latin-1")
-                to = f"{quote(name)}/" if other.endswith("/") else f"../{quote(name)}"
-                found = RedirectResponse(f"{to}{f'?{query}' if query else ''}", 307)
-        await (self._otherwise if found is None else found)(scope, receive, send)
+                target = f"{quote(name)}/" if other.endswith("/") else f"../{quote(name)}"
+                answer = RedirectResponse(f"{target}{f'?{query}' if query else ''}", 307)
+        await answer(scope, receive, send)
 
 
 def _home(dual: DualResponseServer, name: str, path: str, session: TokenSession | None) -> list[BaseRoute]:

@@ -122,7 +122,7 @@ def proxies_in(text: str) -> tuple[str, ...]:
     """Addresses and networks, separated by commas.
 
     Raises:
-        ConfigurationError: one of them is none.
+        ConfigurationError: a part is not an address or a network, or it is the network of all addresses.
     """
     proxies = tuple(part.strip() for part in text.split(",") if part.strip())
     for proxy in proxies:

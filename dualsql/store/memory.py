@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from dualsql.errors import LimitExceededError
-from dualsql.resource import LINEAGE, Principal, Resource
+from dualsql.resource import LINEAGE, Principal, Resource, id_in
 from dualsql.store.engines import already_stored
 from dualsql.store.protocol import (
     Access,
@@ -52,7 +52,7 @@ class MemoryStore:
     def __init__(self, maximum: int = 10_000) -> None:
         if maximum < 1:
             raise ValueError("maximum must be at least 1")
-        self._maximum = maximum
+        self._maximum, self._reserve = maximum, maximum // 10
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
         self._rows: dict[str, Row] = {}
@@ -64,7 +64,7 @@ class MemoryStore:
         if resource.id in self._rows:
             raise already_stored()
         group = self._group_of(resource)
-        if len(self._rows) >= self._maximum - self._maximum // 10:
+        if len(self._rows) >= self._maximum - self._reserve:
             self._make_room(group, row["created_at"])
         self._rows[resource.id] = row
         self._groups[resource.id] = group
@@ -197,7 +197,7 @@ class MemoryStore:
         parent = lineage.get("parent") if isinstance(lineage, Mapping) else None
         if not isinstance(parent, str):
             return ("tools", None, None)
-        parent_id = parent.rpartition("/")[2]
+        parent_id = id_in(parent)
         above = self._groups.get(parent_id)
         # Whoever has the link of a result can refine it, and what comes of that, without end.
         return above if above is not None and above[0] == "link" else ("link", parent_id, None)
@@ -211,7 +211,7 @@ class MemoryStore:
         self._forget([key for key, row in self._rows.items() if has_expired(row, now)])
         free, sizes = self._maximum - len(self._rows), Counter(self._groups.values())
         is_modest = sizes[group] < self._maximum // (len(sizes.keys() | {group}) + 1)
-        if free > (0 if is_modest else self._maximum // 10):
+        if free > (0 if is_modest else self._reserve):
             return
         theirs = (key for key in self._rows if self._groups[key] == group)
         oldest = next((key for key in theirs if self._rows[key]["expires_at"] is not None), None)

@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
-from sqlalchemy import Alias, BindParameter, Boolean, ColumnElement, Compiled, Select, select, types
+from sqlalchemy import BindParameter, Boolean, ColumnElement, Compiled, Select, select, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import elements, visitors
@@ -34,7 +34,7 @@ from dualsql.columns.exact import with_all_digits
 from dualsql.columns.own_types import stored_type
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly
-from dualsql.freeze.row_number import is_row_number, row_number as numbered
+from dualsql.freeze.row_number import is_row_number, row_number
 from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
 
 
@@ -105,11 +105,8 @@ class TableForms:
 
     def hides(self, column: Any) -> bool:
         """Whether a mask replaces this column of a table or of its alias."""
-        table = getattr(column, "table", None)
-        # The ORM annotates tables, and an alias of an alias is still the table.
-        while isinstance(table, Alias):
-            table = table.element
-        return column.key in self._masks.get(id(internals.unannotated(table)), ())
+        table = internals.table_under(getattr(column, "table", None))
+        return column.key in self._masks.get(id(table), ())
 
     def filters(self, table: Table) -> bool:
         """Whether a condition hides rows of the table."""
@@ -129,12 +126,12 @@ class TableForms:
         """Keys of the columns that a mask replaces."""
         return frozenset(self._masks.get(id(table), ()))
 
-    def select_of(self, table: Table, row_number: str | None = None) -> Select[Any]:
+    def select_of(self, table: Table, number_name: str | None = None) -> Select[Any]:
         """The SELECT that replaces a table with rules, with the number of its rows if a statement reads it."""
         if id(table) not in self._selects:
             self._selects[id(table)] = self._select(table)
         found = self._selects[id(table)]
-        return found if row_number is None else found.add_columns(numbered(table, row_number))
+        return found if number_name is None else found.add_columns(row_number(table, number_name))
 
     def dialect(self, base: Dialect) -> Dialect:
         """`base` with a compiler that uses this form."""

@@ -59,9 +59,14 @@ async def fetch(
     meter = _ProgressLine(Bar(parsed.name) if bar else None)
     started = time.monotonic()
     try:
-        told: StreamOptions = {**options, "progress": meter.tell}
+        stream_options: StreamOptions = {**options, "progress": meter.tell}
         save = functools.partial(
-            parsed.save, path, file_format=file_format, partial=partial, guard_formulas=guard_formulas, **told
+            parsed.save,
+            path,
+            file_format=file_format,
+            partial=partial,
+            guard_formulas=guard_formulas,
+            **stream_options,
         )
         try:
             await save()

@@ -59,7 +59,7 @@ def match(pattern: Any, text: Any) -> bool | None:
     if pattern is None or text is None:
         return None
     if not isinstance(pattern, str) or not isinstance(text, str):
-        raise PatternError("no text")
+        raise PatternError("The pattern or the value is not a text.")
     if len(text) > LONGEST_TEXT:
         raise PatternError("The text is too long.")
     data = text.encode()
@@ -181,7 +181,7 @@ class _Writer:
         if kind == "NOT_LITERAL":
             return self._class([("LITERAL", value)], flags, is_negated=True)
         if kind != "IN":
-            _refuse(_UNSUITED.get(kind, "what has no linear equivalent"))
+            _refuse(_UNSUITED.get(kind, "a construct that RE2 does not have"))
         members = [(str(name), part) for name, part in value]
         is_negated = members[0][0] == "NEGATE"
         return self._class(members[1:] if is_negated else members, flags, is_negated=is_negated)

@@ -119,7 +119,7 @@ _CODE = frozenset({"edit", "fts3_tokenizer", "load_extension", "readfile", "writ
 
 
 def confine(connection: sqlite3.Connection) -> None:
-    """Restrict a connection that dualsql made: it can only read, values have a largest size, and it calls only ours."""
+    """Restrict a connection that dualsql made: it only reads, values have a largest size, Python functions are ours."""
     for name, (arguments, function) in FUNCTIONS.items():
         connection.create_function(name, arguments, function, deterministic=True)
     connection.set_authorizer(authorize)
@@ -162,19 +162,15 @@ _FAULTS = {
     14: FailureKind.UNREACHABLE,
 }
 
-_PLACES: Mapping[str, FailureKind] = {
+_FAULTS_BY_MESSAGE: Mapping[str, FailureKind] = {
     "misuse of aggregate": FailureKind.GROUPING,
     "HAVING clause on a non-aggregate query": FailureKind.GROUPING,
     "misuse of window function": FailureKind.WINDOW,
-}
-"""By the beginning of the message, which then names a function."""
-
-_FAULTS_BY_MESSAGE = {
     "integer overflow": FailureKind.OVERFLOW,
     "malformed JSON": FailureKind.ARGUMENT,
     "user-defined function raised exception": FailureKind.ARGUMENT,
 }
-"""Those that have the code of any other error."""
+"""Errors with the code of any other error, by the beginning of their message."""
 
 
 _TABLES = """
@@ -241,11 +237,11 @@ class SQLiteGuard(Guard):
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.failure_kind`."""
         code = getattr(error, "sqlite_errorcode", None)
-        said = str(error)
-        told = _FAULTS_BY_MESSAGE.get(said) or next(
-            (fault for words, fault in _PLACES.items() if said.startswith(words)), None
-        )
-        return told if told or code is None else _FAULTS.get(code & 0xFF)
+        message = str(error)
+        for beginning, fault in _FAULTS_BY_MESSAGE.items():
+            if message.startswith(beginning):
+                return fault
+        return None if code is None else _FAULTS.get(code & 0xFF)
 
 
 def readable_text(stored: bytes) -> Any:
