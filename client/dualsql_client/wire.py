@@ -139,6 +139,8 @@ NO_RESUME_HEADER = "Dualsql-No-Resume"
 TOTAL_COUNT_HEADER = "Dualsql-Total-Count"
 """Rows of the whole result, where that is known; and what the number is worth, a TotalCountKind:"""
 TOTAL_COUNT_KIND_HEADER = "Dualsql-Total-Count-Kind"
+NOTES_HEADER = "Dualsql-Notes"
+"""How the rows of a stream were read, where that is not as usual: a JSON list of sentences, in ASCII."""
 ROWS_TRAILER = "Dualsql-Rows"
 """Rows of an answer that is whole, from a server that sends trailers."""
 

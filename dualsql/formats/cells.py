@@ -313,6 +313,10 @@ MakeProcessor = Callable[[Any, Any], Processor | None]
 """Makes the processor of a column's values for a dialect and the driver's code of its type."""
 
 
+def _chained(first: Processor, second: Processor) -> Processor:
+    return lambda value: second(first(value))
+
+
 def _checked(own: MakeProcessor, require: Callable[[Any], None], *, is_key: bool) -> MakeProcessor:
     def result_processor(dialect: Any, code: Any) -> Processor | None:
         try:
@@ -377,8 +381,9 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         def result_processor(dialect: Any, code: Any) -> Processor | None:
             processor = own(dialect, code)
             read = self._by_code.get(code)
-            if read is not None and (processor is None or isinstance(processor, ValueReader)):
-                processor = read
+            if read is not None:
+                is_read = processor is None or isinstance(processor, ValueReader)
+                processor = read if is_read else _chained(read, processor)
             if processor is None or isinstance(processor, Tolerant | ValueReader):
                 return processor
             return Tolerant(processor)

@@ -518,7 +518,12 @@ def _check_compound(statement: Any, registry: Registry) -> None:
 
 
 def _agree(one: Any, other: Any, registry: Registry) -> bool:
-    return one is other or (registry.is_trusted(one) and registry.is_trusted(other))
+    """Whether values of both types may be read by the code of either."""
+    if one is other or (registry.is_trusted(one) and registry.is_trusted(other)):
+        return True
+    # An application's type has a key only where it says `cache_ok`: SQLAlchemy takes types of one key for one type.
+    key = internals.type_key(one)
+    return isinstance(key, tuple) and key == internals.type_key(other)
 
 
 def _sources(found: list[Any]) -> Iterator[Any]:

@@ -177,7 +177,7 @@ def streams() -> dict[str, Schema]:
 
 STREAM_HEADERS = (
     "Content-Disposition", "Content-Encoding", "ETag", wire.RESUME_HEADER, wire.NO_RESUME_HEADER,
-    wire.TOTAL_COUNT_HEADER, wire.TOTAL_COUNT_KIND_HEADER, "X-Accel-Buffering",
+    wire.TOTAL_COUNT_HEADER, wire.TOTAL_COUNT_KIND_HEADER, wire.NOTES_HEADER, "X-Accel-Buffering",
 )  # fmt: skip
 CONDITIONAL = ("If-None-Match",)
 ENCODED = ("Accept-Encoding",)
@@ -206,6 +206,10 @@ HEADERS: Mapping[str, tuple[str, Schema]] = {
     wire.NO_RESUME_HEADER: ("Why a broken stream cannot be resumed.", {"enum": ["NO_TOTAL_ORDER", "FORMAT"]}),
     wire.TOTAL_COUNT_HEADER: ("The rows of the result, where known.", {"type": "integer", "minimum": 0}),
     wire.TOTAL_COUNT_KIND_HEADER: ("What that number is worth.", {"enum": [*get_args(wire.TotalCountKind)]}),
+    wire.NOTES_HEADER: (
+        "A JSON list of sentences: the rows are those of the database now, for instance.",
+        _TEXT,
+    ),
     "X-Accel-Buffering": ("no: nginx passes the stream on as it comes.", _TEXT),
     "Cache-Control": ("No cache keeps the answer.", {"type": "string", "examples": ["no-store"]}),
     "Referrer-Policy": ("No other site learns the address.", _TEXT),

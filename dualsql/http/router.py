@@ -77,6 +77,7 @@ from dualsql.results.pages import PageRequest
 from dualsql.settings import Settings
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
+    NOTES_HEADER,
     RESUME_HEADER,
     TOTAL_COUNT_HEADER,
     TOTAL_COUNT_KIND_HEADER,
@@ -98,7 +99,7 @@ COLLECTION = "/"
 # Scripts of other origins see no further headers but the safelisted ones (https://fetch.spec.whatwg.org, CORS).
 _EXPOSED = (
     "Content-Disposition", "ETag", "Retry-After", RESUME_HEADER, NO_RESUME_HEADER, TOTAL_COUNT_HEADER,
-    TOTAL_COUNT_KIND_HEADER, REQUEST_ID_HEADER,
+    TOTAL_COUNT_KIND_HEADER, NOTES_HEADER, REQUEST_ID_HEADER,
 )  # fmt: skip
 _JSON = "application/json"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import sys
@@ -31,6 +32,7 @@ from dualsql.results.streams import ResultStream
 from dualsql.settings import Settings
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
+    NOTES_HEADER,
     RESUME_HEADER,
     ROWS_TRAILER,
     TOTAL_COUNT_HEADER,
@@ -289,10 +291,9 @@ async def answer_stream(
     if stream.etag is not None and is_known(request.headers, stream.etag):
         await server.describe_unchecked(resource, principal)
         return not_modified(stream.etag, vary=_VARY)
-    headers = _headers(stream, coding)
     if request.method == "HEAD":
         await server.describe_unchecked(resource, principal)
-        return _bodiless(headers)
+        return _bodiless(_headers(stream, coding))
     # Errors before the first row are answers with a status of their own; later ones are in the body.
     with ExitStack() as measuring:
         measurement = measuring.enter_context(step("stream")) if TELEMETRY.is_on else None
@@ -301,7 +302,7 @@ async def answer_stream(
         return RowsAnswer(
             stream,
             begun,
-            headers=headers,
+            headers=_headers(stream, coding),  # its notes are known once it has begun
             coding=coding,
             settings=server.settings,
             measurement=measurement,
@@ -330,6 +331,7 @@ def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
         NO_RESUME_HEADER: stream.no_resume,
         TOTAL_COUNT_HEADER: None if stream.total_count is None else str(stream.total_count),
         TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
+        NOTES_HEADER: json.dumps(stream.ending.notes) if stream.ending.notes else None,
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -226,12 +226,14 @@ class StreamEnding:
         rows: the number of rows sent, without those before a resumption.
         bytes: of these rows, before compression.
         is_complete: all rows were sent.
+        notes: see `ReadTarget`; those of the database's rows, once these are read in place of kept ones.
         error: what ended the stream; None if it is complete or its reader disconnected.
     """
 
     rows: int = 0
     bytes: int = 0
     is_complete: bool = False
+    notes: Sequence[str] = ()
     error: DualResponseError | None = None
 
 
@@ -531,6 +533,7 @@ class Streams:
         self, target: ReadTarget, request: StreamRequest, instead: InsteadOf | None, ending: StreamEnding
     ) -> ResultStream:
         view, written = target.view, format_named(request.format)
+        ending.notes = target.notes
         columns = chosen_columns(view.columns, request.columns)
         # Raises for names that are not among the columns.
         chosen_columns(columns, request.options.text_columns)

@@ -115,10 +115,13 @@ COSTLY = (
 @pytest.mark.parametrize("pattern", COSTLY)
 def test_a_pattern_is_read_soon(pattern: str) -> None:
     match(r"(?i)\D\w\S", "é")  # Python's classes are asked for once
-    begun = time.thread_time()
-    with pytest.raises(PatternError, match="too many characters"):
-        match(pattern, "é")
-    assert time.thread_time() - begun < 0.05
+    taken = []
+    for _ in range(3):  # a refusal is not cached; Python's garbage collection may fall into one of them
+        begun = time.thread_time()
+        with pytest.raises(PatternError, match="too many characters"):
+            match(pattern, "é")
+        taken.append(time.thread_time() - begun)
+    assert min(taken) < 0.05
 
 
 UNSUITED = (

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
+from json import loads
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 from sqlalchemy import insert, select
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from dualsql import DualResponse, DualResponseError, DualResponseServer, LocalResultStorage, PageRequest
 from dualsql.formats import json
@@ -110,6 +114,38 @@ async def test_an_answer_says_that_kept_rows_are_not_read(
             name="ids", parent=server.kept.resource_uri, refinement={"columns": ["id"]}
         )
         assert list(made.notes) == [NOT_KEPT_ROWS]
+
+
+async def test_a_stream_says_that_its_rows_are_not_the_kept_ones(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    async with (
+        asked("sqlite", tmp_path, request) as server,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(Starlette(routes=[Mount("/r", server.dual.router())])),
+            base_url="http://127.0.0.1",
+        ) as http,
+    ):
+        result = f"/r/{server.kept.resource_id}"
+
+        async def notes(route: str, body: dict[str, Any], written: str) -> list[str]:
+            answer = await http.post(f"{result}/{route}", json=body | {"format": written})
+            assert answer.status_code == 200, answer.text
+            found: list[str] = loads(answer.headers.get("Dualsql-Notes", "[]"))
+            return found
+
+        overflow = {"sql": "SELECT b + b AS x FROM data ORDER BY id"}
+        for written in ("ndjson", "csv", "arrow"):
+            assert await notes("rows", {}, written) == []
+            assert await notes("sql", {"sql": "SELECT i + i AS x FROM data ORDER BY id"}, written) == []
+            assert await notes("sql", {"sql": "SELECT group_concat(i) AS x FROM data"}, written) == [
+                ROWS_OF_NOW
+            ]
+            if written != "arrow":  # the sums are too large for its column
+                assert await notes("sql", overflow, written) == [ROWS_OF_NOW], "known once it has begun"
+        for file in tmp_path.joinpath("kept").glob("*@*"):
+            file.unlink()
+        assert await notes("rows", {}, "csv") == [NOT_KEPT_ROWS]
 
 
 async def test_no_page_is_of_kept_rows_once_they_have_no_answer(

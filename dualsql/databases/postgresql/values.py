@@ -423,6 +423,11 @@ def _shortest(value: float | None) -> float | None:
     return value
 
 
+def _shortest_items(value: Any) -> Any:
+    """A list of such floats, which may have several dimensions."""
+    return [_shortest_items(item) for item in value] if isinstance(value, list) else _shortest(value)
+
+
 _INFINITE = float("inf")
 _SMALLEST_NORMAL = 2.0**-126
 _OF_POWERS = {2.0**-96: 1.2621775e-29, 2.0**87: 1.5474251e26, 2.0**90: 1.2379401e27}
@@ -442,8 +447,9 @@ DRIVERS: Mapping[str, DriverValues] = {
             types.String: CharText,
             types.CHAR: CharCHAR,
         },
-        # float4 and pg_lsn: https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
-        processors={700: _shortest, 3220: _log_position},
+        # float4, its arrays, and pg_lsn:
+        # https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
+        processors={700: _shortest, 1021: _shortest_items, 3220: _log_position},
     ),
     "psycopg": DriverValues(unfit_codes=ODD),
     "psycopg2": DriverValues(unfit_codes=ODD),

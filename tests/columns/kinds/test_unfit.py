@@ -27,8 +27,10 @@ from sqlalchemy import (
     Text,
     Time,
     Uuid,
+    cast,
     create_engine,
     event,
+    func,
     make_url,
     select,
     text,
@@ -401,6 +403,13 @@ async def test_months_and_small_reals_are_found_as_shown(postgresql_url: str) ->
                 asked: Any = {"column": column, "op": "eq", "value": row[column]}
                 found = (await result.query(filters=asked)).data
                 assert [one["id"] for one in found] == [row["id"]], row
+        listed = select(
+            func.array_agg(shown.c.x).label("listed"),
+            cast([[0.1, None]], ARRAY(REAL, dimensions=2)).label("nested"),
+        )
+        assert await (await server.result(listed.where(shown.c.id <= 2))).fetch_all() == [
+            {"listed": [0.1, 3.4028235e38], "nested": [[0.1, None]]}
+        ]
         refused = await server.http.post(
             f"/resources/{result.resource_uri.rpartition('/')[2]}/query",
             json={"filters": [{"column": "length", "op": "eq", "value": "P999999999Y"}]},

@@ -55,6 +55,7 @@ sales = Table(
     Column("paid", Cents),
     Column("weight", Measured),
 )
+refunds = Table("refunds", sales.metadata, Column("id", Integer, primary_key=True), Column("returned", Cents))
 paid, weight, number = sales.c.paid, sales.c.weight, sales.c.id
 
 PASSED: dict[str, Any] = {
@@ -86,6 +87,7 @@ async def test_values_are_the_applications_where_they_are_unchanged(source_url: 
         if source_url.startswith("sqlite"):
             values = [{**row, "weight": float(row["weight"])} for row in values]
         await connection.execute(insert(sales), values)
+        await connection.execute(insert(refunds), {"id": 1, "returned": Decimal("0.5")})
     registry = Registry(sales.metadata, types={"Cents": Cents, "Measured": Measured})
     async with served(source_url, registry) as server:
         for label, value in PASSED.items():
@@ -95,6 +97,8 @@ async def test_values_are_the_applications_where_they_are_unchanged(source_url: 
             assert shown and {Decimal(one) for one in shown} <= {Decimal("1.25"), Decimal(3)}, label
         united = await server.result(union_all(select(paid.label("v")), select(paid.label("v"))))
         assert sorted(row["v"] for row in united.sample) == ["1.25", "1.25", "3", "3"]
+        of_two_tables = union_all(select(paid.label("v")), select(refunds.c.returned))
+        assert sorted(row["v"] for row in (await server.result(of_two_tables)).sample) == ["0.5", "1.25", "3"]
         for label, (value, wanted) in COMPUTED.items():
             result = await server.result(select(value.label("v")))
             (row,) = result.sample
