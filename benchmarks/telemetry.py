@@ -34,9 +34,10 @@ from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from dualsql import DualResponseServer
+from dualsql.events import UNMEASURED
 from dualsql.http.router import RequestLog
-from dualsql.log.telemetry import TELEMETRY, UNMEASURED
 from dualsql.store import protocol
+from dualsql.telemetry import TELEMETRY
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 ROWS, PAGE = 10_000, 100
@@ -94,7 +95,7 @@ def without_code() -> Iterator[None]:
 
     with (
         patch.object(RequestLog, "_answer", answer),
-        patch.object(protocol, "measured_store", lambda _: UNMEASURED),
+        patch.object(protocol, "store_operation", lambda _: UNMEASURED),
     ):
         yield
 

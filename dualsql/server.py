@@ -43,20 +43,12 @@ from dualsql.errors import (
     ResourceExpiredError,
     ResourceNotFoundError,
 )
+from dualsql.events import EVENTS, GaugeReading, step
 from dualsql.http.health import SERVER, Health, Probe, Run, warn_of_endless_shutdown
 from dualsql.http.router import FeatureRoutes, build_router, operations_of, origin_of, own_hosts
 from dualsql.http.well_known import describe_openapi, well_known_route
 from dualsql.identity import Audit, Authenticate
 from dualsql.kept import ResultKeeper, ResultStorage, storage_at
-from dualsql.log.telemetry import (
-    CACHED_BYTES,
-    KEPT_BYTES,
-    PENDING,
-    RUNNING_STREAMS,
-    TELEMETRY,
-    Gauged,
-    step,
-)
 from dualsql.mcp.decorators import Function, ToolOptions, make_tool, tool
 from dualsql.profiles.http import profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
@@ -88,6 +80,7 @@ from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper, StoreHealth
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
+from dualsql.telemetry import TELEMETRY
 from dualsql.tenancy import Hook, Policy
 from dualsql.web.routes import web_routes
 from dualsql_client.errors import checked_keywords
@@ -668,15 +661,15 @@ class DualResponseServer:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
         return [name for name, source in self._sources.items() if unproved_notice(source) is not None]
 
-    def _gauges(self) -> Iterator[Gauged]:
-        """What is in use at present; see `dualsql.log.telemetry`."""
+    def _readings(self) -> Iterator[GaugeReading]:
+        """What is in use at present."""
         for source in self._sources.values():
-            yield from source.gauges()
-        yield RUNNING_STREAMS, self._streams.running, {}
-        yield PENDING, self._jobs.running, {}
-        yield CACHED_BYTES, self._views.cached_bytes, {}
+            yield from source.readings()
+        yield GaugeReading("streams", self._streams.running)
+        yield GaugeReading("pending", self._jobs.running)
+        yield GaugeReading("cached_bytes", self._views.cached_bytes)
         if self._kept.stored_bytes is not None:
-            yield KEPT_BYTES, self._kept.stored_bytes, {}
+            yield GaugeReading("kept_bytes", self._kept.stored_bytes)
 
     def _features(self) -> list[FeatureRoutes]:
         return [profile_routes(self), chart_routes(self), query_routes(self), web_routes(self)]
@@ -726,7 +719,7 @@ class DualResponseServer:
         self._housekeeper.start()
         self._jobs.start()
         TELEMETRY.start()
-        TELEMETRY.watch(self._gauges)
+        EVENTS.watch(self._readings)
 
     async def _compare_clocks(self) -> None:
         ahead = (await self._clock.synchronize()).total_seconds()
@@ -828,7 +821,7 @@ class DualResponseServer:
         """
         self._run.close()
         self._streams.end()
-        TELEMETRY.forget(self._gauges)
+        EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
             for source in self._sources.values():

@@ -41,7 +41,7 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.http.health import START_INTERVAL, metrics_route, routes_until_started
+from dualsql.http.health import START_INTERVAL, routes_until_started
 from dualsql.http.problems import answer_starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
@@ -66,6 +66,7 @@ from dualsql.settings import LimitedAction, Rate, RateLimits
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import ResourceStore
+from dualsql.telemetry import metrics_route
 from dualsql.web.home import TokenSession
 
 _LISTED = 20  # relations that are left out, by name

@@ -27,9 +27,9 @@ from dualsql.databases.backends import (
 from dualsql.databases.session import GRACE, database_errors, in_session, measured, note_lane, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
+from dualsql.events import EVENTS, StatementStopped
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_slow_query
-from dualsql.log.telemetry import STOPPED
 from dualsql.plan import Shape
 from dualsql.resource import UNCOUNTED, CountMethod, Total
 from dualsql.settings import Settings
@@ -367,5 +367,5 @@ async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None
     except PageReaderBusyError:
         return None
     except TimeoutError as error:
-        STOPPED.note(1, {"dualsql.reason": "timeout"})
+        EVENTS.report(StatementStopped("timeout"))
         raise ran_too_long(timeout) from error

@@ -29,8 +29,8 @@ from dualsql.errors import (
     QueryExecutionError,
     QueryTimeoutError,
 )
+from dualsql.events import ERROR, EVENTS, UNMEASURED, Measurement, StatementStopped
 from dualsql.log import REQUEST
-from dualsql.log.telemetry import ERROR, STATEMENT, STOPPED, TELEMETRY, UNMEASURED, Measurement
 from dualsql.tenancy import ActiveRules
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
@@ -82,7 +82,7 @@ def database_errors(
         # Stream backends get the driver's errors directly; SQLAlchemy wraps them.
         fault = source.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
         if fault is FailureKind.TIMEOUT:
-            STOPPED.note(1, {"dualsql.reason": "timeout"})
+            EVENTS.report(StatementStopped("timeout"))
             raise _timeout(limit, time.monotonic() - started_at) from error
         raise _translated(fault, error, failure) from error
 
@@ -91,34 +91,32 @@ def measured(
     source: Source, statement: Executable, rules: ActiveRules
 ) -> AbstractContextManager[Measurement | None]:
     """Measure the statement that the block runs; None if nothing is measured."""
-    return (
-        _measured(source, statement, rules)
-        if TELEMETRY.is_on and TELEMETRY.measures(STATEMENT)
-        else UNMEASURED
-    )
+    return _measured(source, statement, rules) if EVENTS.listener is not None else UNMEASURED
 
 
 @contextmanager
-def _measured(source: Source, statement: Executable, rules: ActiveRules) -> Iterator[Measurement]:
+def _measured(source: Source, statement: Executable, rules: ActiveRules) -> Iterator[Measurement | None]:
     told = {
         "db.system.name": source.engine.dialect.name,
         "db.operation.name": "SELECT",
         "dualsql.database": source.name,
     }
-    with TELEMETRY.measure(STATEMENT, "SELECT", told) as measurement:
+    with EVENTS.measured("statement", "SELECT", told) as measurement:
         try:
             yield measurement
         except DualResponseError:
             raise
         except Exception as error:
             fault = source.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
-            if fault is FailureKind.TIMEOUT:  # or nobody waited for it any longer: see STOPPED
+            if measurement is None:
+                pass
+            elif fault is FailureKind.TIMEOUT:  # or nobody waited for it any longer
                 measurement.note({ERROR: "STOPPED"})
             else:
                 measurement.fail("_OTHER" if fault is None else fault.name)
             raise
         finally:
-            if measurement.is_sampled:
+            if measurement is not None and measurement.is_sampled:
                 dialect = rules.dialect(source.engine.dialect)
                 found = fingerprint(dialect, statement, rules.values, source.compiled)
                 measurement.note({"dualsql.statement": found})
@@ -357,11 +355,11 @@ async def in_session(source: Source, rules: ActiveRules | None, work: Work[T], *
     except TimeoutError as error:
         if not deadline.expired():  # the driver's own
             raise
-        STOPPED.note(1, {"dualsql.reason": "timeout"})
+        EVENTS.report(StatementStopped("timeout"))
         await asyncio.shield(source.finish(session.stop()))
         raise ran_too_long(timeout) from error
     except asyncio.CancelledError:
-        STOPPED.note(1, {"dualsql.reason": "cancelled"})
+        EVENTS.report(StatementStopped("cancelled"))
         source.finish(session.stop())
         raise
 

@@ -53,9 +53,9 @@ from dualsql.errors import (
     TooManyQueriesError,
     refuse_mistaken,
 )
+from dualsql.events import EVENTS, Attributes, GaugeReading, SlotAwaited
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
-from dualsql.log import telemetry
 from dualsql.settings import Settings
 
 T = TypeVar("T")
@@ -139,13 +139,13 @@ class QueryLimits:
         running.add_done_callback(lambda _: self._texts.give_back())
         return await asyncio.shield(running)
 
-    def gauges(self, attributes: telemetry.Attributes) -> Iterator[telemetry.Gauged]:
+    def readings(self, attributes: Attributes) -> Iterator[GaugeReading]:
         """The slots in use, and how many statements wait for one."""
-        yield telemetry.QUEUED, self._queries.queue.waiting, attributes
+        yield GaugeReading("queued", self._queries.queue.waiting, attributes)
         for slots in (self._queries, self._streams, self.background._queries, self._texts):
             told = {**attributes, "dualsql.slot": slots.name}
-            yield telemetry.SLOTS_USED, slots.used, told
-            yield telemetry.SLOTS, slots.number, told
+            yield GaugeReading("slots_used", slots.used, told)
+            yield GaugeReading("slots", slots.number, told)
 
 
 class _Background(QueryLimits):
@@ -179,7 +179,7 @@ class _Queue:
             raise TooManyQueriesError("Too many queries are running, and none ended in time.") from None
         finally:
             self.waiting -= 1
-            telemetry.QUEUE_WAIT.note(time.perf_counter() - started, {"dualsql.slot": slots.name})
+            EVENTS.report(SlotAwaited(slots.name, time.perf_counter() - started))
 
 
 class _Slots:
@@ -359,15 +359,15 @@ class Source:
             return self.limits.connections
         return most_connections(pool)
 
-    def gauges(self) -> Iterator[telemetry.Gauged]:
+    def readings(self) -> Iterator[GaugeReading]:
         """The slots and connections in use."""
-        yield from self.limits.gauges({"dualsql.database": self.name})
+        yield from self.limits.readings({"dualsql.database": self.name})
         pool = self.engine.pool
         if isinstance(pool, QueuePool):
             told = {"db.client.connection.pool.name": self.name}
             for state, number in (("used", pool.checkedout()), ("idle", pool.checkedin())):
-                yield telemetry.CONNECTIONS, number, {**told, "db.client.connection.state": state}
-            yield telemetry.MOST_CONNECTIONS, self.maximum_connections, told
+                yield GaugeReading("connections", number, {**told, "db.client.connection.state": state})
+            yield GaugeReading("maximum_connections", self.maximum_connections, told)
 
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""
@@ -450,7 +450,7 @@ def open_source(
         backend=backend,
         limits=QueryLimits(settings),
         owns_engine=owned,
-        # Reading beside an application's engine would bypass its events and its pool.
+        # GaugeReading beside an application's engine would bypass its events and its pool.
         quick=backend.page_reader(engine.sync_engine) if owned else None,
         sampler=backend.page_reader(engine.sync_engine) if owned else None,
         role=role,

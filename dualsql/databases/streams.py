@@ -20,10 +20,10 @@ from dualsql.databases.backends import driver_statement, is_listened_to, require
 from dualsql.databases.fetch import note_slow
 from dualsql.databases.session import Session, database_errors, measured, note_lane
 from dualsql.databases.source import Source
+from dualsql.events import EVENTS, StatementStopped
 from dualsql.formats.cells import Processor, processed
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
-from dualsql.log.telemetry import STOPPED
 from dualsql.plan.page import projected
 from dualsql.tenancy import ActiveRules
 
@@ -214,7 +214,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         finally:
             channel.close()
             if not session.task.done():
-                STOPPED.note(1, {"dualsql.reason": "cancelled"})
+                EVENTS.report(StatementStopped("cancelled"))
                 # Not awaited: the reader has left, perhaps by a cancellation. The database is stopped all the same.
                 job.source.finish(session.stop())
 

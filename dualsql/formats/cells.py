@@ -313,8 +313,8 @@ MakeProcessor = Callable[[Any, Any], Processor | None]
 """Makes the processor of a column's values for a dialect and the driver's code of its type."""
 
 
-def _chained(first: Processor, second: Processor) -> Processor:
-    return lambda value: second(first(value))
+def _chained(first: Processor, second: Processor | None) -> Processor:
+    return first if second is None else lambda value: second(first(value))
 
 
 def _checked(own: MakeProcessor, require: Callable[[Any], None], *, is_key: bool) -> MakeProcessor:
@@ -382,8 +382,8 @@ class _Memos(WeakKeyDictionary[Any, Any]):
             processor = own(dialect, code)
             read = self._by_code.get(code)
             if read is not None:
-                is_read = processor is None or isinstance(processor, ValueReader)
-                processor = read if is_read else _chained(read, processor)
+                is_alone = processor is None or isinstance(processor, ValueReader)
+                processor = _chained(read, None if is_alone else processor)
             if processor is None or isinstance(processor, Tolerant | ValueReader):
                 return processor
             return Tolerant(processor)

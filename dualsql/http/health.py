@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from dualsql.errors import (
@@ -27,7 +27,6 @@ from dualsql.errors import (
     StorageError,
 )
 from dualsql.log import Outage, log_failure, log_unforeseen
-from dualsql.log.telemetry import TELEMETRY
 
 logger = logging.getLogger(__name__)
 
@@ -132,39 +131,6 @@ class Health:
             body["unproved_read_only"] = self._unproved
         headers = _NEVER_KEPT if found.is_ready else {**_NEVER_KEPT, "Retry-After": "1"}
         return JSONResponse(body, 200 if found.is_ready else 503, headers)
-
-
-def metrics_route() -> Route:
-    """`/metrics` for Prometheus: all metrics of this process, which are measured from here on.
-
-    It is for a port that only operators reach, and that only this process listens on: of several processes on one
-    port, each scrape would reach another one.
-
-    Raises:
-        ConfigurationError: the packages of the extra `prometheus` are not installed.
-    """
-    try:
-        from opentelemetry.exporter.prometheus import PrometheusMetricReader
-        from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
-        from prometheus_client import CollectorRegistry, ProcessCollector
-        from prometheus_client.exposition import choose_encoder
-    except ImportError as error:
-        raise ConfigurationError(
-            "Metrics for Prometheus need packages that are not installed.",
-            hint='Install them: pip install "dualsql[prometheus]"',
-        ) from error
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    # The exporter has no exemplars, and looking for one takes a tenth of the time of a measurement.
-    off = AlwaysOffExemplarFilter()
-    meters = MeterProvider([PrometheusMetricReader(registry=registry)], exemplar_filter=off)
-    TELEMETRY.start(meter_provider=meters)
-
-    async def metrics(request: Request) -> Response:
-        encode, media_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={**_NEVER_KEPT, "Content-Type": media_type})
-
-    return Route("/metrics", metrics, methods=["GET"])
 
 
 class Run:

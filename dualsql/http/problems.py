@@ -22,10 +22,10 @@ from dualsql.errors import (
     ResourcePendingError,
     ServerUnavailableError,
 )
+from dualsql.events import EVENTS, ErrorAnswered
 from dualsql.formats import json
 from dualsql.formats.table import DEFAULT_FORMAT
 from dualsql.log import REQUEST, log_failure, log_unforeseen, new_incident, resource_hash
-from dualsql.log.telemetry import ERROR, ERRORS
 from dualsql_client.wire import Problem
 
 PRIVATE_HEADERS = {
@@ -271,7 +271,7 @@ def _answer(error: DualResponseError, incident: str) -> Response:
 
 def note_code(code: str) -> None:
     """Note with which error the current request is answered, for the log and the metrics."""
-    ERRORS.note(1, {ERROR: code, "dualsql.surface": "http"})
+    EVENTS.report(ErrorAnswered(code, "http"))
     record = REQUEST.get()
     if record is not None:
         record.code = code

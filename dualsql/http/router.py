@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError, ResourceNotFoundError
+from dualsql.events import EVENTS, Measurement
 from dualsql.http.negotiation import is_known, metadata_etag, negotiated, not_modified
 from dualsql.http.openapi import (
     COLLECTION_METHODS,
@@ -70,7 +71,6 @@ from dualsql.log import (
     log_request,
     request_logger,
 )
-from dualsql.log.telemetry import KNOWN_METHODS, TELEMETRY, Measurement
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
@@ -382,6 +382,8 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
 
 
 _SCOPE_KEY = "dualsql.request"
+_KNOWN_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
+"""Of HTTP; OpenTelemetry's conventions call any other one _OTHER."""
 _ID_HEADER = REQUEST_ID_HEADER.lower().encode()
 
 
@@ -432,22 +434,24 @@ class RequestLog:
                 _log(record, scope)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.is_measured or not TELEMETRY.is_on:
+        if not self.is_measured or EVENTS.listener is None:
             await self.app(scope, receive, send)
             return
-        method = scope["method"] if scope["method"] in KNOWN_METHODS else "_OTHER"
+        method = scope["method"] if scope["method"] in _KNOWN_METHODS else "_OTHER"
         given = {
             "http.request.method": method,
             "url.scheme": "https" if scope["scheme"] == "https" else "http",
         }
         record: RequestRecord = scope[_SCOPE_KEY]
         # Only the headers of a caller who names a trace are searched for it.
-        with TELEMETRY.request(method, given, scope["headers"] if record.trace_id else ()) as measurement:
-            record.trace_id = measurement.trace_id or record.trace_id
+        headers = scope["headers"] if record.trace_id else ()
+        with EVENTS.measured("request", method, given, headers=headers) as measurement:
+            if measurement is not None:
+                record.trace_id = measurement.trace_id or record.trace_id
             try:
                 await self.app(scope, receive, send)
             finally:
-                if measurement.is_seen:
+                if measurement is not None and measurement.is_seen:
                     _measure(measurement, method, scope)
 
 

@@ -21,12 +21,12 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dualsql.errors import DualResponseError
+from dualsql.events import EVENTS, Measurement, StreamEnded, step
 from dualsql.formats.writer import Format
 from dualsql.http.negotiation import is_known, not_modified
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import CallerGoneError, OldProtocolError, note_code, while_connected
 from dualsql.log import REQUEST, log_failure
-from dualsql.log.telemetry import TELEMETRY, Measurement, end_stream, step
 from dualsql.resource import Principal, Resource
 from dualsql.results.streams import ResultStream
 from dualsql.settings import Settings
@@ -117,9 +117,15 @@ class RowsAnswer(Response):
         record.rows = ending.rows
         if ending.error is not None and record.code is None:  # the last record says it
             note_code(ending.error.code)
-        if TELEMETRY.is_on:
-            told = {"dualsql.format": self._stream.format.name, "dualsql.lane": record.lane or "none"}
-            end_stream(self._measurement, told, record.code, rows=ending.rows, size=ending.bytes)
+        if EVENTS.listener is not None:
+            written, backend = self._stream.format.name, record.lane or "none"
+            if self._measurement is not None:
+                if record.code is not None:
+                    self._measurement.fail(record.code)
+                found = {"dualsql.format": written, "dualsql.lane": backend}
+                self._measurement.note({**found, "dualsql.rows": ending.rows, "dualsql.bytes": ending.bytes})
+                self._measurement.end()
+            EVENTS.report(StreamEnded(written, backend, ending.rows, ending.bytes, record.code))
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         sends_trailers = _TRAILERS in (scope.get("extensions") or {})
@@ -296,7 +302,7 @@ async def answer_stream(
         return _bodiless(_headers(stream, coding))
     # Errors before the first row are answers with a status of their own; later ones are in the body.
     with ExitStack() as measuring:
-        measurement = measuring.enter_context(step("stream")) if TELEMETRY.is_on else None
+        measurement = None if EVENTS.listener is None else measuring.enter_context(step("stream"))
         begun = await while_connected(request.receive, beginning_of(stream))
         measuring.pop_all()  # the answer ends it
         return RowsAnswer(

@@ -6,6 +6,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -27,9 +28,9 @@ from dualsql.errors import (
     UnauthenticatedError,
     refuse_unknown,
 )
+from dualsql.events import EVENTS, ErrorAnswered, Measurement, RowsShown
 from dualsql.formats.text import INT64_BOUND, single_line
 from dualsql.log import RequestIds, RequestRecord, log_failure, log_unforeseen, logged_request, new_incident
-from dualsql.log.telemetry import ERROR, ERRORS, SHOWN_ROWS, TELEMETRY, call_of_tool
 from dualsql.mcp.negotiation import Report, with_structured_text
 from dualsql.resource import Principal
 from dualsql.response import call_tool_result, text_block
@@ -461,18 +462,25 @@ class Tool:
         """The result of one call. An exception becomes a result too, except those that the SDK answers."""
         # Of its own: a session's context is that of the request that opened it.
         record = RequestRecord(id=new_incident(), method="tools/call", route=self.name)
-        with logged_request(record):
-            if not TELEMETRY.is_on:
+        with logged_request(record), self._measured() as measurement:
+            try:
                 return await self._call(arguments, get_context, profile, record)
-            with call_of_tool(self.name) as measurement:
-                try:
-                    return await self._call(arguments, get_context, profile, record)
-                finally:
+            finally:
+                EVENTS.report(RowsShown(self.name, record.rows or 0))
+                if record.code is not None:
+                    EVENTS.report(ErrorAnswered(record.code, "mcp"))
+                if measurement is not None:
                     record.trace_id = measurement.trace_id or record.trace_id
-                    SHOWN_ROWS.note(record.rows or 0, {"gen_ai.tool.name": self.name})
                     if record.code is not None:
-                        ERRORS.note(1, {ERROR: record.code, "dualsql.surface": "mcp"})
                         measurement.fail(record.code)
+
+    def _measured(self) -> AbstractContextManager[Measurement | None]:
+        attributes = {
+            "mcp.method.name": "tools/call",
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": self.name,
+        }
+        return EVENTS.measured("tool", f"tools/call {self.name}", attributes)
 
     async def _call(
         self,

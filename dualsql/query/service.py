@@ -24,6 +24,7 @@ from dualsql.errors import (
     NoTotalOrderError,
     UnknownTableError,
 )
+from dualsql.events import step
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.verify import UNCOMPILABLE
 from dualsql.kept.cells import sorts_alike
@@ -35,7 +36,6 @@ from dualsql.kept.translation import (
     stand_in,
     translated,
 )
-from dualsql.log.telemetry import step
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words

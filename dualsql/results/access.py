@@ -25,13 +25,13 @@ from dualsql.errors import (
     TamperedError,
     UnauthenticatedError,
 )
+from dualsql.events import EVENTS, CallerRefused, ResultStored
 from dualsql.freeze import Seal
 from dualsql.identity.audit import Audit, AuditAction, AuditEvent, report
 from dualsql.identity.authenticate import Authenticate
 from dualsql.identity.quotas import evict, find_surplus
 from dualsql.identity.rates import RateLimiter
 from dualsql.log import REQUEST
-from dualsql.log.telemetry import REFUSALS, STORED_BYTES, TELEMETRY
 from dualsql.resource import Clock, Principal, Resource
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
@@ -236,7 +236,7 @@ class AccessControl:
         try:
             principal = await self._authenticate(request)
         except (DualResponseError, HTTPException) as error:
-            REFUSALS.note(1, {"dualsql.reason": "not authenticated"})
+            EVENTS.report(CallerRefused("not authenticated"))
             await self.note(
                 "refuse", None, code=getattr(error, "code", "HTTP_REFUSAL"), reason="not authenticated"
             )
@@ -292,7 +292,7 @@ class AccessControl:
             authorize=self._authorize,
         )
         if refusal is not None:
-            REFUSALS.note(1, {"dualsql.reason": refusal.reason})
+            EVENTS.report(CallerRefused(refusal.reason))
             await self.note(
                 "refuse",
                 principal,
@@ -384,8 +384,8 @@ class AccessControl:
             await self._make_room(principal, size_of(signed), resource.created_at)
         await self.note("create", principal, resource=signed, rows=rows)
         await self._store.save(signed)
-        if TELEMETRY.is_on:
-            STORED_BYTES.note(size_of(signed))
+        if EVENTS.listener is not None:
+            EVENTS.report(ResultStored(size_of(signed)))
 
     async def find(self, principal: Principal | None, *, limit: int, cursor: str | None) -> Listing:
         """List the principal's own live resources.

@@ -37,6 +37,7 @@ from dualsql.errors import (
     ValueNotRepresentableError,
     blaming,
 )
+from dualsql.events import EVENTS, ResultCreated, step
 from dualsql.formats import json
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.formats.writer import Chunk
@@ -46,7 +47,6 @@ from dualsql.kept import UnusableError
 from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import KeptRun
 from dualsql.log import log_failure, log_unforeseen
-from dualsql.log.telemetry import COUNTS, TELEMETRY, step
 from dualsql.plan import KeysetPosition
 from dualsql.resource import (
     NOTES,
@@ -635,8 +635,7 @@ class Creator:
     def _answered(
         self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None
     ) -> FinishedQuery:
-        if TELEMETRY.is_on:
-            COUNTS.note(1, {"dualsql.count": resource.total_count_kind})
+        EVENTS.report(ResultCreated(resource.total_count_kind))
         response = self._respond(resource, shown, profiled)
         kept = response.sample if self._settings.keep_sample else None
         return FinishedQuery(resource if kept is None else replace(resource, sample=kept), response)

@@ -10,8 +10,8 @@ from contextvars import Context
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
+from dualsql.events import EVENTS, ResultsDeleted
 from dualsql.log import Outage, cause_of
-from dualsql.log.telemetry import EXPIRED
 from dualsql.resource import INTERRUPTED, Clock
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import Access, LinkRecord, ResourceStore
@@ -213,7 +213,7 @@ class Housekeeper:
         await self._clock.synchronize()
         await self._store.fail_overdue(INTERRUPTED, now=self._clock.now())
         deleted = await sweep(self._store, before=self._clock.now() - self._retention)
-        EXPIRED.note(deleted)
+        EVENTS.report(ResultsDeleted(deleted))
         await self._sweep_files()
         return deleted
 

@@ -10,7 +10,7 @@ from inspect import isclass, isfunction
 from typing import Any, NamedTuple, Protocol, cast
 
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError, refuse_mistaken
-from dualsql.log.telemetry import measured_store
+from dualsql.events import store_operation
 from dualsql.resource import KeptRows, Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
@@ -249,7 +249,7 @@ class _Guarded:
         @wraps(method)
         async def call(*args: Any, **options: Any) -> Any:
             try:
-                with measured_store(name):
+                with store_operation(name):
                     return await method(*args, **options)
             except DualResponseError:
                 raise

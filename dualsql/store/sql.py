@@ -48,7 +48,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import StorageError
-from dualsql.log.telemetry import measured_store
+from dualsql.events import store_operation
 from dualsql.resource import Principal, Resource, Total
 from dualsql.store.engines import borrowed_engine, is_read_only, own_engine, storage_errors, watch_file
 from dualsql.store.protocol import (
@@ -294,7 +294,7 @@ class SQLResourceStore:
         query, values = _row_for(viewer)
         values["wanted"] = resource_id
         if self._fast_reader is not None:
-            with measured_store("select"):
+            with store_operation("select"):
                 found = self._fast_reader.rows(query, values)
             # A value that does not have the type of its column is reported by the ordinary connection.
             with suppress(*_NOT_OF_ITS_TYPE):
@@ -440,14 +440,14 @@ class SQLResourceStore:
 
     async def _change(self, statement: Executable) -> int:
         """Run one INSERT, UPDATE or DELETE and return the number of affected rows."""
-        with measured_store(statement.__visit_name__):
+        with store_operation(statement.__visit_name__):
             async with self._connections.open() as connection:
                 return (await connection.execute(statement)).rowcount
 
     async def _rows(
         self, statement: Executable, values: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        with measured_store(statement.__visit_name__):
+        with store_operation(statement.__visit_name__):
             async with self._connections.open() as connection:
                 result = await connection.execute(statement, values)
                 try:

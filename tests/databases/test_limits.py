@@ -18,7 +18,6 @@ from dualsql.databases.engines import async_url
 from dualsql.databases.session import Session, read_only
 from dualsql.databases.source import CompiledStatements, QueryLimits, reach
 from dualsql.http.problems import problem_response
-from dualsql.log import telemetry
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import DRIVERS, SLOW, MakeServer
 from tests.engines import opened
@@ -149,16 +148,20 @@ async def test_a_thread_for_texts_is_taken_until_its_work_has_ended() -> None:
     await asyncio.sleep(0)
     with pytest.raises(TooManyQueriesError, match="running and waiting"):
         await all_slots.computed(work)
-    assert _text_slots(all_slots) == {telemetry.SLOTS_USED: 1, telemetry.SLOTS: 1}
+    assert _text_slots(all_slots) == {"slots_used": 1, "slots": 1}
     waiting.pop(0).cancel()
     assert left.cancelled() and run == []
     release.set()
     await asyncio.gather(*waiting)
-    assert run == [*range(1, 64)] and _text_slots(all_slots)[telemetry.SLOTS_USED] == 0
+    assert run == [*range(1, 64)] and _text_slots(all_slots)["slots_used"] == 0
 
 
-def _text_slots(all_slots: QueryLimits) -> dict[Any, float]:
-    return {name: value for name, value, told in all_slots.gauges({}) if told.get("dualsql.slot") == "text"}
+def _text_slots(all_slots: QueryLimits) -> dict[str, int]:
+    return {
+        name: value
+        for name, value, attributes in all_slots.readings({})
+        if attributes.get("dualsql.slot") == "text"
+    }
 
 
 def test_large_compiled_statements_are_bounded_by_their_size_and_drop_no_others() -> None:

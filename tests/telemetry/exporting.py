@@ -25,7 +25,8 @@ from opentelemetry.trace import (
 )
 from starlette.types import ASGIApp
 
-from dualsql.log.telemetry import SCOPE, TELEMETRY
+from dualsql.events import EVENTS
+from dualsql.telemetry import SCOPE, TELEMETRY
 from tests.client.hosting import listening_socket, origin_of, serving
 
 
@@ -163,13 +164,13 @@ def exporting(*, sampler: Sampler = DEFAULT_ON, of_process: bool = False) -> Ite
     if of_process:
         provider_of_process().used = tracers
     # Servers that other tests of the process have running are not measured.
-    others, TELEMETRY._watched = TELEMETRY._watched, set()
+    others, EVENTS._watched = EVENTS._watched, set()
     TELEMETRY.start(tracer_provider=tracers, meter_provider=meters)
     try:
         yield Exports(spans, reader)
     finally:
         TELEMETRY.stop()
-        TELEMETRY._watched = others
+        EVENTS._watched = others
         meters.shutdown()
         if of_process:
             provider_of_process().used = NoOpTracerProvider()

@@ -18,9 +18,8 @@ from starlette.applications import Starlette
 
 from dualsql import LocalResultStorage
 from dualsql.errors import QueryTimeoutError
-from dualsql.http.health import metrics_route
-from dualsql.log.telemetry import INSTRUMENTS, TELEMETRY
 from dualsql.store import SQLResourceStore, upgrade
+from dualsql.telemetry import INSTRUMENTS, TELEMETRY, metrics_route
 from tests.engines import opened, sqlite_url_in
 from tests.http.application import ALL, ROWS, fill
 from tests.telemetry.exporting import served

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dualsql.errors import QueryTimeoutError
-from dualsql.log.telemetry import EXPIRED, INSTRUMENTS
 from dualsql.settings import ResultCache
 from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.telemetry import EXPIRED, INSTRUMENTS
 from tests.engines import opened
 from tests.http.application import ALL, ROWS, fill, running
 from tests.telemetry.exporting import exporting, until

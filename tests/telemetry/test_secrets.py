@@ -12,9 +12,9 @@ from starlette.requests import Request
 
 from dualsql.errors import DualResponseError, UnauthenticatedError
 from dualsql.identity import static_tokens
-from dualsql.log.telemetry import ATTRIBUTES, INSTRUMENTS
 from dualsql.resource import Principal
 from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.telemetry import ATTRIBUTES, INSTRUMENTS
 from tests.engines import opened
 from tests.http.application import INSTITUTIONS, ROWS
 from tests.telemetry.exporting import exporting

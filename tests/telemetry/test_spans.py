@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from sqlalchemy import Column, Integer, MetaData, Table, select
 
 from dualsql.errors import QueryTimeoutError
-from dualsql.log.telemetry import ATTRIBUTES, MOST_SPANS, TELEMETRY
 from dualsql.store import SQLResourceStore
+from dualsql.telemetry import ATTRIBUTES, MOST_SPANS, TELEMETRY
 from tests.engines import opened
 from tests.http.application import ALL, INSTITUTIONS, ROWS, fill, running
 from tests.telemetry.exporting import Exports, exporting
@@ -213,7 +213,7 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 from sqlalchemy import MetaData, Table, Column, Integer, select
 from dualsql import DualResponseServer
-from dualsql.log.telemetry import TELEMETRY
+from dualsql.telemetry import TELEMETRY
 numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
 async def main():
     url = "http://127.0.0.1:8000/resources"
@@ -235,7 +235,9 @@ async def test_without_the_package_nothing_is_imported_or_measured(sqlite_url: s
 
 def test_without_a_provider_nothing_is_measured() -> None:
     """The package is there, since the MCP SDKs require it. A process of its own: other tests set a provider."""
-    program = "from dualsql.log.telemetry import TELEMETRY; assert not TELEMETRY.start(); assert not TELEMETRY.is_on"
+    program = (
+        "from dualsql.telemetry import TELEMETRY; assert not TELEMETRY.start(); assert not TELEMETRY.is_on"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
     assert not TELEMETRY.is_on
 

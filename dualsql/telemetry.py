@@ -1,7 +1,7 @@
-"""Spans and metrics by OpenTelemetry: which ones there are, and how they are measured.
+"""Spans and metrics by OpenTelemetry: which ones there are, and how the events of the process become them.
 
-`TELEMETRY.start` takes the providers of the process. Without a provider nothing is measured, and OpenTelemetry is not
-even imported. Code that every request runs asks `TELEMETRY.is_on` first, and calls nothing here if it is not.
+`TELEMETRY.start` takes the providers of the process and listens to `dualsql.events`. Without a provider nothing is
+measured, and OpenTelemetry is not even imported.
 
 What is exported comes from the program and never from a request: names are fixed or chosen by the developer, attributes
 are those of ATTRIBUTES, an error is told by its code, a statement by a hash. Exceptions are never recorded, because
@@ -14,29 +14,30 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
-from weakref import WeakMethod
 
-from dualsql.errors import DualResponseError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dualsql import events
+from dualsql.errors import ConfigurationError, DualResponseError
+from dualsql.events import ERROR, EVENTS, Attributes, Event, Gauge, WorkKind
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider, Observation
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
-Value = str | int | float | bool
-Attributes = Mapping[str, Value]
 Sink = Callable[[float, Attributes | None, Any], None]
 """Takes a value, its attributes, and the context in which it was measured."""
 
 SCOPE = "dualsql"
 """The instrumentation scope of all spans and metrics."""
 
-ERROR = "error.type"
 _OTHER = "_OTHER"
 """What the conventions call an error, or a method, that is none of the known ones."""
 
@@ -75,7 +76,7 @@ ATTRIBUTES: Mapping[str, str] = {
 
 
 class Instrument(NamedTuple):
-    """A metric. Gauges and balances are read when metrics are collected; see `Telemetry.watch`.
+    """A metric. Gauges and balances are read when metrics are collected; see `GAUGES`.
 
     A balance is a gauge that the conventions call an up-down counter: the sum over processes means something.
     """
@@ -156,8 +157,43 @@ INSTRUMENTS = tuple(value for value in list(globals().values()) if isinstance(va
 """All metrics."""
 
 
+GAUGES: Mapping[Gauge, Instrument] = {
+    "queued": QUEUED,
+    "slots_used": SLOTS_USED,
+    "slots": SLOTS,
+    "connections": CONNECTIONS,
+    "maximum_connections": MOST_CONNECTIONS,
+    "streams": RUNNING_STREAMS,
+    "pending": PENDING,
+    "cached_bytes": CACHED_BYTES,
+    "kept_bytes": KEPT_BYTES,
+}
+"""The metric of each reading."""
+
+
+def _note_stream(event: events.StreamEnded) -> None:
+    found = {"dualsql.format": event.format, "dualsql.lane": event.backend}
+    STREAMS.note(1, found if event.code is None else {**found, ERROR: event.code})
+    STREAMED_ROWS.note(event.rows, {"dualsql.format": event.format})
+    STREAMED_BYTES.note(event.bytes, {"dualsql.format": event.format})
+
+
+METRICS_OF_EVENTS: Mapping[type[Any], Callable[[Any], None]] = {
+    events.StatementStopped: lambda event: STOPPED.note(1, {"dualsql.reason": event.reason}),
+    events.SlotAwaited: lambda event: QUEUE_WAIT.note(event.seconds, {"dualsql.slot": event.slot}),
+    events.ResultCreated: lambda event: COUNTS.note(1, {"dualsql.count": event.total_kind}),
+    events.ResultStored: lambda event: STORED_BYTES.note(event.bytes),
+    events.ResultsDeleted: lambda event: EXPIRED.note(event.number),
+    events.CallerRefused: lambda event: REFUSALS.note(1, {"dualsql.reason": event.reason}),
+    events.ErrorAnswered: lambda event: ERRORS.note(1, {ERROR: event.code, "dualsql.surface": event.surface}),
+    events.RowsShown: lambda event: SHOWN_ROWS.note(event.rows, {"gen_ai.tool.name": event.tool}),
+    events.StreamEnded: _note_stream,
+}
+"""What each event adds to the metrics."""
+
+
 class Kind(NamedTuple):
-    """A kind of work that is measured.
+    """How a kind of work is measured.
 
     Attributes:
         span: the kind of its spans.
@@ -173,14 +209,16 @@ class Kind(NamedTuple):
     may_begin: bool = True
 
 
-REQUEST = Kind(
-    "SERVER", REQUEST_DURATION, frozenset({"http.route", "http.response.status_code", ERROR})
-)  # fmt: skip
-TOOL = Kind("SERVER", TOOL_DURATION)
-STEP = Kind("INTERNAL")
-"""Creating, reading a page, a stream, answering a question."""
-STATEMENT = Kind("CLIENT", STATEMENT_DURATION, may_begin=False)
-STORE = Kind("INTERNAL", STORE_DURATION, may_begin=False)
+_TOOL = Kind("SERVER", TOOL_DURATION)
+KINDS: Mapping[WorkKind, Kind] = {
+    "request": Kind(
+        "SERVER", REQUEST_DURATION, frozenset({"http.route", "http.response.status_code", ERROR})
+    ),
+    "tool": _TOOL,
+    "step": Kind("INTERNAL"),
+    "statement": Kind("CLIENT", STATEMENT_DURATION, may_begin=False),
+    "store": Kind("INTERNAL", STORE_DURATION, may_begin=False),
+}
 
 _MOST_WAITING = 32
 """Values of counters and histograms that the SDK gets at once: a fifth of a millisecond."""
@@ -190,17 +228,6 @@ MOST_SPANS = 5
 
 _SPANS: ContextVar[list[int] | None] = ContextVar("dualsql_spans", default=None)
 """How many spans the current request has; as many as it may have, if it is not sampled."""
-
-UNMEASURED = nullcontext()
-"""The block that is not measured, where telemetry is off."""
-
-
-Gauged = tuple[Instrument, int, Attributes]
-"""A gauge and its value."""
-
-
-Gauges = Callable[[], Iterable[Gauged]]
-"""A method that gives the present values."""
 
 
 class _API(NamedTuple):
@@ -226,7 +253,6 @@ class Telemetry:
         self.tracer: Tracer | None = None
         self._meter: Meter | None = None
         self._waiting: deque[tuple[Sink, float, Attributes | None, Any]] = deque()
-        self._watched: set[WeakMethod[Gauges]] = set()
 
     def start(
         self, *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
@@ -249,12 +275,18 @@ class Telemetry:
         self._meter = None if meters is None else meters.get_meter(SCOPE)
         self.sinks = {} if self._meter is None else self._made(self._meter)
         self.is_on = self.tracer is not None or self._meter is not None
+        EVENTS.listener = self if self.is_on else None
         return self.is_on
 
     def stop(self) -> None:
         """Measure nothing any longer."""
         self.hand_over()
+        EVENTS.listener = None
         self.is_on, self.tracer, self._meter, self.sinks = False, None, None, {}
+
+    def hear(self, event: Event) -> None:
+        """See `Listener`."""
+        METRICS_OF_EVENTS[type(event)](event)
 
     def keep(self, sink: Sink, amount: float, attributes: Attributes | None) -> None:
         """Keep a value of a counter or histogram until the SDK gets many at once.
@@ -275,42 +307,23 @@ class Telemetry:
             sink(amount, attributes, context)
         return ()
 
-    def watch(self, gauges: Gauges) -> None:
-        """Call the method when metrics are collected, for as long as its object lives."""
-        self._watched.add(WeakMethod(gauges, self._watched.discard))
-
-    def forget(self, gauges: Gauges) -> None:
-        """Call the method no longer."""
-        self._watched.discard(WeakMethod(gauges))
-
-    def measures(self, kind: Kind) -> bool:
+    def measures(self, kind: WorkKind) -> bool:
         """Whether a block of this kind, inside of another one, has a duration or may have a span."""
-        if not self.is_on:
-            return False
-        if kind.histogram is not None and self.sinks:
+        if kind in ("request", "tool") or (KINDS[kind].histogram is not None and self.sinks):
             return True
         spans = _SPANS.get()
         return self.tracer is not None and (spans is None or spans[0] < MOST_SPANS)
 
-    def measure(self, kind: Kind, name: str, attributes: Attributes, *, context: Any = None) -> Measurement:
-        """Measure a block. Call it only while `is_on`.
-
-        Args:
-            attributes: those that are known before the work begins; a duration has all of them.
-            context: of the parent, if it is not the current one.
-        """
-        timed = kind.histogram if kind.histogram is not None and kind.histogram.name in self.sinks else None
-        return Measurement(self.tracer, self._api, Work(kind, name, attributes, context, timed))
-
-    def request(
-        self, method: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]]
-    ) -> Measurement:
-        """Measure a HTTP request, as a part of the trace that its headers name unless it is in one already."""
-        context = None
+    def measure(
+        self, kind: WorkKind, name: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> MeasuredWork:
+        """Measure a block, as a part of the trace that `headers` name unless it is in one already."""
+        context, how = None, KINDS[kind]
         sent = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
         if sent and not self._api.trace.get_current_span().get_span_context().is_valid:
             context = self._api.propagate.extract(sent)
-        return self.measure(REQUEST, method, attributes, context=context)
+        timed = how.histogram if how.histogram is not None and how.histogram.name in self.sinks else None
+        return MeasuredWork(self.tracer, self._api, Work(how, name, attributes, context, timed))
 
     def _made(self, meter: Meter) -> dict[str, Sink]:
         sinks: dict[str, Sink] = {}
@@ -336,13 +349,11 @@ class Telemetry:
         """The values of a gauge, those of several servers in one process added up."""
         from opentelemetry.metrics import Observation
 
-        found: Counter[tuple[tuple[str, Value], ...]] = Counter()
+        found: Counter[tuple[tuple[str, str | int | float | bool], ...]] = Counter()
         # Instruments cannot be taken from a meter: those of an earlier one have no values any longer.
-        watched = [method() for method in tuple(self._watched)] if meter is self._meter else []
-        for gauges in filter(None, watched):
-            for instrument, value, attributes in gauges():
-                if instrument is gauge:
-                    found[tuple(attributes.items())] += value
+        for reading in EVENTS.readings() if meter is self._meter else ():
+            if GAUGES[reading.gauge] is gauge:
+                found[tuple(reading.attributes.items())] += reading.value
         for key, total in found.items():
             yield Observation(total, dict(key))
 
@@ -352,9 +363,6 @@ def _own(provider: Any) -> Any:
     is_of_api = type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
     return None if is_of_api else provider
 
-
-KNOWN_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
-"""Of HTTP; telemetry calls any other one _OTHER."""
 
 _TRACE_HEADERS = (b"traceparent",)
 """Not `tracestate`, in which a caller could put anything, and which would be exported."""
@@ -370,7 +378,7 @@ class Work(NamedTuple):
     timed: Instrument | None
 
 
-class Measurement:
+class MeasuredWork:
     """A block that is measured: its duration, and a span if its request is sampled and has not too many already.
 
     Spans that are made in the block, also by other libraries, are children of its span.
@@ -399,7 +407,7 @@ class Measurement:
         self._tracer = tracer
         self._api = api
         self._work = work
-        self._found: dict[str, Value] = {}
+        self._found: dict[str, str | int | float | bool] = {}
         self._span: Span | None = None
         self._token: Any = None
         self._counted: Any = None
@@ -452,7 +460,7 @@ class Measurement:
             made = [0]
             self._counted = _SPANS.set(made)
         # Both SDKs have a span of their own for a call, with the trace of its `_meta`.
-        self._is_own = work.kind is not TOOL or not getattr(parent, "name", "").startswith("tools/call")
+        self._is_own = work.kind is not _TOOL or not getattr(parent, "name", "").startswith("tools/call")
         if not self._is_own:
             self._span = parent
         elif made[0] < MOST_SPANS:
@@ -515,44 +523,34 @@ TELEMETRY = Telemetry()
 """Of the process, as the providers of OpenTelemetry are."""
 
 
-def call_of_tool(name: str) -> Measurement:
-    """Measure a call of a tool, in the span of the SDK if it has made one."""
-    told = {
-        "mcp.method.name": "tools/call",
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": name,
-    }
-    return TELEMETRY.measure(TOOL, f"tools/call {name}", told)
+def metrics_route() -> Route:
+    """`/metrics` for Prometheus: all metrics of this process, which are measured from here on.
 
+    It is for a port that only operators reach, and that only this process listens on: of several processes on one
+    port, each scrape would reach another one.
 
-def measured_store(operation: str) -> AbstractContextManager[object]:
-    """Measure an operation of the store: what it does, or the name of its method."""
-    if not TELEMETRY.measures(STORE):
-        return UNMEASURED
-    return TELEMETRY.measure(STORE, f"store {operation}", {"dualsql.store.operation": operation})
-
-
-def end_stream(
-    measurement: Measurement | None, attributes: Attributes, cut: str | None, *, rows: int, size: int
-) -> None:
-    """Count a stream that ended, and end its measurement.
-
-    Args:
-        measurement: None if it has no span.
-        attributes: its format and lane.
-        cut: the error code of what ended it early.
+    Raises:
+        ConfigurationError: the packages of the extra `prometheus` are not installed.
     """
-    if measurement is not None:
-        if cut is not None:
-            measurement.fail(cut)
-        measurement.note({**attributes, "dualsql.rows": rows, "dualsql.bytes": size})
-        measurement.end()
-    STREAMS.note(1, attributes if cut is None else {**attributes, ERROR: cut})
-    written = {"dualsql.format": attributes["dualsql.format"]}
-    STREAMED_ROWS.note(rows, written)
-    STREAMED_BYTES.note(size, written)
+    try:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import choose_encoder
+    except ImportError as error:
+        raise ConfigurationError(
+            "Metrics for Prometheus need packages that are not installed.",
+            hint='Install them: pip install "dualsql[prometheus]"',
+        ) from error
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    # The exporter has no exemplars, and looking for one takes a tenth of the time of a measurement.
+    off = AlwaysOffExemplarFilter()
+    meters = MeterProvider([PrometheusMetricReader(registry=registry)], exemplar_filter=off)
+    TELEMETRY.start(meter_provider=meters)
 
+    async def metrics(request: Request) -> Response:
+        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"Cache-Control": "no-store", "Content-Type": media_type})
 
-def step(name: str) -> AbstractContextManager[Measurement | None]:
-    """A span for a part of a request: creating, reading a page, a stream, answering a question."""
-    return TELEMETRY.measure(STEP, f"dualsql {name}", {}) if TELEMETRY.measures(STEP) else UNMEASURED
+    return Route("/metrics", metrics, methods=["GET"])

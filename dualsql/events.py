@@ -1,0 +1,241 @@
+"""What happens in the process, for whoever listens: events with their figures, blocks of work, and what is in use.
+
+The kernel reports and imports no listener. Without one a report costs a comparison. `dualsql.telemetry` is a listener:
+it exports metrics and spans. Names of attributes are those of OpenTelemetry's conventions. No event holds a value, an
+id or a text of a caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType, TracebackType
+from typing import Literal, NamedTuple, Protocol, Self
+from weakref import WeakMethod
+
+from dualsql_client.wire import TotalCountKind
+
+Attributes = Mapping[str, str | int | float | bool]
+
+ERROR = "error.type"
+"""The attribute of an error: a code, and never a message."""
+
+
+class StatementStopped(NamedTuple):
+    """A statement was stopped: by a time limit, or because nobody waited for it any longer."""
+
+    reason: Literal["timeout", "cancelled"]
+
+
+class SlotAwaited(NamedTuple):
+    """A statement waited for a slot of its database, and has it or gave up."""
+
+    slot: str
+    seconds: float
+
+
+class ResultCreated(NamedTuple):
+    """The query of a new result ran; its total is of this kind."""
+
+    total_kind: TotalCountKind
+
+
+class ResultStored(NamedTuple):
+    """A new result is in the store."""
+
+    bytes: int
+
+
+class ResultsDeleted(NamedTuple):
+    """Expired results were deleted."""
+
+    number: int
+
+
+class CallerRefused(NamedTuple):
+    """A caller was refused a result."""
+
+    reason: str
+
+
+class ErrorAnswered(NamedTuple):
+    """A request or a call of a tool was answered with an error."""
+
+    code: str
+    surface: Literal["http", "mcp"]
+
+
+class RowsShown(NamedTuple):
+    """A tool showed rows to a model."""
+
+    tool: str
+    rows: int
+
+
+class StreamEnded(NamedTuple):
+    """A stream ended.
+
+    Attributes:
+        backend: what read the rows.
+        bytes: of the rows, before compression.
+        code: of the error that cut it off; None where it is complete.
+    """
+
+    format: str
+    backend: str
+    rows: int
+    bytes: int
+    code: str | None
+
+
+Event = (
+    StatementStopped
+    | SlotAwaited
+    | ResultCreated
+    | ResultStored
+    | ResultsDeleted
+    | CallerRefused
+    | ErrorAnswered
+    | RowsShown
+    | StreamEnded
+)
+
+Gauge = Literal[
+    "queued", "slots_used", "slots", "connections", "maximum_connections", "streams", "pending", "cached_bytes",
+    "kept_bytes",
+]  # fmt: skip
+
+
+class GaugeReading(NamedTuple):
+    """How much of something is in use now."""
+
+    gauge: Gauge
+    value: int
+    attributes: Attributes = MappingProxyType({})
+
+
+Readings = Callable[[], Iterable[GaugeReading]]
+"""A method that reads what is in use."""
+
+WorkKind = Literal["request", "tool", "step", "statement", "store"]
+"""A step is a part of a request: creating, reading a page, a stream, answering a question."""
+
+
+class Measurement(Protocol):
+    """A block of work that a listener measures.
+
+    Attributes:
+        is_sampled: it has a span, which takes further attributes.
+        is_seen: somebody sees what is noted.
+        trace_id: of its trace, for the log; empty without one.
+    """
+
+    is_sampled: bool
+    is_seen: bool
+
+    @property
+    def trace_id(self) -> str:
+        """See the attributes."""
+        ...
+
+    def note(self, attributes: Attributes) -> None:
+        """Add what was found in the block."""
+
+    def rename(self, name: str) -> None:
+        """Change the name of the block."""
+
+    def fail(self, code: str) -> None:
+        """Say that the work failed, with an error code."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End the block, in the task that began it; with the error that it raised."""
+
+
+class Listener(Protocol):
+    """Listens to the events of the process, and measures its work."""
+
+    def hear(self, event: Event) -> None:
+        """Take an event. It is called where the event happened, and must not wait."""
+
+    def measures(self, kind: WorkKind) -> bool:
+        """Whether a block of this kind is worth measuring now."""
+
+    def measure(
+        self, kind: WorkKind, name: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Measurement:
+        """Measure a block.
+
+        Args:
+            attributes: what is known before the work begins.
+            headers: of a request whose caller names a trace.
+        """
+        ...
+
+
+class Events:
+    """The events of the process.
+
+    Attributes:
+        listener: None while nobody listens.
+    """
+
+    def __init__(self) -> None:
+        self.listener: Listener | None = None
+        self._watched: set[WeakMethod[Readings]] = set()
+
+    def report(self, event: Event) -> None:
+        """Tell the listener what happened."""
+        if self.listener is not None:
+            self.listener.hear(event)
+
+    def measured(
+        self,
+        kind: WorkKind,
+        name: str,
+        attributes: Attributes | None = None,
+        *,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> AbstractContextManager[Measurement | None]:
+        """The block, measured if somebody listens."""
+        if self.listener is None or not self.listener.measures(kind):
+            return UNMEASURED
+        return self.listener.measure(kind, name, attributes or {}, headers)
+
+    def watch(self, readings: Readings) -> None:
+        """Offer the figures of a method to the listener, for as long as its object lives."""
+        self._watched.add(WeakMethod(readings, self._watched.discard))
+
+    def forget(self, readings: Readings) -> None:
+        """Offer them no longer."""
+        self._watched.discard(WeakMethod(readings))
+
+    def readings(self) -> Iterator[GaugeReading]:
+        """What is in use now, in all that is watched."""
+        for method in tuple(self._watched):
+            readings = method()
+            if readings is not None:
+                yield from readings()
+
+
+UNMEASURED: AbstractContextManager[None] = nullcontext()
+"""The block that nobody measures."""
+
+EVENTS = Events()
+
+
+def step(name: str) -> AbstractContextManager[Measurement | None]:
+    """A part of a request, as a block."""
+    return EVENTS.measured("step", f"dualsql {name}")
+
+
+def store_operation(operation: str) -> AbstractContextManager[Measurement | None]:
+    """An operation of the store, as a block: what it does, or the name of its method."""
+    if EVENTS.listener is None:
+        return UNMEASURED
+    return EVENTS.measured("store", f"store {operation}", {"dualsql.store.operation": operation})
