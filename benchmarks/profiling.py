@@ -144,7 +144,7 @@ async def _counted(dual: DualResponseServer, work: Callable[[], Awaitable[object
     def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
         sent.append(sql)
 
-    engine = dual._sources["default"].engine.sync_engine
+    engine = dual.parts.sources["default"].engine.sync_engine
     event.listen(engine, "before_cursor_execute", note)
     try:
         await work()

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
         Catalogue as Catalogue,
         Visible as Visible,
     )
+    from dualsql.catalogue.feature import Tables as Tables
+    from dualsql.charts.feature import Charts as Charts
     from dualsql.databases import Database as Database
+    from dualsql.dual_mode import DualMode as DualMode
     from dualsql.errors import (
         Asked as Asked,
         BadCursorError as BadCursorError,
@@ -59,6 +62,12 @@ if TYPE_CHECKING:
         UnknownTableError as UnknownTableError,
         ValueNotRepresentableError as ValueNotRepresentableError,
     )
+    from dualsql.extension import Parts as Parts
+    from dualsql.feature import Feature as Feature
+    from dualsql.features import (
+        DualResponseServer as DualResponseServer,
+        ServerOptions as ServerOptions,
+    )
     from dualsql.formats.samples import TextFormat as TextFormat
     from dualsql.formats.writer import (
         Chunk as Chunk,
@@ -71,8 +80,11 @@ if TYPE_CHECKING:
     from dualsql.freeze import Registry as Registry
     from dualsql.freeze.document import Statement as Statement
     from dualsql.freeze.registry import MappedSource as MappedSource
+    from dualsql.health import Health as Health
+    from dualsql.http.router import FeatureRoutes as FeatureRoutes
     from dualsql.identity import (
         Audit as Audit,
+        AuditAction as AuditAction,
         AuditEvent as AuditEvent,
         Authenticate as Authenticate,
     )
@@ -82,8 +94,13 @@ if TYPE_CHECKING:
         ResultStorage as ResultStorage,
         StoredFile as StoredFile,
     )
-    from dualsql.mcp.decorators import ToolOptions as ToolOptions
+    from dualsql.kept.feature import Kept as Kept
+    from dualsql.mcp.options import ToolOptions as ToolOptions
+    from dualsql.openapi.feature import OpenAPI as OpenAPI
+    from dualsql.openapi.operations import Operation as Operation
+    from dualsql.profiles.feature import Profiles as Profiles
     from dualsql.query import ResultQuery as ResultQuery
+    from dualsql.query.feature import Queries as Queries
     from dualsql.resource import (
         Count as Count,
         CountMethod as CountMethod,
@@ -109,6 +126,7 @@ if TYPE_CHECKING:
         Authorize as Authorize,
         Listing as Listing,
     )
+    from dualsql.results.create import StatementForms as StatementForms
     from dualsql.results.options import (
         CreateOptions as CreateOptions,
         ProfileOption as ProfileOption,
@@ -127,10 +145,7 @@ if TYPE_CHECKING:
         QueryParameter as QueryParameter,
         SavedQuery as SavedQuery,
     )
-    from dualsql.server import (
-        DualResponseServer as DualResponseServer,
-        ServerOptions as ServerOptions,
-    )
+    from dualsql.server import ResultServer as ResultServer
     from dualsql.settings import (
         Action as Action,
         KeepOption as KeepOption,
@@ -141,6 +156,7 @@ if TYPE_CHECKING:
         Settings as Settings,
         SnapshotTags as SnapshotTags,
     )
+    from dualsql.sql.feature import SQL as SQL
     from dualsql.store import (
         MemoryStore as MemoryStore,
         ResourceChanges as ResourceChanges,
@@ -155,6 +171,7 @@ if TYPE_CHECKING:
         ResourceState as ResourceState,
         Usage as Usage,
     )
+    from dualsql.telemetry import Telemetry as Telemetry
     from dualsql.tenancy import (
         Hook as Hook,
         HookContext as HookContext,
@@ -164,6 +181,7 @@ if TYPE_CHECKING:
         Shared as Shared,
         TenantFilter as TenantFilter,
     )
+    from dualsql.web.feature import Pages as Pages
     from dualsql_client.wire import (
         Column as Column,
         ColumnarContent as ColumnarContent,
@@ -187,6 +205,7 @@ _MODULES = {
     "Action": "dualsql.settings",
     "Asked": "dualsql.errors",
     "Audit": "dualsql.identity",
+    "AuditAction": "dualsql.identity",
     "AuditEvent": "dualsql.identity",
     "Authenticate": "dualsql.identity",
     "Authorize": "dualsql.results.access",
@@ -194,6 +213,7 @@ _MODULES = {
     "BadParameterError": "dualsql.errors",
     "CallerMessage": "dualsql.errors",
     "Catalogue": "dualsql.catalogue",
+    "Charts": "dualsql.charts.feature",
     "Chunk": "dualsql.formats.writer",
     "Column": "dualsql_client.wire",
     "ColumnarContent": "dualsql_client.wire",
@@ -205,18 +225,23 @@ _MODULES = {
     "Database": "dualsql.databases",
     "DatabaseBusyError": "dualsql.errors",
     "DatabaseUnreachableError": "dualsql.errors",
+    "DualMode": "dualsql.dual_mode",
     "DualResponse": "dualsql.response",
     "DualResponseError": "dualsql.errors",
-    "DualResponseServer": "dualsql.server",
+    "DualResponseServer": "dualsql.features",
+    "Feature": "dualsql.feature",
+    "FeatureRoutes": "dualsql.http.router",
     "FirstRow": "dualsql.formats.writer",
     "ForbiddenError": "dualsql.errors",
     "ForbiddenSQLError": "dualsql.errors",
     "Format": "dualsql.formats.writer",
+    "Health": "dualsql.health",
     "Hook": "dualsql.tenancy",
     "HookContext": "dualsql.tenancy",
     "InsufficientScopeError": "dualsql.errors",
     "InvalidSQLError": "dualsql.errors",
     "KeepOption": "dualsql.settings",
+    "Kept": "dualsql.kept.feature",
     "KeptDescription": "dualsql_client.wire",
     "KeptProgress": "dualsql.resource",
     "KeptRows": "dualsql.resource",
@@ -233,16 +258,22 @@ _MODULES = {
     "NoTotalOrderError": "dualsql.errors",
     "NotFreezableError": "dualsql.errors",
     "ObjectResultStorage": "dualsql.kept",
+    "OpenAPI": "dualsql.openapi.feature",
+    "Operation": "dualsql.openapi.operations",
     "PackageMissingError": "dualsql.errors",
     "Page": "dualsql_client.wire",
     "PageOrder": "dualsql_client.wire",
     "PageRequest": "dualsql.results.pages",
+    "Pages": "dualsql.web.feature",
+    "Parts": "dualsql.extension",
     "Picture": "dualsql.response",
     "Principal": "dualsql.resource",
     "Profile": "dualsql_client.wire",
     "ProfileKind": "dualsql_client.wire",
     "ProfileNotes": "dualsql_client.wire",
     "ProfileOption": "dualsql.results.options",
+    "Profiles": "dualsql.profiles.feature",
+    "Queries": "dualsql.query.feature",
     "QueryCancelledError": "dualsql.errors",
     "QueryExecutionError": "dualsql.errors",
     "QueryInterruptedError": "dualsql.errors",
@@ -267,6 +298,7 @@ _MODULES = {
     "ResultChangedError": "dualsql.errors",
     "ResultPage": "dualsql.results.pages",
     "ResultQuery": "dualsql.query",
+    "ResultServer": "dualsql.server",
     "ResultStorage": "dualsql.kept",
     "ResultStream": "dualsql.results.streams",
     "ResultsFormat": "dualsql.response",
@@ -275,29 +307,33 @@ _MODULES = {
     "Row": "dualsql_client.wire",
     "RowFilter": "dualsql.tenancy",
     "RowSecurity": "dualsql.tenancy",
+    "SQL": "dualsql.sql.feature",
     "SQLResourceStore": "dualsql.store",
     "SampleMethod": "dualsql.resource",
     "SampleOption": "dualsql.resource",
     "SampleWay": "dualsql.resource",
     "SavedQuery": "dualsql.saved_queries",
-    "ServerOptions": "dualsql.server",
+    "ServerOptions": "dualsql.features",
     "ServerUnavailableError": "dualsql.errors",
     "Settings": "dualsql.settings",
     "Shared": "dualsql.tenancy",
     "SnapshotTags": "dualsql.settings",
     "SortKey": "dualsql_client.wire",
     "Statement": "dualsql.freeze.document",
+    "StatementForms": "dualsql.results.create",
     "Status": "dualsql.resource",
     "StorageError": "dualsql.errors",
     "StoredFile": "dualsql.kept",
     "StreamEnding": "dualsql.results.streams",
     "StreamRequest": "dualsql.results.streams",
     "StructuredContent": "dualsql_client.wire",
+    "Tables": "dualsql.catalogue.feature",
     "TamperedError": "dualsql.errors",
+    "Telemetry": "dualsql.telemetry",
     "TenantFilter": "dualsql.tenancy",
     "TextFormat": "dualsql.formats.samples",
     "TooManyQueriesError": "dualsql.errors",
-    "ToolOptions": "dualsql.mcp.decorators",
+    "ToolOptions": "dualsql.mcp.options",
     "ToolProblem": "dualsql_client.wire",
     "Total": "dualsql.resource",
     "TotalCountKind": "dualsql_client.wire",

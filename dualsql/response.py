@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
-from dualsql.envelope import staged_data
 from dualsql.errors import ConfigurationError
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat, fit, table
@@ -244,16 +243,16 @@ class DualResponse:
         Args:
             operation: the name of the tool.
         """
-        staged = staged_data(
-            data_access_id=self.resource_id,
-            operation=operation,
-            payload_size=self._payload_size(),
-            entities=self.total_count,
-            table=RELATION,
-            endpoint="/sql",
-            example=f"SELECT * FROM {RELATION} LIMIT 10",  # noqa: S608 - an example of ours
-        )
-        return {**staged, **self.to_structured_content(results_format=results_format)}
+        staged = {
+            "dataAccessId": self.resource_id,
+            "operation": operation,
+            "payloadSize": self._payload_size(),
+            "entities": self.total_count,
+            "table": RELATION,
+            "queryAccess": {"endpoint": "/sql", "example": f"SELECT * FROM {RELATION} LIMIT 10"},  # noqa: S608 - ours
+        }
+        known = {name: value for name, value in staged.items() if value is not None}
+        return {**known, **self.to_structured_content(results_format=results_format)}
 
     def _payload_size(self) -> int | None:
         """Bytes of all rows as JSON, estimated from the sample unless that holds all rows."""

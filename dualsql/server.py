@@ -12,21 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from starlette.requests import Request
-from starlette.routing import Route
-from starlette.types import ASGIApp
 
-from dualsql.catalogue import Catalogue, Visible
-from dualsql.charts.http import chart_routes
-from dualsql.charts.service import ChartService
 from dualsql.databases import (
     Database,
     SourceHealth,
@@ -44,19 +38,11 @@ from dualsql.errors import (
     ResourceNotFoundError,
 )
 from dualsql.events import EVENTS, GaugeReading, step
-from dualsql.http.health import SERVER, Health, Probe, Run, warn_of_endless_shutdown
-from dualsql.http.router import FeatureRoutes, build_router, operations_of, origin_of, own_hosts
-from dualsql.http.well_known import describe_openapi, well_known_route
-from dualsql.identity import Audit, Authenticate
-from dualsql.kept import ResultKeeper, ResultStorage, storage_at
-from dualsql.mcp.decorators import Function, ToolOptions, make_tool, tool
-from dualsql.profiles.http import profile_routes
-from dualsql.profiles.service import ProfileService, profile_sample
-from dualsql.query.http import query_routes
-from dualsql.query.service import QueryService, RefineService, query_forms
+from dualsql.extension import Extensions, Parts
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.access import AccessControl, Authorize, Listing, not_found, seal_for
+from dualsql.results.access import AccessControl, Authenticate, Authorize, Listing, not_found, seal_for
+from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
 from dualsql.results.descriptions import Descriptions
@@ -67,27 +53,22 @@ from dualsql.results.options import (
     checked_count,
     checked_listing,
     checked_registry,
-    checked_saved_queries,
-    checked_wait,
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
+from dualsql.results.progress import RunRecords
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
-from dualsql.saved_queries import SavedQuery
+from dualsql.run import SERVER, Probe, Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, takes, values_of
-from dualsql.sql.service import NamedSources, SavedQueries, SQLService
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper, StoreHealth
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
-from dualsql.telemetry import TELEMETRY
 from dualsql.tenancy import Hook, Policy
-from dualsql.web.routes import web_routes
-from dualsql_client.errors import checked_keywords
-from dualsql_client.wire import Profile, ResourceDescription
+from dualsql_client.wire import ResourceDescription
 
 if TYPE_CHECKING:
-    from mcp.server.transport_security import TransportSecuritySettings
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -96,24 +77,22 @@ TOLERATED_SKEW = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions(Settings):
-    """The arguments of `DualResponseServer`, which documents them, and each setting."""
+class KernelOptions(Settings):
+    """The arguments of a server besides its features, and each setting."""
 
     databases: Database | Mapping[str, Database] = field(kw_only=False)
     base_url: str
     tables: Any
     store: ResourceStore | None = None
-    storage: ResultStorage | str | Path | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
     hooks: Sequence[Hook] = ()
-    saved_queries: Sequence[SavedQuery] = ()
     authenticate: Authenticate | None = None
     authorize: Authorize | None = None
     audit: Audit | None = None
     settings: Settings | None = None
 
     @classmethod
-    def of(cls, *given: Any, settings: Settings | None = None, **keywords: Any) -> ServerOptions:
+    def of(cls, *given: Any, settings: Settings | None = None, **keywords: Any) -> Self:
         """The arguments; a setting that is not among `keywords` is taken from `settings`."""
         base = {} if settings is None else values_of(settings)
         return cls(*given, **{**base, **keywords})
@@ -122,119 +101,54 @@ class ServerOptions(Settings):
         """The settings among the arguments."""
         return Settings(**values_of(self))
 
-    def chosen_storage(self) -> ResultStorage | None:
-        """The storage, also where it was given as a folder or a URL."""
-        given = self.storage
-        return storage_at(given, self) if isinstance(given, str | Path) else given
 
+class ResultServer:
+    """The kernel of a server: it creates dual responses and serves the results that they link to.
 
-class DualResponseServer:
-    """Creates dual responses and serves the results that they link to.
-
-    Use it as an async context manager, as the `lifespan` of a Starlette application, or call `shutdown`.
-
-    Args:
-        databases: the data, as an async engine or a URL, or several of them by name.
-        base_url: where `router()` is mounted, as the application reaches it.
-        tables: the declarative base (SQLModel, too) or MetaData whose tables may be queried; or a `Registry`, which
-            then decides on text and document size itself.
-        store: where resources are kept; in memory by default.
-        storage: where the rows of results are kept, of slow queries unless `keep` says otherwise: a folder, the URL
-            of an object store (s3://bucket/prefix), or a `ResultStorage`; see docs/kept-results.md.
-        secrets: the first one signs stored resources, and all of them are accepted; at least 32 characters each.
-        hooks: rules and functions that restrict every statement at every execution. If there is one, every table must
-            be filtered or declared shared (see `dualsql.tenancy`).
-        saved_queries: queries that callers may run by name; each is checked at creation.
-        authenticate: identifies the caller of a REST request; without it, every caller is anonymous. Ready-made ones
-            are in `dualsql.identity`.
-        authorize: may refuse an action of the principal that owns the resource.
-        audit: gets an `AuditEvent` for every action and every refusal.
-        settings: values for all settings. The remaining keyword arguments are the settings themselves, which take
-            precedence; see `Settings` and docs/settings.md.
+    `dualsql.DualResponseServer` is this class with the features of the package. See there for the arguments.
 
     Attributes:
+        features: what the server can do besides.
         notices: what an operator should know of the last start; each was logged, too.
-
-    Raises:
-        ConfigurationError: the configuration is not safe.
     """
 
-    @takes(ServerOptions, made=ServerOptions.of)
-    def __init__(self, options: ServerOptions) -> None:
+    def __init__(self, options: KernelOptions) -> None:
         self.settings = options.chosen_settings()
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
-        self._addresses = Addresses.of(options.base_url, self.settings.uri_scheme)
-        self._store = _checked(self.store)
-        seal = self._seal = seal_for(self.store, options.secrets)
-        accesses, self._clock = AccessLog(self._store), Clock(self._store)
-        self._access = AccessControl(
-            self._store,
-            seal,
-            self.settings,
-            accesses,
-            self._clock,
-            authenticate=options.authenticate,
-            authorize=options.authorize,
-            audit=options.audit,
+        accesses = AccessLog(_checked(self.store))
+        self.parts = parts = _parts_of(options, self.settings, self.store, accesses)
+        self.responses = parts.creator
+        self.links = parts.links
+        self.change_notifier = parts.notifier
+        self._descriptions = Descriptions(
+            parts.views, parts.access, parts.store, accesses, records=parts.records, addresses=parts.addresses
         )
-        self.links = Links(self._access, self._store, seal, self.settings, self._addresses)
-        registry = checked_registry(options.tables, self.settings)
-        self._policy = Policy(registry, options.hooks)
-        self._sources = open_sources(options.databases, registry, self.settings)
-        self._named = NamedSources(registry, self._sources, self._policy)
-        self.sql = SQLService(self._named)
-        found = checked_saved_queries(options.saved_queries, self._sources)
-        self.saved_queries = SavedQueries(found, self._named)
-        self._kept = ResultKeeper(options.chosen_storage(), self._store, seal, self.settings, self._clock)
-        self._views = Views(self._sources, self._policy, self.settings, self._kept)
-        self._pages = ResultPages(Cursors(seal), self._access)
-        self._streams = Streams(seal, self.settings, self._access)
-        parts = (self._views, self._access, self._store, accesses)
-        self._descriptions = Descriptions(*parts, addresses=self._addresses)
-        self._jobs = Jobs(self._access, self._store, self.settings, self._kept)
-        self.query = QueryService(self._views, self._pages, self._streams, self.settings, self._named)
-        made = (self._sources, self._views, self._access, self._jobs)
-        self.responses = Creator(
-            *made,
-            settings=self.settings,
-            addresses=self._addresses,
-            profiler=profile_sample,
-            forms=[query_forms],
-        )
-        self._refinements = RefineService(
-            self._access, self.query, self.responses, settings=self.settings, addresses=self._addresses
-        )
-        self.profiles = ProfileService(self._views, self._access)
-        drawing = (self.responses, self._views, self._access, self.query)
-        self.charts = ChartService(*drawing, settings=self.settings, start=self._ready)
         self._housekeeper = Housekeeper(
-            self._store,
+            parts.store,
             accesses,
-            self._clock,
+            parts.clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
-            sweep_files=self._kept.sweep,
+            sweep_files=self._sweep_features,
         )
-        self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
-        self._refreshes = self.responses.refreshes(self.change_notifier.tell)
-        self._health = Health(self._probes, self.settings.health_timeout, unproved=self.unproved)
         self._run = Run(self._begin)
         self._entered = 0
         self.notices: list[str] = []
+        self.features = Extensions()
 
     @property
     def base_url(self) -> str:
         """The URL of the REST resources, without a slash at the end."""
-        return self._addresses.base_url
+        return self.parts.addresses.base_url
 
     @property
     def is_authenticated(self) -> bool:
         """Whether there is an authenticator."""
-        return self._access.is_authenticated
+        return self.parts.access.is_authenticated
 
     def now(self) -> datetime:
         """The time by which results expire: that of a store on PostgreSQL, else this machine's."""
-        return self._clock.now()
+        return self.parts.clock.now()
 
     def set_secrets(self, secrets: Sequence[str]) -> None:
         """Replace the secrets while requests run: the first one signs from now on, and all of them are accepted.
@@ -244,7 +158,7 @@ class DualResponseServer:
         Raises:
             ConfigurationError: there is none, or one is too short; the former ones stay.
         """
-        if not self._seal.replace(secrets):
+        if not self.parts.seal.replace(secrets):
             logger.warning(
                 "The secret that signed until now was removed: results that it signed cannot be read."
             )
@@ -253,7 +167,7 @@ class DualResponseServer:
     def maximum_connections(self) -> int:
         """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
         # ResourceStore does not ask for this attribute: a store of the application may have no connections.
-        sources = sum(source.maximum_connections for source in self._sources.values())
+        sources = sum(source.maximum_connections for source in self.parts.sources.values())
         return sources + int(getattr(self.store, "maximum_connections", 0))
 
     # Creating -------------------------------------------------------------------------------------------
@@ -307,10 +221,8 @@ class DualResponseServer:
             StorageError: the resource could not be stored.
         """
         checked = options.checked(self.settings)
-        await self._ready()
-        if checked.select is None or checked.parent is not None or checked.refinement is not None:
-            return await self._refinements.create(checked)
-        return await self.responses.create(checked)
+        await self.ready()
+        return await self.responses.create_or_refine(checked)
 
     # Serving --------------------------------------------------------------------------------------------
 
@@ -320,7 +232,7 @@ class DualResponseServer:
         Raises:
             UnauthenticatedError: the credential is not valid.
         """
-        return await self._access.identify(request)
+        return await self.parts.access.identify(request)
 
     async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """Load a live resource and check that `principal` may do `action` with it.
@@ -329,8 +241,8 @@ class DualResponseServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
             TamperedError: the stored row was not written by this server.
         """
-        await self._ready()
-        return await self._access.open(resource_id, principal, action)
+        await self.ready()
+        return await self.parts.access.open(resource_id, principal, action)
 
     async def get_resource(self, resource_id: str, principal: Principal | None = None) -> Resource | None:
         """The live resource; None where there is none that `principal` may read.
@@ -367,20 +279,20 @@ class DualResponseServer:
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> ResultPage:
         """As `read_page`, for a resource that was opened already: rights and expiry are not checked."""
-        await self._ready()
+        await self.ready()
         checked = request.checked(self.settings)
         with step("page"):
-            return await self._pages.read(
-                await self._views.target(resource, principal, checked.sort), checked
+            return await self.parts.pages.read(
+                await self.parts.views.target(resource, principal, checked.sort), checked
             )
 
     async def check_page_unchecked(
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> None:
         """Raise what `read_page_unchecked` raises before its query."""
-        await self._ready()
+        await self.ready()
         checked = request.checked(self.settings)
-        self._pages.check(await self._views.target(resource, principal, checked.sort), checked)
+        self.parts.pages.check(await self.parts.views.target(resource, principal, checked.sort), checked)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -404,32 +316,11 @@ class DualResponseServer:
         self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
     ) -> ResultStream:
         """As `stream`, for a resource that was opened already: rights and expiry are not checked."""
-        await self._ready()
+        await self.ready()
         checked = request.checked(self.settings)
-        return self._streams.open(await self._views.target(resource, principal, checked.sort), checked)
-
-    @checked_keywords()
-    async def profile(
-        self,
-        resource_id: str,
-        principal: Principal | None,
-        *,
-        kind: str = "sample",
-        columns: Sequence[str] | None = None,
-    ) -> Profile:
-        """Statistics of the columns of a result. If time runs out, the profile says what is missing.
-
-        Args:
-            kind: "sample" looks at the first rows, "full" at all of them; see `Settings.profile_sample`.
-            columns: the columns to profile; None for all that `Settings.maximum_profile_columns` allows.
-
-        Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
-            ResourcePendingError, ResourceFailedError: the result has no rows yet, or its query failed.
-            BadParameterError, UnknownColumnError: the kind or a column is unknown.
-        """
-        resource = await self.open_resource(resource_id, principal, "read")
-        return await self.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
+        return self.parts.streams.open(
+            await self.parts.views.target(resource, principal, checked.sort), checked
+        )
 
     async def describe(
         self, resource_id: str, principal: Principal | None, *, count: Count = "none"
@@ -460,7 +351,7 @@ class DualResponseServer:
 
     def sql_of_unchecked(self, resource: Resource) -> str:
         """The SQL of a resource that was opened already, with placeholders for its values and without rules."""
-        return self._views.sql(resource)
+        return self.parts.views.sql(resource)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
@@ -489,34 +380,6 @@ class DualResponseServer:
             raise not_found()
         return expires_at
 
-    async def refresh(
-        self, resource_id: str, principal: Principal | None, *, wait: timedelta | None = None
-    ) -> ResourceDescription:
-        """Run the query of a result again and keep its rows; see docs/kept-results.md.
-
-        Readers get the old rows until the new ones are complete, and then the new ones. Cursors of the old rows are
-        refused from then on. A result that was read from its database becomes a kept one.
-
-        Args:
-            wait: how long to wait for the query. If it takes longer, it goes on, and the metadata say how far it is.
-                None waits until it ends.
-
-        Returns:
-            The metadata of the result.
-
-        Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
-            ResourcePendingError, ResourceFailedError: the result has no rows.
-            BadParameterError: the server has no `storage`.
-            LimitExceededError: the rows cannot be kept. The result stays as it was, as after other errors.
-            TooManyQueriesError: `Settings.maximum_pending` refreshes run already.
-            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed, or took longer than
-                `Settings.pending_timeout`.
-        """
-        resource = await self.open_resource(resource_id, principal, "refresh")
-        await self._refreshes.answer(resource, principal, checked_wait(wait))
-        return await self.describe(resource_id, principal)
-
     async def delete(self, resource_id: str, principal: Principal | None) -> None:
         """Delete a result; its links stop working.
 
@@ -539,31 +402,32 @@ class DualResponseServer:
 
     async def get_resource_unchecked(self, resource_id: str) -> Resource | None:
         """The live resource of any owner; None if there is none."""
-        await self._ready()
-        resource = await self._access.load(resource_id)
+        await self.ready()
+        resource = await self.parts.access.load(resource_id)
         return None if resource is None or resource.is_expired(self.now()) else resource
 
     async def pin_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
-        is_pinned = await self._access.pin(resource_id, principal)
+        is_pinned = await self.parts.access.pin(resource_id, principal)
         self.change_notifier.check_now()
         return is_pinned
 
     async def unpin_unchecked(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
-        expires_at = await self._access.unpin(resource_id, principal)
+        expires_at = await self.parts.access.unpin(resource_id, principal)
         self.change_notifier.check_now()
         return expires_at
 
     async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
-        await self._access.note("delete", principal, resource_id=resource_id)
-        kept = await self._kept.of(resource_id)
+        await self.parts.access.note("delete", principal, resource_id=resource_id)
+        kept = await self.responses.runner.record(resource_id)
         # Row first, file second: a row never names a file that is not there (decision 35).
-        is_deleted = await self._store.delete(resource_id) == 1
-        await self._kept.forget(resource_id, kept)
-        self._jobs.forget(resource_id)
-        self._refreshes.forget(resource_id)
+        is_deleted = await self.parts.store.delete(resource_id) == 1
+        await self.responses.runner.forget(resource_id, kept)
+        self.parts.jobs.forget(resource_id)
+        for feature in self.features:
+            feature.forget(resource_id)
         self.change_notifier.check_now()
         return is_deleted
 
@@ -576,103 +440,37 @@ class DualResponseServer:
             UnauthenticatedError: the caller is anonymous.
             BadParameterError: the limit is out of range, or the cursor was not made by this server.
         """
-        await self._ready()
-        return await self._access.find(principal, limit=checked_listing(limit), cursor=cursor)
+        await self.ready()
+        return await self.parts.access.find(principal, limit=checked_listing(limit), cursor=cursor)
 
-    @checked_keywords(make_tool)
-    def tool(self, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
-        """A decorator: a function that returns a Select becomes a tool of an MCP server; see `dualsql.mcp`.
-
-        Args:
-            server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
-            options: see `dualsql.mcp.ToolOptions`.
-
-        Raises:
-            ConfigurationError: the SDK of the server is unknown or not installed, or the function cannot be a tool.
-        """
-        return tool(self, server, **options)
-
-    def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """The catalogue of tables and saved queries: `catalogue().seen_by(principal)`.
-
-        Args:
-            visible: hides further tables, besides those that the hooks deny.
-            scheme: of the URIs.
-
-        Raises:
-            ConfigurationError: the scheme cannot be used.
-        """
-        return Catalogue(
-            self._named.registry,
-            self._named.dialects,
-            self._policy,
-            queries=self.saved_queries.values(),
-            visible=visible,
-            scheme=scheme,
-        )
-
-    def transport_security(self) -> TransportSecuritySettings:
-        """The check of Host and Origin for the SDK: `mcp.streamable_http_app(transport_security=...)`.
-
-        Without it the SDK's application answers 421 "Invalid Host header" to every name but those of the loopback.
-        """
-        from mcp.server.transport_security import TransportSecuritySettings
-
-        hosts = sorted(own_hosts(self.base_url) | frozenset(self.settings.allowed_hosts))
-        origins = [origin_of(self.base_url), *map(origin_of, self.settings.cors_origins)]
-        return TransportSecuritySettings(
-            # The SDK's `host:*` matches the host with a port only (mcp/server/transport_security.py).
-            allowed_hosts=[form for host in hosts for form in (host, f"{host}:*")],
-            allowed_origins=origins,
-        )
-
-    def router(self) -> ASGIApp:
-        """The REST resources. Mount them at the path of `base_url`."""
-        return build_router(self, self._features())
-
-    def well_known(self) -> Route:
-        """A route for the root of an application: `/.well-known/resource-link-service`."""
-        return well_known_route(self, operations_of(self.settings, self._features()))
-
-    def openapi(self) -> dict[str, Any]:
-        """The REST resources as OpenAPI 3.1, as `/openapi.json` of the router answers."""
-        return describe_openapi(self, operations_of(self.settings, self._features()))
-
-    def health_routes(self) -> list[Route]:
-        """`/live` and `/ready`, for the root of an application or, better, for a port that only operators reach.
-
-        /ready answers 503 until the server has started, the store can be read and each database answers, and says
-        which part does not. It starts a server that nothing has used yet.
-        """
-        return self._health.routes()
-
-    def _probes(self) -> Mapping[str, Probe]:
+    def probes(self) -> Mapping[str, Probe]:
         """What tells the state of each part; with the source of the last start."""
         found: dict[str, Probe] = {SERVER: self._run.state}
         if self._run.is_closed:  # its connections are: no probe opens them again
             return found
-        found["store"] = StoreHealth(self._store).state
-        for name, source in self._sources.items():
-            found[f"database {name}"] = SourceHealth(source, self._policy.secured, self.settings).state
+        found["store"] = StoreHealth(self.parts.store).state
+        for name, source in self.parts.sources.items():
+            found[f"database {name}"] = SourceHealth(source, self.parts.policy.secured, self.settings).state
         return found
 
     @property
     def unproved(self) -> Sequence[str]:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
-        return [name for name, source in self._sources.items() if unproved_notice(source) is not None]
+        return [name for name, source in self.parts.sources.items() if unproved_notice(source) is not None]
 
     def _readings(self) -> Iterator[GaugeReading]:
         """What is in use at present."""
-        for source in self._sources.values():
+        for source in self.parts.sources.values():
             yield from source.readings()
-        yield GaugeReading("streams", self._streams.running)
-        yield GaugeReading("pending", self._jobs.running)
-        yield GaugeReading("cached_bytes", self._views.cached_bytes)
-        if self._kept.stored_bytes is not None:
-            yield GaugeReading("kept_bytes", self._kept.stored_bytes)
+        yield GaugeReading("streams", self.parts.streams.running)
+        yield GaugeReading("pending", self.parts.jobs.running)
+        yield GaugeReading("cached_bytes", self.parts.views.cached_bytes)
+        for feature in self.features:
+            yield from feature.readings()
 
-    def _features(self) -> list[FeatureRoutes]:
-        return [profile_routes(self), chart_routes(self), query_routes(self), web_routes(self)]
+    async def _sweep_features(self) -> None:
+        for feature in self.features:
+            await feature.sweep()
 
     # Start and shutdown -------------------------------------------------------------------------------------
 
@@ -688,10 +486,13 @@ class DualResponseServer:
         """
         if self._run.is_closed:
             self._renew()
-        await self._ready()
+        await self.ready()
 
-    async def _ready(self) -> None:
-        """Start on first use. A server that was shut down is not started, nor one whose databases failed a proof."""
+    async def ready(self) -> None:
+        """Start on first use; every request awaits it.
+
+        A server that was shut down is not started, nor one whose databases failed a proof.
+        """
         if self._run.loop is not asyncio.get_running_loop():
             # Until it has started. From then on, a request pays for the comparison only.
             await self._run_here().ready()
@@ -706,23 +507,23 @@ class DualResponseServer:
     async def _begin(self) -> None:
         """Start all parts."""
         self.notices.clear()
-        await self._store.open()
-        await self._kept.start()
+        await self.parts.store.open()
+        for feature in self.features:
+            await feature.start()
         await self._compare_clocks()
-        for source in self._sources.values():
-            await prove(source, self._policy.secured, timeout=self.settings.query_timeout)
-            await prove_tenants(source, self._policy.tenant_columns, timeout=self.settings.query_timeout)
+        for source in self.parts.sources.values():
+            await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
+            await prove_tenants(source, self.parts.policy.tenant_columns, timeout=self.settings.query_timeout)
             if (unproved := unproved_notice(source)) is not None:
                 self._notice(unproved)
         await self._say_what_is_missing()
         await self._compare_connections()
         self._housekeeper.start()
-        self._jobs.start()
-        TELEMETRY.start()
+        self.parts.jobs.start()
         EVENTS.watch(self._readings)
 
     async def _compare_clocks(self) -> None:
-        ahead = (await self._clock.synchronize()).total_seconds()
+        ahead = (await self.parts.clock.synchronize()).total_seconds()
         if abs(ahead) > TOLERATED_SKEW:
             self._notice(
                 f"The clock of this machine is {abs(ahead):,.0f} seconds {'ahead of' if ahead > 0 else 'behind'} the "
@@ -735,7 +536,7 @@ class DualResponseServer:
 
     async def _compare_connections(self) -> None:
         """Say which database allows fewer connections than this worker may open."""
-        for name, source in self._sources.items():
+        for name, source in self.parts.sources.items():
             wanted = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
             if getattr(self.store, "server", None) == server_at(source.engine.sync_engine.url):
@@ -751,7 +552,7 @@ class DualResponseServer:
     async def _say_what_is_missing(self) -> None:
         """Log the tables that no database has: every query of one is going to fail."""
         timeout = self.settings.query_timeout
-        found = [await missing_tables(source, timeout=timeout) for source in self._sources.values()]
+        found = [await missing_tables(source, timeout=timeout) for source in self.parts.sources.values()]
         # One registry serves all databases, so a table that one of them lacks may be in another.
         missing = sorted(set(found[0]).intersection(*found))
         if missing:
@@ -767,24 +568,23 @@ class DualResponseServer:
                 hint="Shut it down there first, or create one DualResponseServer for each event loop.",
             )
         # Not closed: that needs the loop that the connections belong to.
-        for source in self._sources.values():
+        for source in self.parts.sources.values():
             # Closing a connection needs the loop that it belongs to, which has ended.
             source.abandon()
-        self._kept.abandon()
+        for feature in self.features:
+            feature.abandon()
         self._renew()
 
     def _renew(self) -> None:
         """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
         self._run = Run(self._begin)
-        for name, source in self._sources.items():
-            self._sources[name] = source.renewed(self.settings)
-        self._kept.renew()
-        self._jobs.renew()
-        self._refreshes.renew()
-        self._streams.renew()
+        for name, source in self.parts.sources.items():
+            self.parts.sources[name] = source.renewed(self.settings)
+        self.parts.jobs.renew()
+        self.parts.streams.renew()
         self.change_notifier.renew()
-        self.charts.renew()
-        self._health.close()
+        for feature in self.features:
+            feature.renew()
 
     async def sweep(self) -> int:
         """Delete the resources that expired longer than `gone_retention` ago. Returns their number."""
@@ -801,18 +601,16 @@ class DualResponseServer:
             timeout: `Settings.drain_timeout` unless given.
         """
         self._run.is_draining = True
-        # Its last answer says that the server is ready, and would be given for a second.
-        self._health.forget()
         allowed = self.settings.drain_timeout if timeout is None else timeout
-        running = (self._streams.running, self._jobs.running)
+        running = (self.parts.streams.running, self.parts.jobs.running)
         if any(running):
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
             logger.warning(text, *running, allowed.total_seconds())
-        parts = (self._streams, self._jobs, self._refreshes)
-        ended = await asyncio.gather(*(part.drain(allowed) for part in parts))
-        if any(ended):
+        parts = (self.parts.streams, self.parts.jobs, *self.features)
+        streams, queries, *others = await asyncio.gather(*(part.drain(allowed) for part in parts))
+        if any((streams, queries, *others)):
             text = "Stopping: %d streams, %d pending queries and %d refreshes did not end in time."
-            logger.warning(text, *ended)
+            logger.warning(text, streams, queries, sum(others))
 
     async def shutdown(self) -> None:
         """End streams and slow queries, stop housekeeping, write access counts, close the store and own engines.
@@ -820,20 +618,19 @@ class DualResponseServer:
         `start` starts the server again. A MemoryStore loses its resources.
         """
         self._run.close()
-        self._streams.end()
+        self.parts.streams.end()
         EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:
-            for source in self._sources.values():
+            for source in self.parts.sources.values():
                 closing.push_async_callback(source.close)
             # Last in, first out: what still writes to the store, jobs and access counts, ends before it.
-            closing.push_async_callback(self._kept.close)
-            closing.push_async_callback(self._store.close)
+            closing.push_async_callback(self.parts.store.close)
             closing.push_async_callback(self._housekeeper.stop)
-            closing.push_async_callback(self._jobs.close)
-            closing.push_async_callback(self._refreshes.close)
+            for feature in self.features:
+                closing.push_async_callback(feature.close)
+            closing.push_async_callback(self.parts.jobs.close)
             closing.push_async_callback(self.change_notifier.stop)
-            closing.callback(self._health.close)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -866,6 +663,49 @@ class DualResponseServer:
             yield
         finally:
             await self.__aexit__(None, None, None)
+
+
+def _parts_of(
+    options: KernelOptions, settings: Settings, given_store: ResourceStore, accesses: AccessLog
+) -> Parts:
+    store = _checked(given_store)
+    seal, clock = seal_for(given_store, options.secrets), Clock(store)
+    addresses = Addresses.of(options.base_url, settings.uri_scheme)
+    access = AccessControl(
+        store,
+        seal,
+        settings,
+        accesses,
+        clock,
+        authenticate=options.authenticate,
+        authorize=options.authorize,
+        audit=options.audit,
+    )
+    registry = checked_registry(options.tables, settings)
+    policy = Policy(registry, options.hooks)
+    sources = open_sources(options.databases, registry, settings)
+    views = Views(sources, policy, settings)
+    records = RunRecords(store, settings, clock)
+    jobs = Jobs(access, store, settings, records)
+    return Parts(
+        settings=settings,
+        addresses=addresses,
+        registry=registry,
+        policy=policy,
+        sources=sources,
+        store=store,
+        seal=seal,
+        clock=clock,
+        access=access,
+        links=Links(access, store, seal, settings, addresses),
+        records=records,
+        views=views,
+        pages=ResultPages(Cursors(seal), access),
+        streams=Streams(seal, settings, access),
+        jobs=jobs,
+        creator=Creator(sources, views, access, jobs, settings=settings, addresses=addresses),
+        notifier=ChangeNotifier(store, clock, settings),
+    )
 
 
 def _checked(store: ResourceStore) -> ResourceStore:

@@ -524,10 +524,10 @@ def takes(
     ]
 
     def decorated(method: Callable[[Owner, Options], T]) -> Callable[Concatenate[Owner, P], T]:
-        name = method.__qualname__.removesuffix(".__init__")
-
         @wraps(method)
         def call(*given: Any, **keywords: Any) -> T:
+            owner = type(given[0]).__name__ if given else method.__qualname__.partition(".")[0]
+            name = owner if method.__name__ == "__init__" else f"{owner}.{method.__name__}"
             refuse_unknown_keywords(name, keywords, names)
             if len(given) > 1 + len(unnamed):
                 raise TypeError(
@@ -562,9 +562,10 @@ class _AsWritten(str):
 
 
 def _signature_of(options: Any) -> inspect.Signature:
-    """The signature of a method that takes the fields of a dataclass: its own first, then those it inherits."""
+    """The signature of a method that takes the fields of a dataclass, those of its first base last."""
     known = {each.name: each for each in fields(options)}
-    inherited = {each.name for base in options.__mro__[1:-1] for each in fields(base)}
+    *_, base, _ = options.__mro__
+    inherited = {each.name for each in fields(base)}
     parameters = [
         each.replace(
             annotation=_AsWritten(each.annotation),

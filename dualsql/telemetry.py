@@ -27,6 +27,7 @@ from starlette.routing import Route
 from dualsql import events
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.events import ERROR, EVENTS, Attributes, Event, Gauge, WorkKind
+from dualsql.feature import Feature
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider, Observation
@@ -238,7 +239,7 @@ class _API(NamedTuple):
     propagate: Any
 
 
-class Telemetry:
+class Exporter:
     """The providers of the process, and the instruments made with them.
 
     Attributes:
@@ -259,7 +260,7 @@ class Telemetry:
     ) -> bool:
         """Measure with these providers, or else with those of the process. Returns whether there are any.
 
-        `DualResponseServer` calls it when it starts. Providers that were found or given stay until `stop`.
+        The feature `Telemetry` calls it when a server starts. Providers that were found or given stay until `stop`.
         """
         if self.is_on and tracer_provider is None and meter_provider is None:
             return True
@@ -369,7 +370,7 @@ _TRACE_HEADERS = (b"traceparent",)
 
 
 class Work(NamedTuple):
-    """What an operation measures; see `Telemetry.measure`."""
+    """What an operation measures; see `Exporter.measure`."""
 
     kind: Kind
     name: str
@@ -519,8 +520,16 @@ def code_of(error: BaseException) -> str:
     return "CANCELLED" if isinstance(error, asyncio.CancelledError) else _OTHER
 
 
-TELEMETRY = Telemetry()
+TELEMETRY = Exporter()
 """Of the process, as the providers of OpenTelemetry are."""
+
+
+class Telemetry(Feature):
+    """Spans and metrics, where the process has a provider of OpenTelemetry; see docs/operations.md."""
+
+    async def start(self) -> None:
+        """See `Feature`."""
+        TELEMETRY.start()
 
 
 def metrics_route() -> Route:

@@ -29,6 +29,13 @@ SMALL_MODULES = {
     "dualsql/kept/locks.py": "what Windows lacks, in one place",
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",
     "dualsql/freeze/row_number.py": "one kind of column, read by `plan` and `databases`, too",
+    **dict.fromkeys(
+        (f"dualsql/{name}/feature.py" for name in ("charts", "profiles", "query", "sql", "web")),
+        "the object that a server gets",
+    ),
+    "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
+    "dualsql/feature.py": "what all features are",
+    "dualsql/http/conditional.py": "read by the routes of results and by streams",
     "dualsql/columns/dialect_types.py": "types of one dialect's module that stand in Selects for any database",
 }
 """Modules with less code, apart from `__init__`, and the reason for each."""

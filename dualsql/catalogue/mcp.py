@@ -50,9 +50,10 @@ from dualsql.resource import Principal
 
 with extra("mcp"):
     from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+from dualsql.catalogue.feature import Tables
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 _MIME_TYPE = "application/json"
 _PAGE = 100
@@ -217,7 +218,7 @@ def _found(seen: CatalogueView, terms: Sequence[str], notes: Sequence[str], limi
 
 
 def add_catalogue_tools(
-    dual: DualResponseServer, server: Any, catalogue: Catalogue, *, principal: PrincipalOf, notes: str = ""
+    dual: ResultServer, server: Any, catalogue: Catalogue, *, principal: PrincipalOf, notes: str = ""
 ) -> None:
     """Register `list_tables`, `describe_table` and `search_catalog`, which also finds what `notes` say.
 
@@ -269,7 +270,7 @@ def add_catalogue_tools(
 
 
 def add_catalogue(
-    dual: DualResponseServer,
+    dual: ResultServer,
     server: Any,
     *,
     visible: Visible | None = None,
@@ -300,7 +301,7 @@ def add_catalogue(
         raise ConfigurationError(
             f"The URI scheme {scheme!r} is that of results.", hint='add_catalogue(..., scheme="catalog")'
         )
-    catalogue = dual.catalogue(visible=visible, scheme=scheme)
+    catalogue = dual.features.get(Tables).catalogue(visible=visible, scheme=scheme)
     register_provider(server, CatalogueProvider(catalogue, ttl), principal)
     if has_tools:
         add_catalogue_tools(dual, server, catalogue, principal=principal, notes=notes)

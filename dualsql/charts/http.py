@@ -8,16 +8,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
+from dualsql.charts.service import ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
-from dualsql.http.openapi import READS, Operation, Parameter, plain_schema
 from dualsql.http.parameters import preferred_media_type, refuse_query, resource_id_of, split_query
 from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
+from dualsql.openapi.operations import READS, Operation, Parameter, plain_schema
 from dualsql.response import Picture
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 CHART_METHODS = ("GET", "HEAD", "OPTIONS")
 CHART_QUERY = ("format",)
@@ -29,7 +30,7 @@ _FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
 _ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 
 
-_OPERATION = Operation(
+OPERATION = Operation(
     method="GET",
     path="/{id}/chart",
     name="getChart",
@@ -44,24 +45,25 @@ _OPERATION = Operation(
 )
 
 
-def chart_routes(server: DualResponseServer) -> FeatureRoutes:
+def chart_routes(server: ResultServer, service: ChartService) -> FeatureRoutes:
     """The chart routes of a resource. GET of the resource itself also returns Vega-Lite."""
 
     async def chart(request: Request) -> Response:
-        return await answer_chart(server, request, _wanted(request))
+        return await _answer_chart(server, service, request, _wanted(request))
 
     async def vegalite(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
-        return await answer_chart(server, request, MEDIA_TYPE)
+        return await _answer_chart(server, service, request, MEDIA_TYPE)
 
     return FeatureRoutes(
         routes=method_routes(CHART, {"GET": chart}, CHART_METHODS),
-        operations=[_OPERATION],
         representations={MEDIA_TYPE: vegalite},
     )
 
 
-async def answer_chart(server: DualResponseServer, request: Request, media_type: str) -> Response:
+async def _answer_chart(
+    server: ResultServer, service: ChartService, request: Request, media_type: str
+) -> Response:
     """The chart that is stored as the resource of the path.
 
     Raises:
@@ -73,13 +75,13 @@ async def answer_chart(server: DualResponseServer, request: Request, media_type:
     kind = _PICTURES.get(media_type)
     try:
         if request.method == "HEAD":  # HEAD runs no query
-            await server.charts.check(resource, kind, principal=principal)
+            await service.check(resource, kind, principal=principal)
             return _chart(b"", media_type)
         if kind is None:
-            drawing = server.charts.draw_unchecked(resource, principal=principal)
+            drawing = service.draw_unchecked(resource, principal=principal)
             drawn: VegaLite = await while_connected(request.receive, drawing)
             return _chart(json.dumps(drawn), MEDIA_TYPE)
-        painting = server.charts.picture_unchecked(resource, kind, principal=principal)
+        painting = service.picture_unchecked(resource, kind, principal=principal)
         found: Picture = await while_connected(request.receive, painting)
         return _chart(found.content, found.media_type)
     except ConfigurationError as error:

@@ -125,7 +125,9 @@ class ChartService:
         chart = _chart_of(resource, view)
         if chart.mark == "histogram":
             live = self._views.live(resource, principal)
-            if not await self._views.can_use(view, live, ((view.columns[0].name, use) for use in _BINNED)):
+            if not await self._views.kept.can_use(
+                view, live, ((view.columns[0].name, use) for use in _BINNED)
+            ):
                 view = live
         self._access.admit("ask", principal)
         marks = await (bins_of(view) if chart.mark == "histogram" else marks_of(chart, view))

@@ -32,12 +32,13 @@ from dualsql.databases.reflection import reflect
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source, open_source, reach
 from dualsql.errors import ConfigurationError, DualResponseError
+from dualsql.features import DualResponseServer
 from dualsql.freeze import Registry
-from dualsql.http.openapi import OPENAPI
 from dualsql.kept import ObjectResultStorage, storage_at
 from dualsql.kept.files import require_packages
+from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import Clock
-from dualsql.server import TOLERATED_SKEW, DualResponseServer
+from dualsql.server import TOLERATED_SKEW
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 

@@ -41,12 +41,14 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.http.health import START_INTERVAL, routes_until_started
+from dualsql.features import DualResponseServer
+from dualsql.health import routes_until_started
 from dualsql.http.problems import answer_starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.log import LogFormatter, request_logger
+from dualsql.run import START_INTERVAL
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
 from dualsql.serve.hosts import over_http, over_stdio
@@ -61,7 +63,6 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.server import DualResponseServer
 from dualsql.settings import LimitedAction, Rate, RateLimits
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.engines import MIGRATE_HINT

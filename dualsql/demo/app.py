@@ -10,8 +10,8 @@ from sqlalchemy import Select, select
 from starlette.applications import Starlette
 
 from dualsql.demo.database import FieldOfStudy, Institution, Program
+from dualsql.features import DualResponseServer
 from dualsql.serve import serve_app
-from dualsql.server import DualResponseServer
 
 State = Annotated[str, Field(pattern="^[A-Za-z]{2}$", description="Two letters, such as NJ.")]
 Words = Annotated[str, Field(max_length=100)]

@@ -8,8 +8,8 @@ from starlette.applications import Starlette
 from dualsql.demo.app import build_app
 from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
+from dualsql.features import DualResponseServer
 from dualsql.serve.listening import listen, origin_of, running, stop_on_signals
-from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 

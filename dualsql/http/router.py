@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isfunction
 from itertools import chain
@@ -26,15 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError, ResourceNotFoundError
 from dualsql.events import EVENTS, Measurement
-from dualsql.http.negotiation import is_known, metadata_etag, negotiated, not_modified
-from dualsql.http.openapi import (
-    COLLECTION_METHODS,
-    PIN_METHODS,
-    REFRESH_METHODS,
-    ROW_METHODS,
-    Operation,
-    resource_operations,
-)
+from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
     parse_body,
     parse_count,
@@ -44,7 +36,6 @@ from dualsql.http.parameters import (
     parse_rows_query,
     preferred_media_type,
     read_json_body,
-    refuse_body,
     refuse_query,
     resource_id_of,
     split_link,
@@ -61,7 +52,6 @@ from dualsql.http.problems import (
     while_connected,
 )
 from dualsql.http.streaming import answer_stream
-from dualsql.http.well_known import document_routes
 from dualsql.log import (
     REQUEST,
     REQUEST_ID,
@@ -74,7 +64,6 @@ from dualsql.log import (
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
-from dualsql.settings import Settings
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     NOTES_HEADER,
@@ -88,13 +77,16 @@ from dualsql_client.wire import (
 )
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 PATH = "/{resource_id}"
 ROWS = "/{resource_id}/rows"
 PIN = "/{resource_id}/pin"
-REFRESH = "/{resource_id}/refresh"
 COLLECTION = "/"
+
+COLLECTION_METHODS = ("GET", "HEAD")
+PIN_METHODS = ("PUT", "DELETE")
+ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 
 # Scripts of other origins see no further headers but the safelisted ones (https://fetch.spec.whatwg.org, CORS).
 _EXPOSED = (
@@ -104,6 +96,11 @@ _EXPOSED = (
 _JSON = "application/json"
 
 
+Presenter = Callable[[Request, Response, str, float], Response]
+"""Gives an answer in JSON another form. It takes the request, the answer, the end of the path, such as "pin" (empty for
+the resource itself and for the collection), and when the request came, by `time.perf_counter`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRoutes:
     """The routes of a feature, such as queries or charts; `dualsql.server` puts all of them together.
@@ -111,44 +108,35 @@ class FeatureRoutes:
     Attributes:
         routes: below a resource.
         documents: routes beside the collection, of paths that could be a resource's.
-        operations: their description, for OpenAPI and the well-known document.
         representations: by media type, the function that answers GET of a resource when Accept prefers that type.
         listing_representations: the same for the collection.
+        present: gives answers in JSON another form.
     """
 
-    routes: Sequence[BaseRoute]
-    operations: Sequence[Operation]
+    routes: Sequence[BaseRoute] = ()
     documents: Sequence[BaseRoute] = ()
     representations: Mapping[str, Endpoint] = field(default_factory=dict)
     listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
+    present: Presenter | None = None
 
 
-def operations_of(settings: Settings, features: Sequence[FeatureRoutes] = ()) -> list[Operation]:
-    """What the resources and the features take and answer."""
-    return [
-        *resource_operations(
-            settings,
-            chain.from_iterable(feature.representations for feature in features),
-            chain.from_iterable(feature.listing_representations for feature in features),
-        ),
-        *(operation for feature in features for operation in feature.operations),
-    ]
-
-
-def build_router(server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> ASGIApp:
+def build_router(server: ResultServer, features: Sequence[FeatureRoutes] = ()) -> ASGIApp:
     """The application for `Mount("/resources", ...)`: everything under `server.base_url`."""
     routes = Routes(server, features)
+    presenters = [feature.present for feature in features if feature.present is not None]
     result = {"GET": routes.read, "POST": routes.page, "PUT": routes.pin, "DELETE": routes.delete}
     return ResultRouter(
         routes=[
-            *document_routes(server, operations_of(server.settings, features)),
             *(route for feature in features for route in feature.documents),
-            *map(_negotiated, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
-            *map(_negotiated, method_routes(PATH, result, METHODS)),
-            *map(_negotiated, method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS)),
-            *map(_negotiated, method_routes(REFRESH, {"POST": routes.refresh}, REFRESH_METHODS)),
-            *map(_negotiated, method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS)),
-            *(_negotiated(route) for feature in features for route in feature.routes),
+            *_presented(presenters, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
+            *_presented(presenters, method_routes(PATH, result, METHODS)),
+            *_presented(
+                presenters, method_routes(PIN, {"PUT": routes.pin, "DELETE": routes.unpin}, PIN_METHODS)
+            ),
+            *_presented(
+                presenters, method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS)
+            ),
+            *_presented(presenters, chain.from_iterable(feature.routes for feature in features)),
         ],
         default=FallbackRoute(),
         # Starlette's redirect names the scheme and host that this process sees, not those before a proxy.
@@ -181,10 +169,16 @@ class ResultRouter(Router):
         await super().app(scope, receive, send)
 
 
-def _negotiated(route: BaseRoute) -> BaseRoute:
-    """The route, whose JSON, errors included, is a dual-mode answer for callers who ask for one."""
-    if not isinstance(route, Route) or not isfunction(route.endpoint):
-        return route
+def _presented(presenters: Sequence[Presenter], routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+    """The routes, whose JSON answers, errors included, the features present in another form where a caller asks."""
+    for route in routes:
+        if presenters and isinstance(route, Route) and isfunction(route.endpoint):
+            yield Route(route.path, _presenting(presenters, route), methods=sorted(route.methods or ()))
+        else:
+            yield route
+
+
+def _presenting(presenters: Sequence[Presenter], route: Route) -> Endpoint:
     endpoint, below = route.endpoint, route.path.removeprefix(PATH).strip("/")
 
     async def answer(request: Request) -> Response:
@@ -193,15 +187,17 @@ def _negotiated(route: BaseRoute) -> BaseRoute:
         # Rows and pictures have formats of their own.
         if below and not isinstance(response, JSONAnswer):
             return response
-        return negotiated(request, response, below, started)
+        for present in presenters:
+            response = present(request, response, below, started)
+        return response
 
-    return Route(route.path, answer, methods=sorted(route.methods or ()))
+    return answer
 
 
 class Routes:
     """The endpoints of a resource, one method for each HTTP method."""
 
-    def __init__(self, server: DualResponseServer, features: Sequence[FeatureRoutes] = ()) -> None:
+    def __init__(self, server: ResultServer, features: Sequence[FeatureRoutes] = ()) -> None:
         self.server = server
         self._representations = dict(
             chain.from_iterable(feature.representations.items() for feature in features)
@@ -272,17 +268,6 @@ class Routes:
         expires_at = await self.server.unpin(resource_id_of(request), principal)
         return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
 
-    async def refresh(self, request: Request) -> Response:
-        """POST of /refresh: read the rows of a kept result again."""
-        refuse_query(request.scope["query_string"])
-        await refuse_body(request, self.server.settings)
-        principal = await self.server.identify(request)
-        metadata = await self.server.refresh(
-            resource_id_of(request), principal, wait=self.server.settings.keep_after
-        )
-        is_running = "rows_so_far" in metadata.get("kept", {})
-        return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
-
     async def delete(self, request: Request) -> Response:
         """DELETE: delete the resource; its links stop working."""
         refuse_query(request.scope["query_string"])
@@ -323,7 +308,7 @@ LINK_COOKIE = "dualsql_link"
 """Of the path of one result: the signed link that a page was opened with."""
 
 
-def split_request(server: DualResponseServer, request: Request) -> tuple[SentLink | None, bytes]:
+def split_request(server: ResultServer, request: Request) -> tuple[SentLink | None, bytes]:
     """The signed link of a request, if the server has such links, and the rest of its query string."""
     query: bytes = request.scope["query_string"]
     if not server.settings.signed_links:
@@ -344,7 +329,7 @@ class Opened(NamedTuple):
 
 
 async def open_result(
-    server: DualResponseServer,
+    server: ResultServer,
     request: Request,
     link: SentLink | None,
     *,
@@ -592,7 +577,7 @@ def _is_part_of_another_site(headers: Headers) -> bool:
     return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != ("navigate", "document")
 
 
-def host_check(server: DualResponseServer) -> Middleware:
+def host_check(server: ResultServer) -> Middleware:
     """The check of the headers that say who asks, for the routes of `server`."""
     settings = server.settings
     hosts = own_hosts(server.base_url)
@@ -646,7 +631,7 @@ class CORS(CORSMiddleware):
         return problem_response(ForbiddenError("This cross-origin request is not allowed."))
 
 
-def _middleware(server: DualResponseServer) -> list[Middleware]:
+def _middleware(server: ResultServer) -> list[Middleware]:
     origins = [origin_of(origin) for origin in server.settings.cors_origins]
     return [
         # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.

@@ -23,7 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from dualsql.errors import DualResponseError
 from dualsql.events import EVENTS, Measurement, StreamEnded, step
 from dualsql.formats.writer import Format
-from dualsql.http.negotiation import is_known, not_modified
+from dualsql.http.conditional import is_known, not_modified
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import CallerGoneError, OldProtocolError, note_code, while_connected
 from dualsql.log import REQUEST, log_failure
@@ -40,7 +40,7 @@ from dualsql_client.wire import (
 )
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 logger = logging.getLogger(__name__)
 
@@ -277,7 +277,7 @@ _VARY = "Accept, Accept-Encoding"
 
 
 async def answer_stream(
-    server: DualResponseServer,
+    server: ResultServer,
     request: Request,
     stream: ResultStream,
     *,

@@ -1,9 +1,7 @@
 """Identifies callers: authenticators, quotas, audit."""
 
-from dualsql.identity.audit import Audit, AuditAction, AuditEvent, log_audit
 from dualsql.identity.authenticate import (
     AccessToken,
-    Authenticate,
     BearerTokens,
     TokenVerifier,
     fastapi_user,
@@ -11,6 +9,8 @@ from dualsql.identity.authenticate import (
     request_user,
     static_tokens,
 )
+from dualsql.results.access import Authenticate
+from dualsql.results.audit import Audit, AuditAction, AuditEvent, log_audit
 
 __all__ = [
     "AccessToken",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -19,12 +19,7 @@ from starlette.types import Message
 
 from dualsql.errors import ConfigurationError, InsufficientScopeError, UnauthenticatedError
 from dualsql.resource import Principal
-
-Authenticate = Callable[[Request], Awaitable[Principal | None]]
-"""Returns the principal of an HTTP request; None for an anonymous caller.
-
-Raises UnauthenticatedError, or Starlette's HTTPException(401), for a wrong credential.
-"""
+from dualsql.results.access import Authenticate
 
 # What Node.js takes for all headers together (--max-http-header-size); nginx takes 8 KiB for one.
 MAXIMUM_TOKEN_LENGTH = 16 * 1024

@@ -35,16 +35,9 @@ from dualsql.kept.files import (
     state_of,
 )
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, new_file_name
-from dualsql.resource import INTERRUPTED, Clock, KeptProgress, KeptRows, Principal, Resource, Total
+from dualsql.resource import Clock, KeptRows, Principal, Resource
 from dualsql.settings import KeepOption, Settings
-from dualsql.store.protocol import (
-    KeptChange,
-    ListingPosition,
-    ResourceChanges,
-    ResourceState,
-    ResourceStore,
-)
-from dualsql_client.wire import KeptDescription
+from dualsql.store.protocol import ListingPosition, ResourceState, ResourceStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -467,39 +460,6 @@ class ResultKeeper:
         while len(self._open) > _MOST_OPEN:
             self._shut(next(iter(self._open)))
         return opened
-
-    # Replacing --------------------------------------------------------------------------------------------
-
-    async def change(
-        self, resource_id: str, before: KeptRows | None, after: KeptRows | None, total: Total | None = None
-    ) -> bool:
-        """Replace what the row of a resource says of its kept rows; False if it is not, or no longer, `before`."""
-        changes = ResourceChanges(kept=KeptChange(before, after), total=total)
-        return await self._store.update(resource_id, changes)
-
-    def said(self, resource: Resource) -> KeptDescription:
-        """What is said of a run whose rows are going to be kept, or of a refresh that failed."""
-        kept, found = resource.kept or {}, KeptDescription(kept=False)
-        if "running" in kept:
-            if resource.status == "pending" or self.is_running(resource):
-                found["rows_so_far"] = kept["running"]["rows"]
-            else:
-                found["error"] = INTERRUPTED
-        elif "failure" in kept:
-            found["error"] = kept["failure"]
-        return found
-
-    def is_running(self, resource: Resource) -> bool:
-        """Whether a server says that it refreshes the resource."""
-        running = None if resource.kept is None else resource.kept.get("running")
-        return running is not None and datetime.fromisoformat(running["until"]) > self._clock.now()
-
-    def running(self, kept: KeptRows | None, rows: int) -> KeptRows:
-        """A record that says, besides what it said, how many rows of a run were read."""
-        until = self._clock.now() + self._settings.pending_lease
-        rest = KeptRows() if kept is None else kept.copy()
-        rest.pop("failure", None)
-        return KeptRows(**{**rest, "running": KeptProgress(rows=rows, until=until.isoformat())})
 
     # Deleting ---------------------------------------------------------------------------------------------
 

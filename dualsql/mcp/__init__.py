@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from dualsql.mcp.calls import PrincipalOf as PrincipalOf
     from dualsql.mcp.decorators import (
         Function as Function,
-        PlainEnvelope as PlainEnvelope,
-        PlainToolOptions as PlainToolOptions,
-        ToolOptions as ToolOptions,
         plain_tool as plain_tool,
         tool as tool,
     )
     from dualsql.mcp.negotiation import Envelope as Envelope
+    from dualsql.mcp.options import (
+        PlainEnvelope as PlainEnvelope,
+        PlainToolOptions as PlainToolOptions,
+        ToolOptions as ToolOptions,
+    )
     from dualsql.mcp.resources import (
         add_resources as add_resources,
         add_skill as add_skill,
@@ -52,10 +54,10 @@ _MODULES = {
     "AnswerKeywords": "dualsql.mcp.results",
     "Envelope": "dualsql.mcp.negotiation",
     "Function": "dualsql.mcp.decorators",
-    "PlainEnvelope": "dualsql.mcp.decorators",
-    "PlainToolOptions": "dualsql.mcp.decorators",
+    "PlainEnvelope": "dualsql.mcp.options",
+    "PlainToolOptions": "dualsql.mcp.options",
     "PrincipalOf": "dualsql.mcp.calls",
-    "ToolOptions": "dualsql.mcp.decorators",
+    "ToolOptions": "dualsql.mcp.options",
     "add_app": "dualsql.web.mcp",
     "add_catalogue": "dualsql.catalogue.mcp",
     "add_data_manager": "dualsql.query.mcp",

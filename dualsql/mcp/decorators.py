@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
 from dualsql.errors import ConfigurationError, refuse_mistaken
@@ -16,6 +16,7 @@ from dualsql.formats.samples import TextFormat
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, PrincipalParameters, Tool, signature_of
 from dualsql.mcp.negotiation import Envelope, ResultStyle
+from dualsql.mcp.options import PlainEnvelope, PlainToolOptions, ToolOptions
 from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
 from dualsql.response import LinkForm, ResultsFormat
 from dualsql.results.options import CreateOptions, ProfileOption, ResultKeywords, ResultOptions, checked_size
@@ -23,7 +24,7 @@ from dualsql.settings import Settings
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
@@ -89,57 +90,6 @@ _REGISTRARS = {("mcp", "MCPServer"): "official", ("fastmcp", "FastMCP"): "fastmc
 _EXTRAS = 'pip install "dualsql[mcp]" for mcp.server.MCPServer, "dualsql[fastmcp]" for fastmcp.FastMCP'
 
 
-PlainEnvelope = Literal["none", "dual_mode"]
-"""The envelope of plain data: none, or the dual-mode answer (specification S8) around it."""
-
-
-class RegistrationOptions(TypedDict, total=False):
-    """How a tool is registered: the options of `tool` and of `plain_tool`.
-
-    Attributes:
-        name, title, description: of the tool; by default those of the function.
-        principal: gives the principal of a verified access token; by default `principal_of_token`. It must agree with
-            the server's `authenticate`.
-        registration: further keyword arguments of the SDK's own registration: icons, meta; with fastmcp also tags,
-            timeout and auth.
-    """
-
-    name: str
-    title: str
-    description: str
-    principal: PrincipalOf
-    registration: Mapping[str, Any]
-
-
-class PlainToolOptions(RegistrationOptions, total=False):
-    """The options of `plain_tool`: how it is registered, and its answer.
-
-    Attributes:
-        envelope: "none", the default, or "dual_mode" (see docs/envelope.md).
-    """
-
-    envelope: PlainEnvelope
-
-
-class ToolOptions(RegistrationOptions, ResultKeywords, total=False):
-    """The options of `tool`: how it is registered, and its results.
-
-    sample_size, sample, expiration, count, profile, source, wait and keep are as for
-    `DualResponseServer.create_response`. They hold for every result unless its `Answer` overrides them.
-
-    Attributes:
-        links: whether the link is a content block of its own; by default "auto".
-        text_format: how the text shows rows; by default "markdown".
-        results_format: how the structured content holds rows; by default "rows".
-        envelope: "dual_response", the default, or "dual_mode" (see docs/envelope.md).
-    """
-
-    links: LinkForm
-    text_format: TextFormat
-    results_format: ResultsFormat
-    envelope: Envelope
-
-
 def _decorator(server: Any, make: Callable[[Callable[..., Any]], Tool]) -> Callable[[Function], Function]:
     register = registrar_of(server)
 
@@ -177,7 +127,7 @@ def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
 
 @checked_keywords(ResultOptions)
 def make_tool(
-    dual: DualResponseServer,
+    dual: ResultServer,
     function: Callable[..., Any],
     *,
     name: str | None = None,
@@ -221,7 +171,7 @@ def make_tool(
 
 
 def make_plain_tool(
-    dual: DualResponseServer,
+    dual: ResultServer,
     function: Callable[..., Any],
     *,
     name: str | None = None,
@@ -251,9 +201,7 @@ def make_plain_tool(
 
 
 @checked_keywords(make_tool)
-def tool(
-    dual: DualResponseServer, server: Any, **options: Unpack[ToolOptions]
-) -> Callable[[Function], Function]:
+def tool(dual: ResultServer, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
     """A decorator that registers a function as a tool of `server`, and returns it unchanged.
 
     A parameter annotated `Principal` or `Principal | None` gets the caller, and is left out of the published schema.
@@ -303,7 +251,7 @@ def _shown_in(made: Tool, app: str) -> Tool:
 
 @checked_keywords(make_plain_tool)
 def plain_tool(
-    dual: DualResponseServer, server: Any, **options: Unpack[PlainToolOptions]
+    dual: ResultServer, server: Any, **options: Unpack[PlainToolOptions]
 ) -> Callable[[Function], Function]:
     """As `tool`, for functions that return plain data: a TypedDict, a pydantic model, a dataclass or a dict.
 

@@ -49,7 +49,7 @@ with extra("mcp"):
     )
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 CurrentPrincipal = Callable[[], Principal | None]
 """Returns the principal of the current request."""
@@ -290,6 +290,6 @@ The pattern's paper (arXiv 2510.05968, section 6) asks for it.
 """
 
 
-def announce(dual: DualResponseServer, server: Any) -> None:
+def announce(dual: ResultServer, server: Any) -> None:
     """Add the entry of the REST service to the capabilities of `server`."""
     low_level_server(server).extensions[EXTENSION] = service(dual.base_url, dual.settings)

@@ -37,7 +37,7 @@ from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import ColumnType, ToolProblem, TotalCountKind
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 
 class AnswerKeywords(ResultKeywords, total=False):
@@ -194,7 +194,7 @@ class DualResultAdapter:
         options: of `create_response`, which an `Answer` may override.
     """
 
-    dual: DualResponseServer
+    dual: ResultServer
     name: str
     options: Mapping[str, Any]
     style: ResultStyle

@@ -46,7 +46,7 @@ with extra("mcp"):
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 
@@ -76,7 +76,7 @@ class Tasks(Extension):
 
     def __init__(
         self,
-        dual: DualResponseServer,
+        dual: ResultServer,
         *,
         wait: timedelta = timedelta(seconds=3),
         principal: PrincipalOf = principal_of_token,

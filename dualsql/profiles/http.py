@@ -9,22 +9,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import BadParameterError, refuse_unknown
-from dualsql.http.openapi import READS, Operation, Parameter, in_json, shared_parameters
 from dualsql.http.parameters import MAXIMUM_NAME_LENGTH, resource_id_of, split_query
 from dualsql.http.problems import JSONAnswer, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
+from dualsql.openapi.operations import READS, Operation, Parameter, in_json, shared_parameters
+from dualsql.profiles.service import ProfileService
 from dualsql.settings import Settings
 from dualsql_client.wire import ProfileKind
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 PROFILE_METHODS = ("GET", "HEAD", "OPTIONS")
 PROFILE_QUERY = ("kind", "columns")
 PROFILE = "/{resource_id}/profile"
 
 
-def profile_routes(server: DualResponseServer) -> FeatureRoutes:
+def profile_routes(server: ResultServer, service: ProfileService) -> FeatureRoutes:
     """The routes of a resource for the profile of its columns."""
 
     async def profile(request: Request) -> Response:
@@ -33,15 +34,12 @@ def profile_routes(server: DualResponseServer) -> FeatureRoutes:
         principal = await server.identify(request)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":  # HEAD runs no query
-            await server.profiles.check(resource, principal=principal, kind=kind, columns=columns)
+            await service.check(resource, principal=principal, kind=kind, columns=columns)
             return JSONAnswer(None)
-        profiling = server.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
+        profiling = service.profile(resource, principal=principal, kind=kind, columns=columns)
         return JSONAnswer(await while_connected(request.receive, profiling))
 
-    return FeatureRoutes(
-        routes=method_routes(PROFILE, {"GET": profile}, PROFILE_METHODS),
-        operations=[_operation(server.settings)],
-    )
+    return FeatureRoutes(routes=method_routes(PROFILE, {"GET": profile}, PROFILE_METHODS))
 
 
 def profile_parameters(settings: Settings) -> dict[str, Parameter]:
@@ -51,17 +49,20 @@ def profile_parameters(settings: Settings) -> dict[str, Parameter]:
     return {name: known[name] for name in PROFILE_QUERY}
 
 
-def _operation(settings: Settings) -> Operation:
-    return Operation(
-        method="GET",
-        path="/{id}/profile",
-        name="getProfile",
-        summary="What its columns are like.",
-        methods=PROFILE_METHODS,
-        query=profile_parameters(settings),
-        answers=in_json("Profile"),
-        errors=READS,
-    )
+def profile_operations(settings: Settings) -> list[Operation]:
+    """The profile, as OpenAPI describes it."""
+    return [
+        Operation(
+            method="GET",
+            path="/{id}/profile",
+            name="getProfile",
+            summary="What its columns are like.",
+            methods=PROFILE_METHODS,
+            query=profile_parameters(settings),
+            answers=in_json("Profile"),
+            errors=READS,
+        )
+    ]
 
 
 def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:

@@ -79,7 +79,7 @@ class ProfileService:
             if list(one.statistic_names) != list(other.statistic_names):
                 return live
             uses += [(one.name, use) for use in other.uses]
-        return view if await self._views.can_use(view, live, uses) else live
+        return view if await self._views.kept.can_use(view, live, uses) else live
 
 
 async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:

@@ -16,7 +16,23 @@ from starlette.responses import Response
 from dualsql.errors import refuse_unknown
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
-from dualsql.http.openapi import (
+from dualsql.http.parameters import (
+    chosen_format,
+    cursor_value,
+    integer_form,
+    integer_value,
+    json_object,
+    preferred_media_type,
+    read_json_body,
+    refuse_query,
+    resource_id_of,
+    without_nulls,
+    writer_options,
+)
+from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
+from dualsql.http.router import FeatureRoutes
+from dualsql.http.streaming import answer_stream
+from dualsql.openapi.operations import (
     ASKS,
     BODY,
     CURSOR_OR_OFFSET,
@@ -34,22 +50,6 @@ from dualsql.http.openapi import (
     streams,
     whole,
 )
-from dualsql.http.parameters import (
-    chosen_format,
-    cursor_value,
-    integer_form,
-    integer_value,
-    json_object,
-    preferred_media_type,
-    read_json_body,
-    refuse_query,
-    resource_id_of,
-    without_nulls,
-    writer_options,
-)
-from dualsql.http.problems import Endpoint, JSONAnswer, method_routes, while_connected
-from dualsql.http.router import FeatureRoutes
-from dualsql.http.streaming import answer_stream
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS
@@ -65,13 +65,14 @@ from dualsql.query.parse import (
     read_structured_query,
 )
 from dualsql.query.select import MAXIMUM_PARAMETERS, TEXT_KEYS, read_sql_query
+from dualsql.query.service import QueryService
 from dualsql.resource import Principal
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
 from dualsql.settings import Settings
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 QUERY_METHODS = ("OPTIONS", "POST")
 
@@ -83,9 +84,9 @@ WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas
 NAMING = ("name",)
 
 
-def query_routes(server: DualResponseServer) -> FeatureRoutes:
+def query_routes(server: ResultServer, service: QueryService) -> FeatureRoutes:
     """The routes of a resource for queries over it."""
-    endpoints = {kind: _endpoint(server, read, keys) for kind, (read, keys) in _READERS.items()}
+    endpoints = {kind: _endpoint(server, service, read, keys) for kind, (read, keys) in _READERS.items()}
     endpoints["refine"] = _refining(server)
     return FeatureRoutes(
         routes=[
@@ -93,12 +94,14 @@ def query_routes(server: DualResponseServer) -> FeatureRoutes:
             for kind, answer in endpoints.items()
             for route in method_routes(f"/{{resource_id}}/{kind}", {"POST": answer}, QUERY_METHODS)
         ],
-        operations=query_operations(server.settings),
     )
 
 
 def _endpoint(
-    server: DualResponseServer, read: Callable[[Any], ResultQuery], keys: Sequence[str]
+    server: ResultServer,
+    service: QueryService,
+    read: Callable[[Any], ResultQuery],
+    keys: Sequence[str],
 ) -> Endpoint:
     async def answer(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
@@ -107,14 +110,23 @@ def _endpoint(
         window = without_nulls({name: values[name] for name in WINDOW if name in values})
         query = read({name: value for name, value in values.items() if name not in WINDOW})
         written = _wanted_format(window.get("format"), request)
+        principal = await server.identify(request)
+        query = _of_caller(query, principal)
+        resource = await server.open_resource(resource_id_of(request), principal, "read")
         if written is None:
-            return await _answer_page(server, request, query, window)
-        return await _answer_stream(server, request, query, window, written)
+            reading = service.page_unchecked(resource, query, _page_request(window), principal=principal)
+            return JSONAnswer((await while_connected(request.receive, reading)).to_wire())
+        if window.get("offset"):
+            # A stream has no offset of its own: the question skips the rows.
+            query = replace(query, offset=integer_value("offset", window["offset"]))
+        wanted = _stream_request(window, written)
+        stream = await service.stream_unchecked(resource, query, wanted, principal=principal)
+        return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
     return answer
 
 
-def _refining(server: DualResponseServer) -> Endpoint:
+def _refining(server: ResultServer) -> Endpoint:
     async def refine(request: Request) -> Response:
         """201: a new result, in the form of a tool's response."""
         refuse_query(request.scope["query_string"])
@@ -147,44 +159,19 @@ def _wanted_format(named: Any, request: Request) -> Format | None:
     return chosen_format(None, request.headers)
 
 
-async def _answer_page(
-    server: DualResponseServer, request: Request, query: ResultQuery, window: Mapping[str, Any]
-) -> Response:
-    wanted = PageRequest(
+def _page_request(window: Mapping[str, Any]) -> PageRequest:
+    return PageRequest(
         offset=integer_value("offset", window.get("offset", 0)),
         limit=_limit(window),
         cursor=cursor_value(window),
         integer_strings=integer_form(window.get("big_integers", "number")),
     )
-    principal = await server.identify(request)
-    query = _of_caller(query, principal)
-    resource = await server.open_resource(resource_id_of(request), principal, "read")
-    answer = server.query.page_unchecked(resource, query, wanted, principal=principal)
-    page = await while_connected(request.receive, answer)
-    return JSONAnswer(page.to_wire())
 
 
-async def _answer_stream(
-    server: DualResponseServer,
-    request: Request,
-    query: ResultQuery,
-    window: Mapping[str, Any],
-    written: Format,
-) -> Response:
-    wanted = StreamRequest(
-        format=written.name,
-        limit=_limit(window),
-        cursor=cursor_value(window),
-        options=writer_options(window),
+def _stream_request(window: Mapping[str, Any], written: Format) -> StreamRequest:
+    return StreamRequest(
+        format=written.name, limit=_limit(window), cursor=cursor_value(window), options=writer_options(window)
     )
-    if window.get("offset"):
-        # A stream has no offset of its own: the question skips the rows.
-        query = replace(query, offset=integer_value("offset", window["offset"]))
-    principal = await server.identify(request)
-    query = _of_caller(query, principal)
-    resource = await server.open_resource(resource_id_of(request), principal, "read")
-    stream = await server.query.stream_unchecked(resource, query, wanted, principal=principal)
-    return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
 
 def _of_caller(query: ResultQuery, principal: Principal | None) -> ResultQuery:

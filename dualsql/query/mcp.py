@@ -11,10 +11,12 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError, UnauthenticatedError
 from dualsql.formats import json
-from dualsql.mcp.decorators import PlainEnvelope, ToolOptions, make_tool, plain_tool, tool
+from dualsql.mcp.decorators import make_tool, plain_tool, tool
+from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES, AggregateFunction
 from dualsql.query.comparisons import BUCKETS, OPERATORS
+from dualsql.query.feature import Queries
 from dualsql.query.model import ResultQuery, SQLQuery, in_words
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import RELATION, Principal, Resource, id_in, instant
@@ -23,7 +25,7 @@ from dualsql.results.pages import PageRequest, ResultPage
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 Operation = Literal["query", "schema", "list"]
 
@@ -130,7 +132,7 @@ _SQL = Annotated[
 
 
 @checked_keywords(make_tool)
-def add_result_tools(dual: DualResponseServer, server: Any, **options: Unpack[ToolOptions]) -> None:
+def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOptions]) -> None:
     """Register the tools `query_result` and `refine_result`, which take the URI of an earlier result.
 
     Args:
@@ -201,7 +203,7 @@ def _result_query(values: Mapping[str, Any]) -> ResultQuery:
     return replace(query, reads_tables=True) if isinstance(query, SQLQuery) else query
 
 
-def add_data_manager(dual: DualResponseServer, server: Any, *, envelope: PlainEnvelope = "dual_mode") -> None:
+def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope = "dual_mode") -> None:
     """Register the tool `data_manager`, which lists, describes and queries stored results.
 
     It is for clients of dual-mode answers (specification S8), which query staged data with it.
@@ -234,7 +236,7 @@ def add_data_manager(dual: DualResponseServer, server: Any, *, envelope: PlainEn
             return _schema(dual, resource)
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
-        page = await dual.query.page_unchecked(
+        page = await dual.features.get(Queries).service.page_unchecked(
             resource, SQLQuery(sql, reads_tables=True), PageRequest(limit=limit), principal=caller
         )
         return _query(resource, page)
@@ -245,7 +247,7 @@ def add_data_manager(dual: DualResponseServer, server: Any, *, envelope: PlainEn
 _WHERE_THE_ID_IS = "Give the id or the URI that the earlier result printed, such as resource://abc."
 
 
-async def _list(dual: DualResponseServer, caller: Principal | None) -> Managed:
+async def _list(dual: ResultServer, caller: Principal | None) -> Managed:
     if caller is None:
         raise UnauthenticatedError(
             "Only callers that are known have a list of results.", hint=_WHERE_THE_ID_IS
@@ -255,7 +257,7 @@ async def _list(dual: DualResponseServer, caller: Principal | None) -> Managed:
     return Managed(operation="list", resources=[dict(one) for one in resources])
 
 
-def _schema(dual: DualResponseServer, resource: Resource) -> Managed:
+def _schema(dual: ResultServer, resource: Resource) -> Managed:
     description = dual.metadata_of(resource)
     return Managed(
         operation="schema",

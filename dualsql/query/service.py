@@ -203,7 +203,7 @@ class QueryService:
         if view.kept is None or not sort:
             return True
         source = self._views.live(resource, principal).source
-        is_by_code_point = await self._views.compares_by_code_point(source)
+        is_by_code_point = await self._views.kept.compares_by_code_point(source)
         names = {key["field"] for key in sort}
         return all(
             sorts_alike(column, by_code_point=is_by_code_point)
@@ -256,7 +256,7 @@ class QueryService:
             return await self._structured_view(resource, parent, query, live, principal)
         if not is_translated(live.dialect.name):
             return None
-        by_code_point = await self._views.compares_by_code_point(live.source)
+        by_code_point = await self._views.kept.compares_by_code_point(live.source)
         key = (parent.derived, by_code_point, resource.document, query.digest)
         if key not in self._translated:
             rows = self._views.live(resource, principal)
@@ -279,7 +279,7 @@ class QueryService:
     ) -> View | None:
         """The answer of kept rows to a question, which is written as that of `live`; None without one."""
         rows = self._views.live(resource, principal)
-        if not await self._views.can_use(parent, rows, uses_in(query)):
+        if not await self._views.kept.can_use(parent, rows, uses_in(query)):
             return None
         with suppress(BadParameterError):  # what the file cannot answer, and the database can
             found = await self._view(resource, parent, query, principal)

@@ -27,18 +27,23 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, CallerRefused, ResultStored
 from dualsql.freeze import Seal
-from dualsql.identity.audit import Audit, AuditAction, AuditEvent, report
-from dualsql.identity.authenticate import Authenticate
-from dualsql.identity.quotas import evict, find_surplus
-from dualsql.identity.rates import RateLimiter
 from dualsql.log import REQUEST
 from dualsql.resource import Clock, Principal, Resource
+from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
+from dualsql.results.quotas import evict, find_surplus
+from dualsql.results.rates import RateLimiter
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
 from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
 from dualsql_client import conversions
+
+Authenticate = Callable[[Request], Awaitable[Principal | None]]
+"""Returns the principal of an HTTP request; None for an anonymous caller.
+
+Raises UnauthenticatedError, or Starlette's HTTPException(401), for a wrong credential.
+"""
 
 Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
 """Called after the check that the resource belongs to the principal: it can only deny."""

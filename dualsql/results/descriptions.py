@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dualsql.resource import Addresses, CountMethod, Principal, Resource, instant
 from dualsql.results.access import AccessControl
+from dualsql.results.progress import RunRecords
 from dualsql.results.view import View, Views
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
@@ -22,12 +23,14 @@ class Descriptions:
         store: ResourceStore,
         accesses: AccessLog,
         *,
+        records: RunRecords,
         addresses: Addresses,
     ) -> None:
         self._views = views
         self._access = access
         self._store = store
         self._accesses = accesses
+        self._records = records
         self._addresses = addresses
 
     async def describe(
@@ -41,9 +44,11 @@ class Descriptions:
                 resource = await self._counted(resource, principal, asked, view)
         metadata = self.metadata_of(resource)
         if resource.kept is not None and resource.status == "ready":
-            metadata["kept"] = await self._views.standing(resource, resource.kept, principal)
+            metadata["kept"] = await self._views.kept.describe(
+                resource, self._views.live(resource, principal)
+            )
         elif resource.kept is not None and resource.status == "pending":
-            metadata["kept"] = self._views.keeper.said(resource)
+            metadata["kept"] = self._records.describe(resource)
         return metadata
 
     async def _counted(

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
-from contextvars import Context, ContextVar
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, TypeVar
@@ -27,11 +27,11 @@ from dualsql.errors import (
     StorageError,
     TooManyQueriesError,
 )
-from dualsql.kept import ResultKeeper
 from dualsql.log import Outage, log_failure, log_unforeseen
-from dualsql.resource import KeptRows, Principal, Resource, Total, problem_of
+from dualsql.resource import KeptRows, Principal, Resource, problem_of
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
+from dualsql.results.progress import RunProgress, RunRecords, report_to_caller
 from dualsql.settings import Settings
 from dualsql.store.housekeeping import every
 from dualsql.store.protocol import ResourceStore
@@ -41,44 +41,11 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SETTLE_ATTEMPTS = 5
-_NOTE_INTERVAL = timedelta(seconds=1)
+NOTE_INTERVAL = timedelta(seconds=1)
 """How often the number of rows that were read is written to the store, at most."""
 
 StopAction = Literal["settle", "delete", "nothing"]
 """What is done with the stored row of a job that was stopped."""
-
-
-@dataclass(slots=True)
-class RunProgress:
-    """How many rows were read of a run that is going to be kept."""
-
-    rows: int = 0
-
-
-@dataclass(slots=True)
-class WaitingCall:
-    """A call that tells its client how far the run is that it waits for.
-
-    Attributes:
-        run: None before it has begun.
-    """
-
-    run: RunProgress | None = None
-
-    @property
-    def rows(self) -> int:
-        """How many rows were read so far."""
-        return 0 if self.run is None else self.run.rows
-
-
-WAITING_CALL: ContextVar[WaitingCall | None] = ContextVar("dualsql_waiting_call", default=None)
-
-
-def tell_caller(progress: RunProgress) -> None:
-    """Let the call that waits for a run, if it has a client to tell, know how far the run is."""
-    call = WAITING_CALL.get()
-    if call is not None:
-        call.run = progress
 
 
 class FinishedQuery(NamedTuple):
@@ -145,9 +112,9 @@ class Jobs:
     """The jobs of one server."""
 
     def __init__(
-        self, access: AccessControl, store: ResourceStore, settings: Settings, keeper: ResultKeeper
+        self, access: AccessControl, store: ResourceStore, settings: Settings, records: RunRecords
     ) -> None:
-        self._keeper = keeper
+        self._records = records
         self._access = access
         self._store = store
         self._settings = settings
@@ -165,7 +132,7 @@ class Jobs:
             interval = self._settings.pending_lease / 3
             renewing = every(interval, self._renew_leases, Outage("Renewing the leases of pending queries"))
             self._renewing = asyncio.create_task(renewing, context=Context())
-            noting = every(_NOTE_INTERVAL, self._note_progress, Outage("Noting the rows of pending queries"))
+            noting = every(NOTE_INTERVAL, self._note_progress, Outage("Noting the rows of pending queries"))
             self._noting = asyncio.create_task(noting, context=Context())
 
     def renew(self) -> None:
@@ -232,7 +199,7 @@ class Jobs:
             DualResponseError: the query failed, or its resource could not be stored.
         """
         job = await self._known_job(key) or self._begin(key, work())
-        tell_caller(job.progress)
+        report_to_caller(job.progress)
         job.waiting += 1
         try:
             return await self._answer(job, wait)
@@ -321,7 +288,7 @@ class Jobs:
 
     async def _result(self, job: Job) -> FinishedQuery | DualResponseError:
         # It is cancelled by `stop`, which says what happens to the row.
-        return await _outcome(job.work.run(job.progress), self._settings.pending_timeout)
+        return await outcome(job.work.run(job.progress), self._settings.pending_timeout)
 
     async def _kept(
         self, job: Job, found: FinishedQuery | DualResponseError
@@ -367,9 +334,9 @@ class Jobs:
 
     async def _note_progress(self) -> None:
         for job in [job for job in self._running if job.is_kept and not job.is_over]:
-            noted = self._keeper.running(None, job.progress.rows)
+            noted = self._records.running(None, job.progress.rows)
             before = 0 if job.noted is None else job.noted["running"]["rows"]
-            if job.progress.rows != before and await self._keeper.change(job.id, job.noted, noted):
+            if job.progress.rows != before and await self._records.change(job.id, job.noted, noted):
                 job.noted = noted
 
     async def _renew_leases(self) -> None:
@@ -381,163 +348,7 @@ class Jobs:
                 self._stop(kept[resource_id], "nothing")  # deleted, or given up, by another process
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class _Refresh:
-    """A run whose rows replace the kept ones of a resource.
-
-    Attributes:
-        noted: what the row of the resource says now.
-        lock: held while the row is written.
-    """
-
-    resource: Resource
-    noted: KeptRows
-    progress: RunProgress = field(default_factory=RunProgress)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    task: asyncio.Task[DualResponseError | None] = field(init=False)
-
-
-class Refreshes:
-    """The refreshes of one server. Readers get the old rows until the new ones are complete.
-
-    While one runs, the row of the resource says so, with a lease. Other processes do not begin another one.
-
-    Args:
-        run: runs the statement of a resource, keeps its rows, and returns where they are.
-        tell: is called when the rows of a resource were replaced.
-    """
-
-    def __init__(
-        self,
-        access: AccessControl,
-        keeper: ResultKeeper,
-        settings: Settings,
-        run: Callable[[Resource, Principal | None, RunProgress], Awaitable[KeptRows]],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._access = access
-        self._keeper = keeper
-        self._settings = settings
-        self._run_kept = run
-        self._tell = tell
-        self.renew()
-
-    def renew(self) -> None:
-        """Forget the event loop of the last run and its refreshes."""
-        self._running: dict[str, _Refresh] = {}
-        self._noting: asyncio.Task[None] | None = None
-
-    async def answer(self, resource: Resource, principal: Principal | None, wait: timedelta | None) -> None:
-        """Begin a refresh, or join the one that runs, and wait for its end for at most `wait`.
-
-        Returns at once if another process refreshes the resource.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: the result has no rows.
-            BadParameterError: the server keeps no results.
-            TooManyQueriesError: `Settings.maximum_pending` run already.
-            LimitExceededError: the rows cannot be kept.
-            DualResponseError: the query failed.
-        """
-        refresh = self._running.get(resource.id) or await self._begin(resource, principal)
-        if refresh is None:
-            return
-        await asyncio.wait({refresh.task}, timeout=None if wait is None else wait.total_seconds())
-        if refresh.task.done() and (error := refresh.task.result()) is not None:
-            raise error
-
-    async def drain(self, timeout: timedelta) -> int:
-        """Let running refreshes end within `timeout`. Returns how many still run."""
-        tasks = [refresh.task for refresh in self._running.values()]
-        return len((await asyncio.wait(tasks, timeout=timeout.total_seconds()))[1]) if tasks else 0
-
-    async def close(self) -> None:
-        """Stop all refreshes; the old rows stay."""
-        if self._noting is not None:
-            self._noting.cancel()
-        tasks = [refresh.task for refresh in self._running.values()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    def forget(self, resource_id: str) -> None:
-        """Stop the refresh of a resource that was deleted."""
-        if resource_id in self._running:
-            self._running[resource_id].task.cancel()
-
-    async def _begin(self, resource: Resource, principal: Principal | None) -> _Refresh | None:
-        resource.require_ready()
-        if not self._keeper.has_storage:
-            raise BadParameterError(
-                "This server keeps no results.", hint="Read the result: its rows are those of the database."
-            )
-        if self._keeper.is_running(resource):
-            return None
-        if len(self._running) >= self._settings.maximum_pending:
-            raise TooManyQueriesError("The maximum number of slow queries is already running.")
-        self._access.admit("create", principal)
-        await self._access.note("refresh", principal, resource=resource)
-        noted = self._keeper.running(resource.kept, 0)
-        if not await self._keeper.change(resource.id, resource.kept, noted):
-            return None  # deleted, or begun by somebody else
-        refresh = self._running[resource.id] = _Refresh(resource=resource, noted=noted)
-        refresh.task = asyncio.create_task(self._run(refresh, principal))
-        refresh.task.add_done_callback(lambda _: self._running.pop(resource.id, None))
-        if self._noting is None or self._noting.done():
-            noting = every(_NOTE_INTERVAL, self._note_all, Outage("Noting the rows of refreshes"))
-            self._noting = asyncio.create_task(noting, context=Context())
-        return refresh
-
-    async def _run(self, refresh: _Refresh, principal: Principal | None) -> DualResponseError | None:
-        resource = refresh.resource
-        run = self._run_kept(resource, principal, refresh.progress)
-        found = await _outcome(run, self._settings.pending_timeout)
-        async with refresh.lock:
-            try:
-                if not isinstance(found, DualResponseError):
-                    return await self._replaced(refresh, found)
-                rest = KeptRows() if resource.kept is None else resource.kept.copy()
-                failed = KeptRows(**{**rest, "failure": problem_of(found)})
-                await self._keeper.change(resource.id, refresh.noted, failed)
-            except DualResponseError as error:
-                log_failure(logger, error, "storing what came of a refresh", level=logging.WARNING)
-                return error
-        return found
-
-    async def _replaced(self, refresh: _Refresh, kept: KeptRows) -> DualResponseError | None:
-        """Let the row name the new file, and delete the old one; the other way round if the row has changed."""
-        resource, is_ours = refresh.resource, False
-        try:
-            total = Total(kept["rows"], "exact")
-            is_ours = await self._keeper.change(resource.id, refresh.noted, kept, total)
-        finally:
-            await self._keeper.forget(resource.id, resource.kept if is_ours else kept)
-        if not is_ours:
-            return QueryInterruptedError("The result was deleted, or is refreshed by another server.")
-        self._tell(resource.id)
-        return None
-
-    async def _note_all(self) -> None:
-        for refresh in list(self._running.values()):
-            async with refresh.lock:
-                if not refresh.task.done():
-                    await self._note(refresh)
-
-    async def _note(self, refresh: _Refresh) -> None:
-        """Write how many rows were read, if that has changed, and renew the lease if a third of it is over."""
-        running, rows = refresh.noted["running"], refresh.progress.rows
-        left = datetime.fromisoformat(running["until"]) - self._access.clock.now()
-        if rows == running["rows"] and left > self._settings.pending_lease * 2 / 3:
-            return
-        noted = self._keeper.running(refresh.resource.kept, rows)
-        if await self._keeper.change(refresh.resource.id, refresh.noted, noted):
-            refresh.noted = noted
-        else:
-            refresh.task.cancel()  # deleted, or given up, by another process
-
-
-async def _outcome(work: Awaitable[T], limit: timedelta) -> T | DualResponseError:
+async def outcome(work: Awaitable[T], limit: timedelta) -> T | DualResponseError:
     """What the work returns, or why it does not; no caller may be left to raise that to."""
     try:
         async with asyncio.timeout(limit.total_seconds()):

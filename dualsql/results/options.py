@@ -5,18 +5,16 @@ A lifetime that is too long is shortened. Other values that are out of range are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
-from dualsql.databases import Source, chosen_source
 from dualsql.errors import (
     Asked,
     BadParameterError,
     ConfigurationError,
     LimitExceededError,
-    NotFreezableError,
     ValueNotRepresentableError,
 )
 from dualsql.formats import json
@@ -34,13 +32,9 @@ from dualsql.resource import (
     parse_sample,
     within,
 )
-from dualsql.saved_queries import SavedQuery, saved_queries
 from dualsql.settings import KeepOption, Settings, is_keep_option
 from dualsql_client.conversions import shown
 from dualsql_client.wire import ProfileKind
-
-if TYPE_CHECKING:
-    from dualsql.query import ResultQuery
 
 _LONGEST_NAME = 200
 _LARGEST_METADATA = 64 * 1024
@@ -171,25 +165,6 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
     return tables
 
 
-def checked_saved_queries(
-    queries: Iterable[SavedQuery], sources: Mapping[str, Source]
-) -> dict[str, SavedQuery]:
-    """The saved queries by name; each is frozen once to check that it can be stored.
-
-    Raises:
-        ConfigurationError: a query cannot be stored, names an unknown source, or repeats a name.
-    """
-    found = saved_queries(queries)
-    for query in found.values():
-        try:
-            chosen_source(sources, query.source).freeze(query.select)
-        except (NotFreezableError, LimitExceededError) as error:
-            raise ConfigurationError(
-                f"The saved query {query.name!r} cannot be stored: {error.message}"[:500], hint=error.hint
-            ) from error
-    return found
-
-
 ProfileOption = Literal["none", "sample", "full"]
 """Whether the columns are profiled: not at all, in the first rows (`Settings.profile_sample`), in all of them."""
 
@@ -234,7 +209,8 @@ class CreateOptions(ResultOptions):
     metadata: Mapping[str, Any] | None = None
     principal: Principal | None = None
     parent: Resource | str | None = None
-    refinement: Mapping[str, Any] | ResultQuery | None = None
+    refinement: Any = None
+    """JSON, or an object of the feature that refines."""
     is_text: bool = False
     reads_conversions: bool = False
     """The statement of the parent converts values; set with the statement of the refinement."""

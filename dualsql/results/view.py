@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-import sys
-import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 from sqlalchemy import ColumnElement, Compiled, Dialect
 from sqlalchemy.sql.cache_key import CacheKey
@@ -29,27 +25,21 @@ from dualsql.databases import (
     Source,
     StreamJob,
     chosen_source,
-    compares_by_code_point,
     fetch_page,
     fetch_rows,
     fetch_sample,
-    has_policies,
     stream_rows,
 )
-from dualsql.errors import Asked, ConfigurationError, DualResponseError
+from dualsql.errors import Asked, ConfigurationError
 from dualsql.formats import json
 from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.freeze.values import EXACT, exact_forms
-from dualsql.kept import FileGoneError, ResultKeeper, UnusableError
-from dualsql.kept.cells import Use, uses_of
-from dualsql.kept.files import kept_statement
-from dualsql.log import log_failure
 from dualsql.plan import KeyedSelect, Ordered, Shape
-from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, instant, notes_of
-from dualsql.settings import ResultCache, Settings, SnapshotTags
+from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of
+from dualsql.results.row_cache import RowCache, question_of
+from dualsql.settings import Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import Column, KeptDescription, Row, SortKey
@@ -198,85 +188,6 @@ class Plans:
             self._bytes -= len(document)
 
 
-_FIXED = 256
-"""Bytes of memory of a page without its values, and of a row."""
-
-
-class _CachedRows(NamedTuple):
-    rows: Rows
-    is_fixed: bool
-    weight: int
-    ends_at: float
-
-
-class RowCache:
-    """Caches the pages read last, within the limits of `settings`."""
-
-    def __init__(self, settings: ResultCache, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = settings.ttl.total_seconds()
-        self._most_bytes = settings.maximum_bytes
-        self._clock = clock
-        self._kept: OrderedDict[object, _CachedRows] = OrderedDict()
-        self.bytes = 0
-
-    def get(self, question: object) -> Rows | None:
-        """The cached rows, which the caller may change; None if there are none."""
-        found = self._kept.get(question)
-        if found is None:
-            return None
-        if found.ends_at <= self._clock():
-            self._drop(question)
-            return None
-        self._kept.move_to_end(question)
-        return found.rows if found.is_fixed else deepcopy(found.rows)
-
-    def keep(self, question: object, rows: Rows) -> None:
-        """Cache the rows, if they fit."""
-        self._drop(question)
-        weight = _FIXED + sum(_FIXED + _weight(row) for row in rows)
-        if weight > self._most_bytes:
-            return
-        # Rows of SQLAlchemy keep a reference to their result.
-        own = tuple(tuple(row) for row in rows)
-        is_fixed = all(type(value) in EXACT for row in own for value in row)
-        # A copy: the caller may change the rows.
-        copied = own if is_fixed else deepcopy(own)
-        self._kept[question] = _CachedRows(copied, is_fixed, weight, self._clock() + self._seconds)
-        self.bytes += weight
-        while self.bytes > self._most_bytes:
-            self._drop(next(iter(self._kept)))
-
-    def _drop(self, question: object) -> None:
-        found = self._kept.pop(question, None)
-        if found is not None:
-            self.bytes -= found.weight
-
-
-def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
-    """The cache key; None if the question has no unambiguous one."""
-    key = internals.cache_key(select)
-    if key is None:
-        return None
-    # SQLAlchemy's key has places for bound values and not the values (sqlalchemy/sql/cache_key.py).
-    bound = exact_forms(parameter.effective_value for parameter in key.bindparams)
-    values = exact_forms(part for name in sorted(rules.values) for part in (name, rules.values[name]))
-    if bound is None or values is None:
-        return None
-    return key.key, bound, rules.form, values, tuple(rules.settings), source.name
-
-
-def _weight(value: Any) -> int:
-    """Bytes of memory of a value and of everything in it."""
-    own = sys.getsizeof(value)
-    if isinstance(value, str | bytes):
-        return own
-    if isinstance(value, Mapping):
-        return own + sum(_weight(part) for pair in value.items() for part in pair)
-    if isinstance(value, Iterable):
-        return own + sum(map(_weight, value))
-    return own
-
-
 class Original(NamedTuple):
     """What the rows of a kept result are written as: the columns and the dialect of the statement that ran.
 
@@ -361,6 +272,11 @@ class View:
         dialect = self.rules.dialect(self.source.engine.dialect)
         names = sorted([*self.rules.values, *plan.page_parameters(select)])
         internals.compiled_with_cache(select, dialect, self.source.compiled, names)
+
+    def in_background(self) -> View:
+        """The same with the time of pending queries."""
+        settings = replace(self.settings, query_timeout=self.settings.pending_timeout)
+        return replace(self, settings=settings)
 
     def over(self, derived: Derived) -> View:
         """A question over this statement, on the same source."""
@@ -513,6 +429,53 @@ class ReadTarget:
         return self.parent is not None and plan.converts_values(self.parent)
 
 
+class KeptReader(Protocol):
+    """Reads the rows that a run of a statement left elsewhere than in its database."""
+
+    async def view(self, resource: Resource, live: View) -> View | None:
+        """The kept rows of a resource; None if its database has to be read.
+
+        Args:
+            live: what the reader sees of it in its database.
+
+        Raises:
+            TamperedError: the record of the kept rows or their file was changed.
+        """
+
+    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
+        """Whether kept rows can be used so with the meaning that their columns have in the database.
+
+        Args:
+            view: the kept rows. live: the rows in the database.
+            uses: names of columns, each with what is done with its values ("sorted").
+        """
+
+    async def compares_by_code_point(self, source: Source) -> bool:
+        """Whether a database is known to compare and sort all of its texts by code point, as kept rows do."""
+
+    async def describe(self, resource: Resource, live: View) -> KeptDescription:
+        """Whether the reader reads the kept rows of a resource; raises what `view` raises."""
+
+
+class NothingKept:
+    """The reader of a server that keeps no rows."""
+
+    async def view(self, resource: Resource, live: View) -> None:
+        """See `KeptReader`."""
+
+    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
+        """See `KeptReader`."""
+        return True
+
+    async def compares_by_code_point(self, source: Source) -> bool:
+        """See `KeptReader`."""
+        return False
+
+    async def describe(self, resource: Resource, live: View) -> KeptDescription:
+        """See `KeptReader`."""
+        return KeptDescription(kept=False, reason="This server keeps no results.")
+
+
 class Views:
     """Opens the stored statements of one server for those who may read them."""
 
@@ -521,16 +484,14 @@ class Views:
         sources: Mapping[str, Source],
         policy: Policy,
         settings: Settings,
-        keeper: ResultKeeper,
+        kept: KeptReader | None = None,
     ) -> None:
         _require_sources(settings.snapshot_tags, sources)
-        self.keeper = keeper
-        self._kept_plans: OrderedDict[str, tuple[Derived, ActiveRules]] = OrderedDict()
+        self.kept: KeptReader = NothingKept() if kept is None else kept
         self._sources = sources
         self._policy = policy
         self._settings = settings
         self._plans = Plans()
-        self._by_code_point: dict[str, bool] = {}
         self._results = None if settings.result_cache is None else RowCache(settings.result_cache)
 
     @property
@@ -622,133 +583,7 @@ class Views:
         live = self.live(resource, principal)
         if resource.kept is None:
             return live
-        try:
-            return await self.kept(resource, resource.kept, live)
-        except UnusableError:
-            return live
-
-    async def kept(self, resource: Resource, kept: KeptRows, live: View) -> View:
-        """The kept rows of a resource.
-
-        Args:
-            live: what the reader sees of it in its database.
-
-        Raises:
-            UnusableError: they have to be read from the database.
-            TamperedError: see `of`.
-        """
-        fingerprint = self.fingerprint(live)
-        # What came after the rows were kept is not in their fingerprint: a policy of the database, a rule of a restart.
-        if (obstacle := await self.obstacle_to_keeping(live, fingerprint)) is not None:
-            raise UnusableError(obstacle)
-        try:
-            file = await self.keeper.opened(resource, kept, fingerprint)
-        except FileGoneError:
-            newer = await self.keeper.of(resource.id)  # refreshed since the resource was read
-            if newer is None or newer.get("file") == kept["file"]:
-                raise
-            kept = newer
-            file = await self.keeper.opened(resource, kept, fingerprint)
-        plans = self._kept_plans.get(kept["file"])
-        if plans is None:
-            if len(kept["cells"]) != len(live.columns):
-                raise UnusableError("The rows were kept by another release.")
-            made = kept_statement(live.shape, kept["cells"])
-            derived = Derived(made.select, file.source.meanings, number=made.number)
-            plans = self._kept_plans[kept["file"]] = derived, made.rules
-            if len(self._kept_plans) > _MOST_ORDERS:
-                self._kept_plans.popitem(last=False)
-        return View(
-            file.source,
-            *plans,
-            live.settings,
-            # The file has the rows of this reader only: an estimate tells of no others (decision 10).
-            may_estimate=True,
-            results=None,
-            original=Original(live.derived, live.dialect, kept["copied"]),
-            run=f"@{kept['digest'][:32]}",
-            kept=kept,
-        )
-
-    async def standing(
-        self, resource: Resource, kept: KeptRows, principal: Principal | None
-    ) -> KeptDescription:
-        """Whether `principal` reads the kept rows of a resource; raises what `of` raises."""
-        said = self.keeper.said(resource)
-        try:
-            view = await self.kept(resource, kept, self.live(resource, principal))
-        except UnusableError as error:
-            return KeptDescription(**{**said, "reason": str(error)})
-        found = view.kept or kept
-        as_of = instant(datetime.fromisoformat(found["as_of"]))
-        told = KeptDescription(kept=True, as_of=as_of, rows=found["rows"], bytes=found["bytes"])
-        return KeptDescription(**{**said, **told})
-
-    def fingerprint(self, view: View) -> str | None:
-        """A digest of a statement under the rules of its view and their values; None if a value has no clear form.
-
-        Two readers with the same one see the same rows, as far as rules decide it.
-        """
-        compiled = self._written(view)
-        bound = compiled.construct_params(dict(view.rules.values)) or {}
-        values = exact_forms(part for name in sorted(bound) for part in (name, bound[name]))
-        if values is None:
-            return None
-        told = (
-            view.source.name,
-            str(compiled),
-            view.shape.limit,
-            view.shape.offset,
-            values,
-            list(view.rules.settings),
-        )
-        # A text may hold lone surrogates, which UTF-8 has no bytes for.
-        return sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()
-
-    @staticmethod
-    def _written(view: View) -> Compiled:
-        """The SQL of a view in its own order, under its rules."""
-        dialect = view.rules.dialect(view.source.engine.dialect)
-        return view.derived.written(dialect, view.ordered(), view.rules.form)
-
-    async def obstacle_to_keeping(self, view: View, fingerprint: str | None) -> str | None:
-        """Why the rows of a view with this fingerprint may not be kept; None if they may."""
-        obstacle = self._known_obstacle(view, fingerprint)
-        if obstacle is not None or self._settings.keep_past_rule_changes:
-            return obstacle
-        try:
-            is_narrowed = await has_policies(view.source, timeout=self._settings.query_timeout)
-        except DualResponseError as error:
-            log_failure(_log, error, "asking the database for its policies", level=logging.WARNING)
-            is_narrowed = True
-        return _NARROWED if is_narrowed else None
-
-    async def compares_by_code_point(self, source: Source) -> bool:
-        """Whether a database is known to compare and sort all of its texts by code point."""
-        known = self._by_code_point.get(source.name)
-        if known is None:
-            try:
-                known = await compares_by_code_point(source, timeout=self._settings.query_timeout)
-            except DualResponseError as error:
-                log_failure(_log, error, "asking the database how it sorts texts", level=logging.WARNING)
-                return False
-            self._by_code_point[source.name] = known
-        return known
-
-    def _known_obstacle(self, view: View, fingerprint: str | None) -> str | None:
-        names = [column.name.casefold() for column in view.columns]
-        # DuckDB compares names without case, also quoted ones, and would read one column for both.
-        if len(set(names)) < len(names):
-            return "Two columns have names that differ only in case."
-        if fingerprint is None:
-            return "A value of the statement or of a rule cannot be compared later."
-        if self._settings.keep_past_rule_changes:
-            return None
-        if self._policy.has_functions:
-            return "The rows are narrowed by functions."
-        if view.rules.form.reads_others(self._written(view)):
-            return "A rule for the rows reads other rows."
-        return _NARROWED if self._policy.secured else None
+        return await self.kept.view(resource, live) or live
 
     def sql(self, resource: Resource) -> str:
         """The SQL of a stored statement for its database, with placeholders for its values and without rules."""
@@ -759,26 +594,6 @@ class Views:
             statement.compile(dialect=source.engine.dialect, compile_kwargs={"render_postcompile": True})
         )
 
-    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, Use]]) -> bool:
-        """Whether each named column of kept rows can be used so with the meaning that it has in its database.
-
-        Args:
-            view: the kept rows. live: the rows in the database.
-        """
-        wanted = list(uses)
-        if view.kept is None or not wanted:
-            return True
-        is_by_code_point = await self.compares_by_code_point(live.source)
-        names = {name for name, _ in wanted}
-        cells = zip(view.kept["cells"], live.columns, strict=True)
-        known = {
-            column.name: uses_of(cell, column, by_code_point=is_by_code_point)
-            for cell, column in cells
-            if column.name in names
-        }
-        # A name that is not there is refused later.
-        return all(use in known[name] for name, use in wanted if name in known)
-
     async def target(
         self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()
     ) -> ReadTarget:
@@ -787,7 +602,7 @@ class Views:
         notes = notes_of_now(resource, view)
         if view.kept is not None and sort:
             live = self.live(resource, principal)
-            if not await self.can_use(view, live, ((key["field"], "sorted") for key in sort)):
+            if not await self.kept.can_use(view, live, ((key["field"], "sorted") for key in sort)):
                 view, notes = live, [ROWS_OF_NOW]
         total = Total(resource.total_count, resource.total_count_kind)
         if view.kept is not None:

@@ -35,6 +35,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.databases import Database, ReflectedTables, Selection, open_source, reach, reflect
 from dualsql.errors import ConfigurationError, UnauthenticatedError
+from dualsql.features import DualResponseServer
 from dualsql.formats.samples import TextFormat
 from dualsql.freeze import Registry
 from dualsql.http.problems import MethodNotAllowedError, problem_response
@@ -54,7 +55,6 @@ from dualsql.mcp.tasks import Tasks
 from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.hosts import over_http
-from dualsql.server import DualResponseServer
 from dualsql.settings import Settings, values_of
 from dualsql.web.home import Home, TokenSession
 from dualsql_client.errors import checked_keywords

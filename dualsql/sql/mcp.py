@@ -17,15 +17,17 @@ from pydantic import Field
 from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.mcp.calls import MalformedCallError, publish_without
-from dualsql.mcp.decorators import ToolOptions, make_tool, titled, tool
+from dualsql.mcp.decorators import make_tool, titled, tool
+from dualsql.mcp.options import ToolOptions
 from dualsql.mcp.results import Answer
 from dualsql.plan import at_most
 from dualsql.resource import Principal
+from dualsql.sql.feature import SQL
 from dualsql.sql.service import ResolvedQuery, require_parser
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 _RULES = (
     "One SELECT, WITH ... SELECT or set operation over the tables that are served; nothing can be changed. "
@@ -49,7 +51,7 @@ _SourceName = Annotated[str | None, Field(description="Which database, where the
 
 @checked_keywords(make_tool)
 def add_execute_query(
-    dual: DualResponseServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
+    dual: ResultServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
     """Register the tool `execute_query`, which runs a SQL text or a saved query and answers with a dual response.
 
@@ -62,6 +64,7 @@ def add_execute_query(
         ConfigurationError: as `DualResponseServer.tool`; or the extra `sql` is not installed.
     """
     require_parser()
+    texts = dual.features.get(SQL)
 
     async def execute_query(
         query: _Query = None,
@@ -77,7 +80,7 @@ def add_execute_query(
         if (query is None) == (query_name is None):
             raise MalformedCallError(
                 "Give exactly one of query and query_name."
-                if dual.saved_queries
+                if texts.saved_queries
                 else "query must not be empty."
             )
         source = source_name or options.get("source")
@@ -89,26 +92,26 @@ def add_execute_query(
         }
         with _suggestions():
             if query_name is None:
-                return _answer(await dual.sql.read(str(query), **asked), limit)
+                return _answer(await texts.service.read(str(query), **asked), limit)
             # In a thread, because hooks and `visible` are called for the tables of every saved query.
-            resolve = partial(dual.saved_queries.resolve, query_name, **asked)
+            resolve = partial(texts.saved_queries.resolve, query_name, **asked)
             return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit)
 
     description = f"Run a query.\n\n{_dialects(dual)} {_RULES}"
-    if dual.saved_queries:
+    if texts.saved_queries:
         description += f" {_NAMED}"
     else:
         publish_without(execute_query, "query_name", required={"query": _OnlyQuery})
-    if len(dual.sql.databases) == 1:
+    if len(texts.service.databases) == 1:
         publish_without(execute_query, "source_name")
     options.setdefault("description", description)
     tool(dual, server, **options)(execute_query)
-    dual.sql.offer(visible=visible)
+    texts.service.offer(visible=visible)
 
 
 @checked_keywords(make_tool)
 def add_query(
-    dual: DualResponseServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
+    dual: ResultServer, server: Any, *, visible: Visible | None = None, **options: Unpack[ToolOptions]
 ) -> None:
     """Register the tool `query`, which takes a SQL text and no other argument (specification S9).
 
@@ -118,8 +121,9 @@ def add_query(
         ConfigurationError: as `add_execute_query`; or the server has several databases and `source` names none.
     """
     require_parser()
+    texts = dual.features.get(SQL)
     source = options.get("source")
-    if source is None and len(dual.sql.databases) > 1:
+    if source is None and len(texts.service.databases) > 1:
         raise ConfigurationError(
             "Which database does the tool query?", hint='add_query(dual, server, source="...")'
         )
@@ -128,12 +132,12 @@ def add_query(
         sql: Annotated[str, Field(description="SQL text")], *, caller: Principal | None
     ) -> Answer:
         with _suggestions():
-            return _answer(await dual.sql.read(sql, source=source, principal=caller, visible=visible))
+            return _answer(await texts.service.read(sql, source=source, principal=caller, visible=visible))
 
     rules = _RULES.replace(" Write values as :name and give them in parameters.", "")
     options.setdefault("description", f"Run a query.\n\n{_dialects(dual, source)} {rules}")
     tool(dual, server, **options)(query)
-    dual.sql.offer(source=source, visible=visible)
+    texts.service.offer(source=source, visible=visible)
 
 
 @contextmanager
@@ -159,9 +163,9 @@ def _answer(found: ResolvedQuery, limit: int | None = None) -> Answer:
     )
 
 
-def _dialects(dual: DualResponseServer, source: str | None = None) -> str:
+def _dialects(dual: ResultServer, source: str | None = None) -> str:
     """The sentence of a tool's description about the SQL dialects of the databases."""
-    databases = dual.sql.databases
+    databases = dual.features.get(SQL).service.databases
     if source is not None or len(databases) == 1:
         first = next(iter(databases.values()))
         return f"SQL is that of {first if source is None else databases.get(source, first)}."

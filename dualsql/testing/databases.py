@@ -48,10 +48,10 @@ from dualsql.databases.engines import async_url, new_engine
 from dualsql.databases.session import read_only
 from dualsql.databases.source import Database
 from dualsql.errors import ConfigurationError, DualResponseError, QueryTimeoutError
+from dualsql.features import DualResponseServer
 from dualsql.resource import Principal
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
-from dualsql.server import DualResponseServer
 from dualsql.tenancy import TenantFilter
 
 BASE_URL = "http://127.0.0.1:8000/resources"
@@ -348,7 +348,7 @@ class DatabaseTests:
     # Safety
 
     async def test_a_read_only_session_writes_nothing(self, server: DualResponseServer) -> None:
-        source = server._sources["default"]  # noqa: SLF001 - nothing public runs a statement that writes
+        source = server.parts.sources["default"]
         if not source.backend.has_read_only_sessions:
             pytest.skip("The database has no read-only sessions: see unproved_read_only.")
         for write in WRITES:

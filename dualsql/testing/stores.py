@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
 
 from dualsql.errors import BadParameterError, DualResponseError, StorageError
+from dualsql.features import DualResponseServer
 from dualsql.kept import ResultStorage
 from dualsql.kept.storage import new_file_name
 from dualsql.resource import INTERRUPTED, KeptRows, Principal, Resource, Total, new_resource_id
-from dualsql.server import DualResponseServer
 from dualsql.store import MemoryStore
 from dualsql.store.protocol import (
     Access,

@@ -19,8 +19,8 @@ from dualsql.errors import ConfigurationError
 from dualsql_client import DualResponseClient, ParsedDualResponse, ToolFailedError
 
 if TYPE_CHECKING:
+    from dualsql.features import DualResponseServer
     from dualsql.resource import Principal
-    from dualsql.server import DualResponseServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from dualsql.resource import Principal
 from dualsql.web.assets import render
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 COOKIE = "dualsql_form"
 """A random text of this browser. A form has a MAC of it, which other sites can neither read nor make."""
@@ -32,7 +32,7 @@ _NONCE = re.compile(r"[A-Za-z0-9_-]{27}", re.ASCII)
 
 
 def render_form(
-    server: DualResponseServer,
+    server: ResultServer,
     request: Request,
     template: str,
     values: Mapping[str, Any],
@@ -58,7 +58,7 @@ def render_form(
 
 
 async def read_form(
-    request: Request, server: DualResponseServer, *, principal: Principal | None = None
+    request: Request, server: ResultServer, *, principal: Principal | None = None
 ) -> Mapping[str, str]:
     """The fields of a form of these pages, which `render_form` gave to this browser for this caller.
 

@@ -20,18 +20,20 @@ from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import CatalogueView, PlacedTable
 from dualsql.catalogue.definitions import query_definition, table_definition
 from dualsql.catalogue.describe import TableDefinition
+from dualsql.catalogue.feature import Tables
 from dualsql.errors import DualResponseError, InvalidSQLError
 from dualsql.http.parameters import preferred_media_type
 from dualsql.http.problems import PrivateHeaders, kind_of, while_connected
 from dualsql.identity import Authenticate
 from dualsql.resource import Principal
+from dualsql.sql.feature import SQL
 from dualsql.web.assets import HOME
 from dualsql.web.forms import read_form, render_form
 from dualsql.web.routes import HTML, as_page
 from dualsql.web.words import time_left, total_in_words
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 SIGN_IN = "sign-in"
 """The path of the form, beside the collection of resources."""
@@ -107,7 +109,7 @@ class Home:
         session: how browsers sign in; None where `authenticate` of the application decides.
     """
 
-    server: DualResponseServer
+    server: ResultServer
     title: str
     snippets: Sequence[tuple[str, str]]
     session: TokenSession | None = None
@@ -156,14 +158,15 @@ class Home:
         return RedirectResponse(url, 303)
 
     async def _ask(self, form: Mapping[str, str], principal: Principal | None) -> str:
+        texts = self.server.features.get(SQL)
         name, sql = form.get("query", ""), form.get("sql", "").strip()
         if name:
             given = {
                 key.removeprefix("p."): value for key, value in form.items() if key.startswith("p.") and value
             }
-            found = self.server.saved_queries.resolve(name, parameters=given, principal=principal)
+            found = texts.saved_queries.resolve(name, parameters=given, principal=principal)
         elif sql:
-            found = await self.server.sql.read(sql, source=form.get("source") or None, principal=principal)
+            found = await texts.service.read(sql, source=form.get("source") or None, principal=principal)
         else:
             raise InvalidSQLError("There is no SQL.", hint="Write one SELECT.")
         response = await self.server.create_response(
@@ -209,7 +212,7 @@ class Home:
         problem: str = "",
         status: int = 200,
     ) -> Response:
-        seen = self.server.catalogue().seen_by(principal)
+        seen = self.server.features.get(Tables).catalogue().seen_by(principal)
         addresses = sorted(seen.tables, key=lambda address: seen.tables[address].name.lower())
         tables = _described(seen, addresses)
         others = [_full_name(seen.tables[address]) for address in addresses[len(tables) : _MOST_NAMES]]
@@ -219,7 +222,7 @@ class Home:
             "others": others,
             "table_count": len(seen.tables),
             "queries": [query_definition(seen, address) for address in seen.queries],
-            "sources": list(self.server.sql.databases),
+            "sources": list(self.server.features.get(SQL).service.databases),
             "snippets": self.snippets,
             "results": await self._recent(principal),
             "form": form,

@@ -24,9 +24,10 @@ from dualsql_client.wire import Page
 
 with extra("mcp"):
     from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+from dualsql.query.feature import Queries
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 APP_URI = "ui://dualsql/result.html"
 MOST_ROWS = 500
@@ -42,7 +43,7 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.
 
 
 def add_app(
-    dual: DualResponseServer,
+    dual: ResultServer,
     server: Any,
     *,
     reads_rows: bool = True,
@@ -151,7 +152,7 @@ def _constant(name: str) -> str:
     return "module_" + re.sub(r"\W", "_", name)
 
 
-def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf) -> None:
+def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> None:
     most = min(MOST_ROWS, dual.settings.maximum_page_size)
 
     async def dualsql_app_rows(
@@ -170,7 +171,9 @@ def _add_page_tool(dual: DualResponseServer, server: Any, principal: PrincipalOf
             raise BadParameterError(f"limit is at most {most} here.", details={"name": "limit"})
         opened = await dual.open_resource(id_in(resource), caller, "read")
         page = (
-            await dual.query.page_unchecked(opened, read_result_query(question), wanted, principal=caller)
+            await dual.features.get(Queries).service.page_unchecked(
+                opened, read_result_query(question), wanted, principal=caller
+            )
             if question
             else await dual.read_page_unchecked(opened, caller, wanted)
         )

@@ -17,7 +17,6 @@ from starlette.routing import Route
 from dualsql.charts.chart import METADATA_KEY, read_chart
 from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
-from dualsql.http.openapi import ANY, BODY, DOCUMENT_METHODS, READS, Operation, shared_parameters
 from dualsql.http.parameters import (
     PAGE_QUERY,
     parse_listing,
@@ -35,6 +34,9 @@ from dualsql.http.problems import (
     while_connected,
 )
 from dualsql.http.router import LINK_COOKIE, FeatureRoutes, SentLink, open_result, split_request
+from dualsql.openapi.feature import OpenAPI
+from dualsql.openapi.operations import ANY, BODY, DOCUMENT_METHODS, READS, Operation, shared_parameters
+from dualsql.profiles.feature import Profiles
 from dualsql.profiles.http import parse_profile, profile_parameters
 from dualsql.resource import LINEAGE, Principal, Resource, id_in
 from dualsql.results.pages import PageRequest, ResultPage
@@ -45,7 +47,7 @@ from dualsql.web.words import cells, is_number, profile_rows, reference, time_le
 from dualsql_client.wire import Column, SortKey
 
 if TYPE_CHECKING:
-    from dualsql.server import DualResponseServer
+    from dualsql.server import ResultServer
 
 VIEW = "/{resource_id}/view"
 PROFILE = "/{resource_id}/view/profile"
@@ -63,14 +65,12 @@ _MOST_GRID_CELLS = 20_000
 _PENDING_SECONDS = 5
 
 
-def web_routes(server: DualResponseServer) -> FeatureRoutes:
-    """The pages of results and listings; nothing where `Settings.pages` is off.
+def page_routes(server: ResultServer) -> FeatureRoutes:
+    """The pages of results and listings.
 
     Raises:
         ConfigurationError: the extra `web` is not installed.
     """
-    if not server.settings.pages:
-        return FeatureRoutes(routes=(), operations=())
     require_templates()
     pages = WebPages(server)
     result, listing = as_page(pages.result), as_page(pages.listing)
@@ -80,14 +80,14 @@ def web_routes(server: DualResponseServer) -> FeatureRoutes:
             *method_routes(VIEW, {"GET": result, "POST": as_page(pages.open_link)}, VIEW_METHODS),
             *method_routes(PROFILE, {"GET": as_page(pages.profile)}, PROFILE_VIEW_METHODS),
         ],
-        operations=_operations(server.settings),
         documents=method_routes(REFERENCE, {"GET": as_page(pages.reference)}, DOCUMENT_METHODS),
         representations={HTML: result},
         listing_representations={HTML: listing},
     )
 
 
-def _operations(settings: Settings) -> list[Operation]:
+def page_operations(settings: Settings) -> list[Operation]:
+    """The pages, as OpenAPI describes them."""
     known = shared_parameters(settings)
     link = ("link",) if settings.signed_links else ()
     token = {"type": "string", "description": "Of the form in the page that the link shows."}
@@ -146,7 +146,7 @@ def _operations(settings: Settings) -> list[Operation]:
 class WebPages:
     """One method per page."""
 
-    def __init__(self, server: DualResponseServer) -> None:
+    def __init__(self, server: ResultServer) -> None:
         self.server = server
         self._reference: Mapping[str, Any] | None = None
 
@@ -185,13 +185,14 @@ class WebPages:
 
     async def profile(self, request: Request) -> Response:
         """GET of a result's profile: as over REST, not by a signed link."""
+        profiles = self.server.features.get(Profiles).service
         kind, columns = parse_profile(request.scope["query_string"])
         principal = await self.server.identify(request)
         resource = await self.server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":
-            await self.server.profiles.check(resource, principal=principal, kind=kind, columns=columns)
+            await profiles.check(resource, principal=principal, kind=kind, columns=columns)
             return Response(media_type=HTML)
-        profiling = self.server.profiles.profile(resource, principal=principal, kind=kind, columns=columns)
+        profiling = profiles.profile(resource, principal=principal, kind=kind, columns=columns)
         profile = await while_connected(request.receive, profiling)
         shown = {
             "resource": resource,
@@ -245,7 +246,9 @@ class WebPages:
         if request.method == "HEAD":
             return Response(media_type=HTML)
         if self._reference is None:
-            self._reference = await asyncio.to_thread(lambda: reference(self.server.openapi()))
+            self._reference = await asyncio.to_thread(
+                lambda: reference(self.server.features.get(OpenAPI).document())
+            )
         return await asyncio.to_thread(render, "reference.html", request, self._reference)
 
     def _rows_shown(self, page: ResultPage, wanted: PageRequest) -> dict[str, Any]:

@@ -35,6 +35,6 @@ class TestChDB(DatabaseTests):
         ],
     )
     async def test_a_session_refuses_what_writes(self, server: DualResponseServer, statement: str) -> None:
-        async with read_only(server._sources["default"], None) as connection:
+        async with read_only(server.parts.sources["default"], None) as connection:
             with pytest.raises(DBAPIError):
                 await connection.exec_driver_sql(statement)

@@ -40,7 +40,25 @@ class Part:
 
 
 PARTS = (
-    Part("server", "The server", ("server", "settings"), first=("DualResponseServer", "Settings")),
+    Part(
+        "server",
+        "The server",
+        (
+            *(
+                "features",
+                "server",
+                "settings",
+                "feature",
+                "extension",
+                "http",
+                "charts",
+                "dual_mode",
+                "health",
+            ),
+            *("openapi", "profiles", "sql", "telemetry", "web"),
+        ),
+        first=("DualResponseServer", "Settings", "Feature"),
+    ),
     Part("tools", "Tools", (), ("dualsql.mcp",), ("tool", "Answer")),
     Part(
         "results",

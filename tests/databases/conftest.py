@@ -80,7 +80,7 @@ async def make_server(database: Database) -> AsyncIterator[MakeServer]:
 @pytest.fixture
 async def source(make_server: MakeServer) -> Source:
     """The source of a server with the settings as they are."""
-    return (await make_server())._sources["default"]
+    return (await make_server()).parts.sources["default"]
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ async def test_pages_and_streams_are_served_from_it(
     url = sqlite_url.replace(sqlite_url.partition(":")[0], "kiosk", 1)
     assert async_url(url).drivername == "kiosk+aiosqlite"
     async with running(url) as application:
-        [source] = application.server._sources.values()
+        [source] = application.server.parts.sources.values()
         assert (source.engine.dialect.name, source.capabilities.name) == ("kiosk", "Kiosk")
         path = await application.create()
         page = await application.http.get(path, params={"limit": 7, "sort": "-id"})

@@ -54,7 +54,7 @@ async def test_pages_and_streams_are_the_query_s_rows(make_server: MakeServer) -
         if len(pages) != response.total_count:
             wrong[name] = f"{len(pages)} rows, {response.total_count} counted"
         if name not in UNSETTLED and _seen(pages) != _seen(
-            await _rows(server._sources["default"], statement)
+            await _rows(server.parts.sources["default"], statement)
         ):
             wrong[name] = "not the query's rows"
     assert wrong == {}

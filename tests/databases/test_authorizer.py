@@ -43,7 +43,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     fill_synchronously(f"sqlite:///{tmp_path}/schools.sqlite")
     url = f"{request.param}:///{tmp_path}/schools.sqlite"
     async with DualResponseServer(url, base_url=BASE_URL, tables=Base) as server:
-        yield server._sources["default"]
+        yield server.parts.sources["default"]
 
 
 @pytest.mark.quick(4)

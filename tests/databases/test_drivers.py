@@ -99,7 +99,7 @@ async def test_a_planner_is_asked_whatever_the_driver(make_server: MakeServer) -
     server = await make_server()
     wanted = select(School).where(School.id > 3)
     planned = await server.create_response(wanted, name="x", sample_size=2, count="estimated")
-    has_planner = server._sources["default"].capabilities.row_estimate is not None
+    has_planner = server.parts.sources["default"].capabilities.row_estimate is not None
     assert (planned.total_count_kind == "estimated") is has_planner
     # MariaDB's plan of this one is no JSON: it holds a backslash.
     await server.create_response(PERCENT, name="x", sample_size=2, count="estimated")
@@ -142,13 +142,13 @@ async def test_nothing_is_written_and_what_is_slow_or_left_is_stopped(
 ) -> None:
     server = await make_server()
     for write in WRITES:
-        async with read_only(server._sources["default"], None) as connection:
+        async with read_only(server.parts.sources["default"], None) as connection:
             with pytest.raises(Exception, match=r"(?i)read.?only"):
                 await connection.exec_driver_sql(write)
     impatient = await make_server(query_timeout=timedelta(milliseconds=500))
     with pytest.raises(QueryTimeoutError):
         await impatient.create_response(SLOW, name="slow")
-    await asyncio.gather(*impatient._sources["default"].finishing)
+    await asyncio.gather(*impatient.parts.sources["default"].finishing)
     waiting = asyncio.ensure_future(server.create_response(SLOW, name="slow"))
     await asyncio.wait({waiting}, timeout=0.1)
     waiting.cancel()

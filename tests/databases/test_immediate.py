@@ -96,7 +96,7 @@ async def test_a_slow_sample_does_not_keep_pages_from_their_reader(path: Path) -
     ) as dual:
         response = await dual.create_response(select(numbers), name="numbers")
         slow = asyncio.ensure_future(dual.create_response(endless, name="slow", count="none"))
-        await until(partial(_is_held_up, dual._sources["default"].sampler))
+        await until(partial(_is_held_up, dual.parts.sources["default"].sampler))
         token = REQUEST.set(record)
         # Another order than that of the sample: a statement that the thread has to run first.
         page = await dual.read_page(

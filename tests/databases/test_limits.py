@@ -124,8 +124,8 @@ async def test_slow_readers_of_streams_keep_no_page_waiting() -> None:
 
 async def test_a_lane_with_a_connection_of_its_own_takes_a_place(make_server: MakeServer) -> None:
     server = await make_server(maximum_streams=1, maximum_queued_queries=0)
-    source = server._sources["default"]
-    rules = server._policy.rules_for(None)
+    source = server.parts.sources["default"]
+    rules = server.parts.policy.rules_for(None)
     async with read_only(source, rules):
         with pytest.raises(TooManyQueriesError):
             async with read_only(source, rules):
@@ -260,7 +260,7 @@ async def test_a_stream_that_nobody_finishes_gives_its_place_back(make_server: M
         assert await anext(stream.chunks)
         assert await anext(stream.chunks)
         await stream.chunks.aclose()
-        await asyncio.gather(*server._sources["default"].finishing)
+        await asyncio.gather(*server.parts.sources["default"].finishing)
 
 
 _OTHERS = "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
@@ -285,7 +285,7 @@ async def test_connections_that_the_database_has_closed_are_replaced(
 ) -> None:
     """Whoever asks next gets rows, however many connections of the pool are dead."""
     server = await make_server()
-    source = server._sources["default"]
+    source = server.parts.sources["default"]
     response = await server.create_response(select(School).order_by(School.id), name="schools")
 
     async def page() -> Any:
@@ -308,7 +308,7 @@ async def test_connections_that_the_database_has_closed_are_replaced(
 async def test_a_connection_that_was_left_in_a_transaction_is_replaced(make_server: MakeServer) -> None:
     """SQLAlchemy returns one to its pool after a ROLLBACK that was cancelled."""
     server = await make_server()
-    source = server._sources["default"]
+    source = server.parts.sources["default"]
     response = await server.create_response(select(School).order_by(School.id), name="schools")
     before = (await server.read_page(response.resource_id, None)).rows
     async with source.engine.connect() as connection:
@@ -322,7 +322,7 @@ async def test_a_connection_is_kept_until_the_request_to_cancel_has_been_sent(
     make_server: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise it would stop the next session's statement."""
-    source = (await make_server())._sources["default"]
+    source = (await make_server()).parts.sources["default"]
     begun, ended, sending, sent = (asyncio.Event() for _ in range(4))
 
     async def work(_: AsyncConnection) -> None:

@@ -362,7 +362,7 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
         f"sqlite:///{path}", base_url="http://127.0.0.1/resources", tables=numbers.metadata
     ) as dual:
         response = await dual.create_response(select(numbers), name="numbers")
-        reader: Any = dual._sources["default"].quick
+        reader: Any = dual.parts.sources["default"].quick
 
         async def page(offset: int) -> None:
             found = await dual.read_page(response.resource_id, None, PageRequest(offset=offset, limit=10))

@@ -84,7 +84,7 @@ async def test_every_statement_and_every_question(make_server: MakeServer) -> No
             path = f"/resources/{response.resource_id}"
             rows = await _pages(http, path)
             if Counter(map(str, rows)) != Counter(
-                map(str, await _plain(server._sources["default"], statement))
+                map(str, await _plain(server.parts.sources["default"], statement))
             ):
                 wrong[name] = f"not the rows of plain execution: {rows[:2]}"
             columns = plan.shape(statement).columns

@@ -161,7 +161,7 @@ async def test_a_connection_that_the_standby_broke_off(replicated: Replicated) -
 async def _interrupted(server: DualResponseServer, disturb: Any) -> DatabaseBusyError:
     """What a query is told that was running on the standby when the primary did something."""
     waiting = asyncio.ensure_future(server.create_response(SLOW, name="slow"))
-    engine = server._sources["default"].engine
+    engine = server.parts.sources["default"].engine
     running = text(
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT sum(slow%'"
     )

@@ -41,11 +41,11 @@ RUNNING = {
 
 async def assert_idle(database: Database, server: DualResponseServer) -> None:
     """The next queries are answered, no connection is out, and where the database can be asked, nothing runs."""
-    for source in server._sources.values():
+    for source in server.parts.sources.values():
         await asyncio.gather(*source.finishing)
     answers = await asyncio.gather(*(server.create_response(select(School), name="x") for _ in range(4)))
     assert {answer.total_count for answer in answers} == {len(SCHOOLS)}
-    engine = server._sources["default"].engine
+    engine = server.parts.sources["default"].engine
     async with asyncio.timeout(PATIENCE):
         while engine.pool.checkedout():  # type: ignore[attr-defined]
             # A thread that was still connecting gives back what it got, by itself.

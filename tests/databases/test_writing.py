@@ -86,7 +86,7 @@ async def test_a_second_statement_hidden_in_text(make_server: MakeServer, sneaky
     server = await make_server(allow_text=True)
     with pytest.raises(Exception, match=r"(?i)semicolon|could not run"):
         await server.create_response(text(sneaky).columns(column("x")), name="sneaky")
-    async with read_only(server._sources["default"], None) as connection:
+    async with read_only(server.parts.sources["default"], None) as connection:
         assert (await connection.execute(text("SELECT count(*) FROM visits"))).scalar_one() == 18
 
 
@@ -124,7 +124,7 @@ async def test_duckdb_has_no_files(tmp_path: Path, statement: str) -> None:
     url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb")
     async with (
         DualResponseServer(url, base_url=BASE_URL, tables=Base) as server,
-        read_only(server._sources["default"], None) as connection,
+        read_only(server.parts.sources["default"], None) as connection,
     ):
         with pytest.raises(Exception, match=r"(?i)permission|disabled|locked|cannot"):
             await connection.execute(text(statement.format(file=secret, folder=tmp_path)))
@@ -151,7 +151,7 @@ async def test_a_duckdb_engine_that_has_none_is_taken(tmp_path: Path) -> None:
     engine = create_engine(url, connect_args={"config": closed})
     async with DualResponseServer(engine, base_url=BASE_URL, tables=Base) as server:
         assert (await server.create_response(select(School), name="x")).total_count == len(SCHOOLS)
-        async with read_only(server._sources["default"], None) as connection:
+        async with read_only(server.parts.sources["default"], None) as connection:
             with pytest.raises(Exception, match="read-only mode"):
                 await connection.execute(text(WRITES[0]))
     engine.dispose()
@@ -186,7 +186,7 @@ async def test_a_duckdb_of_a_url_takes_a_part_of_the_memory(tmp_path: Path, aske
         default: Any = unlimited.exec_driver_sql(_LIMIT).scalar()
     async with (
         DualResponseServer(url + asked, base_url=BASE_URL, tables=Base) as server,
-        read_only(server._sources["default"], None) as connection,
+        read_only(server.parts.sources["default"], None) as connection,
     ):
         limit: Any = (await connection.exec_driver_sql(_LIMIT)).scalar()
     assert limit <= 1.01 * default / 0.8 * most, "by itself, it takes 80 % of the memory"
@@ -200,7 +200,7 @@ _SORT = "SELECT md5(i::TEXT) AS m FROM range(2000000) t(i) ORDER BY m OFFSET 199
 
 async def _why_a_sort_failed(url: str) -> FailureKind | None:
     async with DualResponseServer(url, base_url=BASE_URL, tables=Base) as server:
-        source = server._sources["default"]
+        source = server.parts.sources["default"]
         async with read_only(source, None) as connection:
             bound: Any = (await connection.exec_driver_sql(_SPILL)).scalar()
             assert bound <= MOST_SPILL

@@ -19,8 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql.demo.app import build_mcp
 from dualsql.demo.database import Base, build, keep_secret
 from dualsql.errors import ConfigurationError, StorageError
+from dualsql.features import DualResponseServer
 from dualsql.serve.listening import listen, origin_of
-from dualsql.server import DualResponseServer
 from tests.demo.test_demo import demo, output_of
 
 MakeEngine = Callable[[str], AsyncEngine]

@@ -105,7 +105,7 @@ async def test_postgresql_is_out_of_connections(own_cluster: Cluster, url: str, 
     """PostgreSQL has no connection left for the server."""
     async with AsyncExitStack() as stack, serving_both(url) as live:
         path = await create(live)
-        await live.server._sources["default"].engine.dispose()
+        await live.server.parts.sources["default"].engine.dispose()
         store: Any = live.server.store
         await store._connections._engine.dispose()
         hogs: list[Any] = []

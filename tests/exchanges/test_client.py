@@ -16,10 +16,10 @@ import pytest
 from mcp.server import MCPServer
 from sqlalchemy import func, literal, select
 
+from dualsql.features import DualResponseServer
 from dualsql.identity.authenticate import static_tokens
 from dualsql.query.mcp import add_data_manager
 from dualsql.response import DualResponse
-from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql_client.budget import Retry
 from dualsql_client.client import DualResponseClient

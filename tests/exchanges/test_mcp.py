@@ -20,13 +20,13 @@ from typing_extensions import TypedDict
 
 from dualsql.catalogue.mcp import add_catalogue
 from dualsql.errors import ForbiddenError
+from dualsql.features import DualResponseServer
 from dualsql.mcp.decorators import plain_tool
 from dualsql.mcp.resources import add_resources, system_prompt
 from dualsql.mcp.results import Answer
 from dualsql.mcp.tasks import Tasks
 from dualsql.query.mcp import add_data_manager, add_result_tools
 from dualsql.saved_queries import SavedQuery
-from dualsql.server import DualResponseServer
 from dualsql.sql.mcp import add_execute_query, add_query
 from tests.exchanges.recording import Exchanges
 from tests.exchanges.subject import chart_of, delete, make_server, pin

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import func, literal, select, text
 
 from dualsql.errors import DualResponseError
+from dualsql.features import DualResponseServer
 from dualsql.identity.authenticate import static_tokens
 from dualsql.response import DualResponse
-from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.tenancy.rules import Shared, TenantFilter
 from dualsql_client.wire import row_digest

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
+from dualsql.features import DualResponseServer
 from dualsql.http.problems import PrivateHeaders, answering
-from dualsql.server import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, problem_of

@@ -16,8 +16,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
+from dualsql.features import DualResponseServer
 from dualsql.resource import Principal
-from dualsql.server import DualResponseServer
 from dualsql_client.wire import Problem
 
 BASE_URL = "http://127.0.0.1:8000/resources"

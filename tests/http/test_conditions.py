@@ -10,7 +10,7 @@ from sqlalchemy import select
 from starlette.datastructures import Headers
 
 from dualsql.errors import ConfigurationError
-from dualsql.http.negotiation import is_known
+from dualsql.http.conditional import is_known
 from dualsql.resource import Principal
 from dualsql.tenancy import RowFilter
 from tests.http.application import INSTITUTIONS, Application, by_header, running

@@ -19,10 +19,10 @@ import pytest
 from sqlalchemy import make_url
 from starlette.applications import Starlette
 
+from dualsql import health
 from dualsql.errors import ConfigurationError
-from dualsql.http import health
+from dualsql.features import DualResponseServer
 from dualsql.resource import Resource
-from dualsql.server import DualResponseServer
 from dualsql.store import MemoryStore, SQLResourceStore, upgrade
 from dualsql.store.protocol import Requester
 from tests.failures.cluster import Cluster, cluster
@@ -195,7 +195,7 @@ async def test_a_database_with_all_connections_in_use_is_busy_and_ready(
 ) -> None:
     limits = {"maximum_concurrent_queries": 1, "maximum_streams": 1, "maximum_pending": 1}
     async with server_of(institutions_url, **limits) as server, probing(server) as http:
-        engine = server._sources["default"].engine
+        engine = server.parts.sources["default"].engine
         async with engine.connect(), engine.connect(), engine.connect():
             assert await state_of(http, ready=True) == {**FIRST_AGAIN, "database default": "busy"}
         assert await state_of(http, ready=True) == FIRST_AGAIN
@@ -205,7 +205,7 @@ async def test_queries_that_wait_do_not_make_a_database_unready(
     institutions_url: str, not_kept: None
 ) -> None:
     server = server_of(institutions_url, maximum_concurrent_queries=1)
-    async with server, probing(server) as http, server._sources["default"].limits.slot():
+    async with server, probing(server) as http, server.parts.sources["default"].limits.slot():
         assert await state_of(http, ready=True) == FIRST_AGAIN
 
 

@@ -17,7 +17,6 @@ from starlette.routing import Route
 
 from dualsql import DualResponseServer
 from dualsql.charts.http import CHART_QUERY
-from dualsql.http import openapi
 from dualsql.http.parameters import (
     COUNT_QUERY,
     LISTING_QUERY,
@@ -27,6 +26,7 @@ from dualsql.http.parameters import (
 )
 from dualsql.http.problems import KINDS
 from dualsql.identity import static_tokens
+from dualsql.openapi import operations as openapi
 from dualsql.profiles.http import PROFILE_QUERY
 from dualsql.query.http import NAMING, WINDOW
 from dualsql.query.parse import KEYS, WINDOW_KEYS

@@ -33,8 +33,8 @@ from schemathesis.specs.openapi.checks import (
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import LocalResultStorage
-from dualsql.http.openapi import OPENAPI
 from dualsql.identity import static_tokens
+from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import WELL_KNOWN, Principal
 from tests.engines import opened
 from tests.http.application import ALL, BASE_URL, Application, fill, running

@@ -328,6 +328,13 @@ class TestBounds:
             problem = problem_of(await rows_of(application), 413)
         assert problem["details"] == {"limit": "seconds"}
 
+    async def test_none_begins_while_the_server_stops(self, institutions_url: str) -> None:
+        async with running(institutions_url) as application:
+            path = await application.create()
+            await application.server.drain(timedelta())
+            problem = problem_of(await application.http.get(f"{path}/rows"), 503)
+        assert problem["code"] == "SERVER_UNAVAILABLE"
+
 
 class TestRemembering:
     async def test_a_stream_is_two_events_and_one_access(

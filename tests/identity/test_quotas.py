@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dualsql.errors import ConfigurationError, LimitExceededError
-from dualsql.identity.quotas import evict
 from dualsql.resource import Principal
+from dualsql.results.quotas import evict
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 from dualsql.store.tables import size_of

@@ -14,6 +14,7 @@ import obstore
 import pytest
 
 from dualsql import LocalResultStorage, ObjectResultStorage, SQLResourceStore
+from dualsql.kept.feature import Kept
 from dualsql.store import upgrade
 from tests.kept.object_stores import environment, new_bucket, s3_server
 from tests.kept.test_results import ANN, ROWS, change, fill, kept_server
@@ -74,7 +75,7 @@ async def main():
             if step == "begun":
                 files.KeptFileWriter.add = dies_after(files.KeptFileWriter.add)
             if step == "stored":
-                kept.dual._kept.forget = killed
+                kept.dual.features.get(Kept).keeper.forget = killed
             await kept.dual.refresh(made.resource_id, ANN)
         killed()
 
@@ -142,7 +143,9 @@ async def swept(folder: Path, place: str) -> set[str]:
     async with server(folder, storage, keep_for=timedelta(days=50_000)) as kept:
         if place.startswith("s3:"):
             # The times of these objects cannot be set: as if files were left alone for no time at all.
-            object.__setattr__(kept.dual._kept._settings, "pending_timeout", timedelta(hours=-1))
+            object.__setattr__(
+                kept.dual.features.get(Kept).keeper._settings, "pending_timeout", timedelta(hours=-1)
+            )
         await kept.dual.sweep()
     return files_of(storage, folder)
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, select
 
 from dualsql import DualResponse, Principal, ResourceNotFoundError
-from tests.kept.test_results import ANN, BOB, ROWS, Kept, change, hooks_of, kept, kept_server, sales
+from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, change, hooks_of, kept, kept_server, sales
 
 __all__ = ["kept"]
 
@@ -25,20 +25,20 @@ CHART = {"mark": "bar", "x": "state", "y": {"aggregate": "sum", "field": "price"
 
 
 async def refined(
-    kept: Kept, parent: DualResponse, asked: Any, principal: Principal | None = None
+    kept: KeptServer, parent: DualResponse, asked: Any, principal: Principal | None = None
 ) -> DualResponse:
     return await kept.dual.create_response(
         name="refined", parent=parent.resource_uri, refinement=asked, principal=principal
     )
 
 
-async def drawn(kept: Kept, chart: DualResponse) -> Any:
+async def drawn(kept: KeptServer, chart: DualResponse) -> Any:
     resource = await kept.dual.get_resource_unchecked(chart.resource_id)
     assert resource is not None
     return (await kept.dual.charts.draw_unchecked(resource))["data"]["values"]
 
 
-async def test_refinements_and_charts_are_of_the_rows_of_the_run(kept: Kept) -> None:
+async def test_refinements_and_charts_are_of_the_rows_of_the_run(kept: KeptServer) -> None:
     live, made = await kept.make(keep=False), await kept.make()
     wanted = [await kept.lines(await refined(kept, live, asked)) for asked in REFINEMENTS]
     bars = await drawn(kept, await kept.dual.charts.create(live, CHART))
@@ -113,7 +113,7 @@ async def test_what_cannot_be_kept_is_read_from_the_database_and_says_so(tmp_pat
         assert await kept.said(chosen) is None and len(await kept.lines(chosen)) == 0
 
 
-async def test_a_column_with_the_name_of_all_columns_is_counted_as_a_column(kept: Kept) -> None:
+async def test_a_column_with_the_name_of_all_columns_is_counted_as_a_column(kept: KeptServer) -> None:
     statement = select(sales.c.id, func.nullif(sales.c.id % 3, 0).label("*"))
     asked = {"sql": 'SELECT count("*") AS values, count(*) AS rows FROM data'}
     for keep in (False, True):

@@ -31,12 +31,13 @@ from dualsql import (
     TamperedError,
 )
 from dualsql.errors import BadParameterError, DualResponseError, TooManyQueriesError
+from dualsql.kept.feature import Kept
 from dualsql.resource import KeptRows
-from dualsql.results.jobs import RunProgress
+from dualsql.results.progress import RunProgress
 from dualsql_client import DualResponseClient, FetchError
 from dualsql_client.progress import Progress
 from dualsql_client.wire import row_digest
-from tests.kept.test_results import ANN, BOB, ROWS, Kept, altered, change, kept_server, stored
+from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, altered, change, kept_server, stored
 from tests.waiting import until
 
 LEFT = 21
@@ -44,7 +45,7 @@ LEFT = 21
 
 
 @pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
+async def kept(tmp_path: Path) -> AsyncIterator[KeptServer]:
     async with kept_server(tmp_path) as found:
         yield found
 
@@ -58,7 +59,7 @@ def locked(path: Path) -> Iterator[None]:
         connection.execute("ROLLBACK")
 
 
-async def test_the_rows_are_those_of_a_new_run(kept: Kept) -> None:
+async def test_the_rows_are_those_of_a_new_run(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     before, (old,) = await kept.said(made, ANN), kept.files()
     change(kept.data)
@@ -74,14 +75,14 @@ async def test_the_rows_are_those_of_a_new_run(kept: Kept) -> None:
     assert len(await kept.lines(made, ANN)) == LEFT  # the database is not asked
 
 
-async def test_a_result_that_was_read_from_the_database_is_kept_from_then_on(kept: Kept) -> None:
+async def test_a_result_that_was_read_from_the_database_is_kept_from_then_on(kept: KeptServer) -> None:
     made = await kept.make(ANN, keep=False)
     assert (await kept.dual.refresh(made.resource_id, ANN))["kept"]["kept"]
     change(kept.data)
     assert len(await kept.lines(made, ANN)) == ROWS
 
 
-async def test_cursors_and_streams_of_the_old_rows_are_refused(kept: Kept) -> None:
+async def test_cursors_and_streams_of_the_old_rows_are_refused(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     cursor = (await kept.page(made, ANN, limit=10)).next_cursor
     stream = await kept.dual.stream(made.resource_id, ANN, StreamRequest())
@@ -97,7 +98,7 @@ async def test_cursors_and_streams_of_the_old_rows_are_refused(kept: Kept) -> No
         )
 
 
-async def test_a_stream_of_the_old_rows_goes_on_to_its_end(kept: Kept) -> None:
+async def test_a_stream_of_the_old_rows_goes_on_to_its_end(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     stream = await kept.dual.stream(made.resource_id, ANN, StreamRequest())
     chunks = [await anext(stream.chunks), await anext(stream.chunks)]
@@ -109,7 +110,7 @@ async def test_a_stream_of_the_old_rows_goes_on_to_its_end(kept: Kept) -> None:
     assert not any(b'"new"' in chunk.data for chunk in chunks)
 
 
-async def test_a_reader_who_opened_the_result_before_gets_the_new_rows_as_a_whole(kept: Kept) -> None:
+async def test_a_reader_who_opened_the_result_before_gets_the_new_rows_as_a_whole(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     opened = await kept.dual.open_resource(made.resource_id, ANN, "read")
     change(kept.data)
@@ -123,7 +124,7 @@ async def test_a_reader_who_opened_the_result_before_gets_the_new_rows_as_a_whol
 
 
 @pytest.mark.long
-async def test_pages_beside_refreshes_are_each_of_one_run(kept: Kept) -> None:
+async def test_pages_beside_refreshes_are_each_of_one_run(kept: KeptServer) -> None:
     made = await kept.make(ANN)
 
     async def refreshed() -> None:
@@ -149,7 +150,7 @@ async def test_pages_beside_refreshes_are_each_of_one_run(kept: Kept) -> None:
 # Rights ------------------------------------------------------------------------------------------------------
 
 
-async def test_only_who_owns_a_result_refreshes_it(kept: Kept) -> None:
+async def test_only_who_owns_a_result_refreshes_it(kept: KeptServer) -> None:
     made, anybodys = await kept.make(ANN), await kept.make()
     for stranger in (BOB, Principal(id="ann", tenant="b"), None):
         with pytest.raises(ResourceNotFoundError):
@@ -202,7 +203,7 @@ async def test_it_needs_a_storage(tmp_path: Path) -> None:
 
 
 async def test_an_old_file_that_could_not_be_deleted_is_swept(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: KeptServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await kept.make(ANN)
     await kept.dual.sweep()  # which notes that the row names the file
@@ -244,17 +245,20 @@ async def test_while_it_runs_the_old_rows_are_read_and_nobody_begins_another(
             for server in (kept, other):
                 said = await server.dual.refresh(made.resource_id, ANN, wait=timedelta())
                 assert said["kept"]["rows_so_far"] == 0
-            assert (len(kept.dual._refreshes._running), len(other.dual._refreshes._running)) == (1, 0)
+            assert (
+                len(kept.dual.features.get(Kept)._refreshes._running),
+                len(other.dual.features.get(Kept)._refreshes._running),
+            ) == (1, 0)
         said = await kept.dual.refresh(made.resource_id, ANN)  # which joins it, or begins the next
         assert (said["kept"]["rows"], "rows_so_far" in said["kept"]) == (LEFT, False)
         assert len(kept.files()) == 1
 
 
-async def test_a_deleted_result_stops_it(kept: Kept) -> None:
+async def test_a_deleted_result_stops_it(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     with locked(kept.data):
         await kept.dual.refresh(made.resource_id, ANN, wait=timedelta())
-        task = kept.dual._refreshes._running[made.resource_id].task
+        task = kept.dual.features.get(Kept)._refreshes._running[made.resource_id].task
         await kept.dual.delete(made.resource_id, ANN)
     assert isinstance(await task, QueryInterruptedError)
     assert kept.files() == []
@@ -266,7 +270,10 @@ async def test_a_shutdown_stops_it_and_says_so(tmp_path: Path, sqlite_store_url:
         with locked(kept.data):
             await kept.dual.refresh(made.resource_id, ANN, wait=timedelta())
             closing_down = asyncio.ensure_future(kept.dual.shutdown())
-            await until(lambda: asyncio.sleep(0, kept.dual._refreshes._running), lambda found: not found)
+            await until(
+                lambda: asyncio.sleep(0, kept.dual.features.get(Kept)._refreshes._running),
+                lambda found: not found,
+            )
         await closing_down
     async with stored(tmp_path, sqlite_store_url) as kept:
         said = await kept.said(made, ANN)
@@ -274,7 +281,7 @@ async def test_a_shutdown_stops_it_and_says_so(tmp_path: Path, sqlite_store_url:
         assert len(kept.files()) == 1
 
 
-async def test_a_drain_lets_it_end(kept: Kept) -> None:
+async def test_a_drain_lets_it_end(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     change(kept.data)
     with locked(kept.data):
@@ -284,15 +291,15 @@ async def test_a_drain_lets_it_end(kept: Kept) -> None:
     assert (await kept.said(made, ANN))["rows"] == LEFT
 
 
-async def test_a_server_that_died_is_believed_until_its_lease_is_over(kept: Kept) -> None:
+async def test_a_server_that_died_is_believed_until_its_lease_is_over(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     resource = await kept.dual.open_resource(made.resource_id, ANN, "read")
     assert resource.kept is not None
     for until_, is_running in ((timedelta(seconds=30), True), (-timedelta(seconds=1), False)):
         until_then = (datetime.now(UTC) + until_).isoformat()
         dead = KeptRows(**{**resource.kept, "running": {"rows": 7, "until": until_then}})
-        now = await kept.dual._kept.of(made.resource_id)
-        assert await kept.dual._kept.change(made.resource_id, now, dead)
+        now = await kept.dual.features.get(Kept).keeper.of(made.resource_id)
+        assert await kept.dual.parts.records.change(made.resource_id, now, dead)
         said = await kept.said(made, ANN)
         assert said["kept"]
         assert said.get("rows_so_far") == (7 if is_running else None)
@@ -307,10 +314,13 @@ async def test_of_two_that_end_at_once_one_has_replaced_the_rows(
     async with stored(tmp_path, sqlite_store_url) as kept:
         made = await kept.make(ANN)
         resource = await kept.dual.open_resource(made.resource_id, ANN, "read")
-        found = [await kept.dual.responses.kept_anew(resource, ANN, RunProgress()) for _ in range(2)]
-        changed = [await kept.dual._kept.change(resource.id, resource.kept, each) for each in found]
+        found = [
+            await kept.dual.features.get(Kept).runner.run_again(resource, ANN, RunProgress())
+            for _ in range(2)
+        ]
+        changed = [await kept.dual.parts.records.change(resource.id, resource.kept, each) for each in found]
         assert changed == [True, False]
-        now = await kept.dual._kept.of(resource.id)
+        now = await kept.dual.features.get(Kept).keeper.of(resource.id)
         assert now == found[0]
 
 
@@ -349,7 +359,7 @@ async def by_header(request: Any) -> Principal | None:
 
 
 @pytest.fixture
-async def web(tmp_path: Path) -> AsyncIterator[tuple[Kept, httpx.AsyncClient]]:
+async def web(tmp_path: Path) -> AsyncIterator[tuple[KeptServer, httpx.AsyncClient]]:
     async with kept_server(tmp_path, authenticate=by_header, keep_after=timedelta(milliseconds=50)) as kept:
         transport = httpx.ASGITransport(app=mounted(kept.dual))
         headers = {"x-user": "ann"}
@@ -366,7 +376,7 @@ def mounted(dual: DualResponseServer) -> Any:
     return Starlette(routes=[Mount("/resources", dual.router())])
 
 
-async def test_over_rest(web: tuple[Kept, httpx.AsyncClient]) -> None:
+async def test_over_rest(web: tuple[KeptServer, httpx.AsyncClient]) -> None:
     kept, http = web
     made = await kept.make(ANN)
     change(kept.data)
@@ -390,7 +400,7 @@ async def test_over_rest(web: tuple[Kept, httpx.AsyncClient]) -> None:
     assert (answer.json()["kept"]["rows"], answer.json()["total_count"]) == (LEFT, LEFT)
 
 
-async def test_with_the_client(web: tuple[Kept, httpx.AsyncClient]) -> None:
+async def test_with_the_client(web: tuple[KeptServer, httpx.AsyncClient]) -> None:
     kept, http = web
     made = await kept.make(ANN)
     change(kept.data)

@@ -56,6 +56,7 @@ from dualsql import (
     UnknownTableError,
 )
 from dualsql.kept import files, service
+from dualsql.kept.feature import Kept
 from dualsql.query import read_result_query
 from dualsql.settings import KeepOption
 from dualsql.store.tables import resources
@@ -94,7 +95,7 @@ def change(path: Path) -> None:
         connection.execute("UPDATE sales SET state = 'new', price = -1")
 
 
-class Kept:
+class KeptServer:
     """A server that keeps results, its database and its storage."""
 
     def __init__(self, dual: DualResponseServer, folder: Path) -> None:
@@ -123,23 +124,23 @@ class Kept:
 
 
 @asynccontextmanager
-async def kept_server(folder: Path, **options: Any) -> AsyncIterator[Kept]:
+async def kept_server(folder: Path, **options: Any) -> AsyncIterator[KeptServer]:
     if not (folder / "data.db").exists():
         fill(folder / "data.db")
     options = {"storage": LocalResultStorage(folder / "kept"), "tables": metadata, **options}
     async with DualResponseServer(
         f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/resources", **options
     ) as dual:
-        yield Kept(dual, folder)
+        yield KeptServer(dual, folder)
 
 
 @pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
+async def kept(tmp_path: Path) -> AsyncIterator[KeptServer]:
     async with kept_server(tmp_path) as found:
         yield found
 
 
-async def everything(kept: Kept, made: DualResponse) -> dict[str, Any]:
+async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
     """What readers get of a result, by the kind of the request."""
     resource = await kept.dual.get_resource(made.resource_id)
     assert resource is not None
@@ -174,7 +175,7 @@ async def everything(kept: Kept, made: DualResponse) -> dict[str, Any]:
     }
 
 
-async def test_every_read_is_of_the_rows_of_the_one_run(kept: Kept) -> None:
+async def test_every_read_is_of_the_rows_of_the_one_run(kept: KeptServer) -> None:
     live, made = await kept.make(keep=False), await kept.make()
     assert (made.sample, made.columns, made.total_count, made.total_count_kind) == (
         live.sample, live.columns, ROWS, "exact",
@@ -190,7 +191,7 @@ async def test_every_read_is_of_the_rows_of_the_one_run(kept: Kept) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_pages_joined_are_the_run_and_cursors_go_both_ways(kept: Kept) -> None:
+async def test_pages_joined_are_the_run_and_cursors_go_both_ways(kept: KeptServer) -> None:
     # Many rows are equal in the author's order: the order of the run is that of the row numbers.
     made = await kept.make()
     expected = [json.loads(line)["id"] for line in await kept.lines(made)]
@@ -210,7 +211,7 @@ async def test_pages_joined_are_the_run_and_cursors_go_both_ways(kept: Kept) -> 
     assert [json.loads(line)["id"] for line in rest] == expected[100:]
 
 
-async def test_a_stream_without_an_order_resumes(kept: Kept) -> None:
+async def test_a_stream_without_an_order_resumes(kept: KeptServer) -> None:
     made = await kept.make(select=select(sales.c.state, sales.c.price).order_by(func.random()))
     stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
     assert stream.resume is not None
@@ -220,7 +221,7 @@ async def test_a_stream_without_an_order_resumes(kept: Kept) -> None:
     assert rest == [line.decode() for line in lines[90:]]
 
 
-async def test_a_cursor_of_other_rows_is_refused(kept: Kept, tmp_path: Path) -> None:
+async def test_a_cursor_of_other_rows_is_refused(kept: KeptServer, tmp_path: Path) -> None:
     made = await kept.make(select=select(sales).order_by(sales.c.id))
     cursor = (await kept.page(made, limit=10)).next_cursor
     (file,) = kept.files()
@@ -229,12 +230,12 @@ async def test_a_cursor_of_other_rows_is_refused(kept: Kept, tmp_path: Path) -> 
         await kept.page(made, limit=10, cursor=cursor)
 
 
-async def test_slow_queries_are_kept_in_the_background(kept: Kept) -> None:
+async def test_slow_queries_are_kept_in_the_background(kept: KeptServer) -> None:
     made = await kept.make(wait=timedelta())
     assert made.status == "pending"
     resource = await kept.dual.get_resource(made.resource_id)
     while resource is not None and resource.status == "pending":
-        await kept.dual._jobs.drain(timedelta(seconds=10))
+        await kept.dual.parts.jobs.drain(timedelta(seconds=10))
         resource = await kept.dual.get_resource(made.resource_id)
     change(kept.data)
     assert (await kept.said(made))["kept"]
@@ -246,7 +247,7 @@ async def test_slow_queries_are_kept_in_the_background(kept: Kept) -> None:
 TENANTS: dict[str, Any] = {"a": "a"}
 
 
-async def test_a_kept_result_belongs_to_its_principal(kept: Kept) -> None:
+async def test_a_kept_result_belongs_to_its_principal(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     assert len(await kept.lines(made, ANN)) == ROWS
     for stranger in (BOB, Principal(id="ann", tenant="b"), None):
@@ -342,7 +343,7 @@ async def test_only_results_that_read_a_table_whose_rule_reads_another_one_stay_
 
 
 @asynccontextmanager
-async def stored(folder: Path, url: str) -> AsyncIterator[Kept]:
+async def stored(folder: Path, url: str) -> AsyncIterator[KeptServer]:
     """A server whose store is a database, and its rows in it."""
     store = SQLResourceStore(url)
     async with kept_server(folder, store=store, secrets=["s" * 40]) as kept:
@@ -401,10 +402,10 @@ async def test_the_record_of_another_result_is_refused(tmp_path: Path, sqlite_st
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-async def test_a_changed_file_is_refused(is_open: bool, kept: Kept) -> None:
+async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> None:
     made = await kept.make()
     if not is_open:
-        await kept.dual._kept.close()
+        await kept.dual.features.get(Kept).keeper.close()
     (file,) = kept.files()
     data = bytearray(file.read_bytes())
     data[-100] ^= 1
@@ -413,7 +414,7 @@ async def test_a_changed_file_is_refused(is_open: bool, kept: Kept) -> None:
         await kept.page(made)
 
 
-async def test_swapped_files_are_refused(kept: Kept) -> None:
+async def test_swapped_files_are_refused(kept: KeptServer) -> None:
     made, other = await kept.make(), await kept.make(select=select(sales.c.id, sales.c.tenant))
     one, two = kept.files()
     spare = one.with_name("spare")
@@ -425,7 +426,7 @@ async def test_swapped_files_are_refused(kept: Kept) -> None:
             await kept.page(result)
 
 
-async def test_a_link_is_never_followed(kept: Kept, tmp_path: Path) -> None:
+async def test_a_link_is_never_followed(kept: KeptServer, tmp_path: Path) -> None:
     made = await kept.make()
     (file,) = kept.files()
     file.rename(tmp_path / "elsewhere")
@@ -444,7 +445,7 @@ async def test_a_folder_that_others_may_use_is_refused(tmp_path: Path, mode: int
             pass
 
 
-async def test_a_question_reads_no_other_file(kept: Kept) -> None:
+async def test_a_question_reads_no_other_file(kept: KeptServer) -> None:
     made = await kept.make()
     resource = await kept.dual.get_resource(made.resource_id)
     assert resource is not None
@@ -459,7 +460,7 @@ async def test_a_question_reads_no_other_file(kept: Kept) -> None:
             await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
 
 
-async def answer(kept: Kept, made: DualResponse, sql: str) -> Any:
+async def answer(kept: KeptServer, made: DualResponse, sql: str) -> Any:
     """The rows, or what the reader is told."""
     resource = await kept.dual.get_resource(made.resource_id)
     assert resource is not None
@@ -470,7 +471,7 @@ async def answer(kept: Kept, made: DualResponse, sql: str) -> Any:
     return page.rows
 
 
-async def test_questions_in_sql_name_the_table_as_those_of_the_live_result(kept: Kept) -> None:
+async def test_questions_in_sql_name_the_table_as_those_of_the_live_result(kept: KeptServer) -> None:
     other = sales.alias("other")
     for statement in (
         select(other.c.id).order_by(other.c.id),
@@ -483,15 +484,15 @@ async def test_questions_in_sql_name_the_table_as_those_of_the_live_result(kept:
     assert await answer(kept, made, "SELECT count(*) AS n FROM data") == [{"n": ROWS}]
 
 
-async def test_few_files_are_open_and_each_once(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_MOST_OPEN", 2)
     made = [await kept.make(select=select(sales.c.id).where(sales.c.id < 10 + n)) for n in range(4)]
     for _ in range(2):
         pages = await asyncio.gather(*(kept.page(made[n % 4], limit=1) for n in range(12)))
         assert [page.rows[0]["id"] for page in pages] == [0] * 12
-        assert len(kept.dual._kept._open) == 2
-    await kept.dual._kept.close()
-    assert not kept.dual._kept._closing
+        assert len(kept.dual.features.get(Kept).keeper._open) == 2
+    await kept.dual.features.get(Kept).keeper.close()
+    assert not kept.dual.features.get(Kept).keeper._closing
     digests: list[files.HeldFile] = []
     digest = files.HeldFile.digest
 
@@ -550,7 +551,7 @@ async def test_a_result_that_is_too_large_is_read_from_the_database(
         assert (await kept.said(await kept.make()))["kept"]
 
 
-async def test_names_that_duckdb_takes_for_one_are_not_kept(kept: Kept) -> None:
+async def test_names_that_duckdb_takes_for_one_are_not_kept(kept: KeptServer) -> None:
     made = await kept.make(select=select(sales.c.id.label("A"), sales.c.state.label("a")))
     assert (await kept.said(made))["reason"] == "Two columns have names that differ only in case."
 
@@ -561,13 +562,13 @@ async def test_keeping_needs_a_storage(tmp_path: Path) -> None:
             await kept.make()
 
 
-async def test_an_empty_result_is_kept(kept: Kept) -> None:
+async def test_an_empty_result_is_kept(kept: KeptServer) -> None:
     made = await kept.make(select=select(sales).where(sales.c.id < 0))
     assert (await kept.said(made))["rows"] == 0
     assert await kept.lines(made) == []
 
 
-async def test_a_deleted_result_leaves_no_file_and_streams_go_on(kept: Kept) -> None:
+async def test_a_deleted_result_leaves_no_file_and_streams_go_on(kept: KeptServer) -> None:
     made = await kept.make()
     stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
     first = await anext(stream.chunks)
@@ -583,7 +584,7 @@ async def failing(resource: Any) -> str:
     raise StorageError("The store is out of reach.")
 
 
-async def test_a_result_that_cannot_be_stored_leaves_no_file(kept: Kept) -> None:
+async def test_a_result_that_cannot_be_stored_leaves_no_file(kept: KeptServer) -> None:
     with pytest.raises(Exception, match="sort"):
         await kept.make(
             sample="spread",
@@ -618,7 +619,7 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
         assert kept.files() == []
 
 
-async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kept: Kept) -> None:
+async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kept: KeptServer) -> None:
     made = await kept.make()
     (file,) = kept.files()
     spilled = file.with_name(f"{file.name}.tmp")
@@ -718,7 +719,7 @@ async def test_policies_that_were_not_declared_are_seen(
                 storage=LocalResultStorage(tmp_path / "kept"),
                 keep_after=timedelta(),
             ) as dual:
-                kept = Kept(dual, tmp_path)
+                kept = KeptServer(dual, tmp_path)
                 made = await kept.make(select=select(notes), keep=keep)
                 assert (await kept.said(made))["rows"] == 9
                 execute("ALTER TABLE notes ENABLE ROW LEVEL SECURITY")
@@ -738,7 +739,7 @@ async def test_policies_that_were_not_declared_are_seen(
             execute(f"DROP ROLE {reader}")
 
 
-async def test_a_question_is_answered_after_many_other_results_were_read(kept: Kept) -> None:
+async def test_a_question_is_answered_after_many_other_results_were_read(kept: KeptServer) -> None:
     """The statement of an answer is cached longer than the table that the kept rows are read as."""
     asked = [read_result_query(part) for part in ({"limit": 3}, {"sql": "SELECT count(*) AS n FROM data"})]
     first, *others = [await kept.make(ANN) for _ in range(20)]

@@ -28,7 +28,7 @@ from dualsql.results import jobs
 from dualsql.results.create import Creator
 from dualsql_client import DualResponseClient
 from dualsql_client.progress import Progress
-from tests.kept.test_results import ROWS, Kept, fill, kept_server, sales
+from tests.kept.test_results import ROWS, KeptServer, fill, kept_server, sales
 from tests.waiting import PATIENCE, until
 
 
@@ -38,7 +38,7 @@ def minute(said: Any) -> str:
     return f"Rows as of {read:%Y-%m-%d %H:%M} UTC."
 
 
-async def shown(kept: Kept, made: DualResponse, asked: str) -> DualResponse:
+async def shown(kept: KeptServer, made: DualResponse, asked: str) -> DualResponse:
     if asked == "first":
         return made
     resource = await kept.dual.get_resource(made.resource_id)
@@ -106,8 +106,8 @@ async def test_a_task_says_how_many_rows_were_read(tmp_path: Path) -> None:
         made = await kept.make(keep=False)
         resource = await kept.dual.get_resource(made.resource_id)
         assert resource is not None
-        before, after = resource.kept, kept.dual._kept.running(None, 12_345)
-        assert await kept.dual._kept.change(resource.id, before, after)
+        before, after = resource.kept, kept.dual.parts.records.running(None, 12_345)
+        assert await kept.dual.parts.records.change(resource.id, before, after)
         resource = await kept.dual.get_resource(made.resource_id)
         assert resource is not None
         assert _task("t", resource, "working")["statusMessage"].endswith(" Rows so far: 12,345.")
@@ -230,7 +230,7 @@ async def test_a_served_database_keeps_what_is_slow(tmp_path: Path) -> None:
     built = await _built(options, "http://127.0.0.1/resources")
     async with built.server as dual:
         made = await dual.create_response(
-            select(built.server._named.registry.tables["sales"]), name="sales", wait=timedelta()
+            select(built.server.parts.registry.tables["sales"]), name="sales", wait=timedelta()
         )
         await dual.drain(timedelta(seconds=60))
         described: Any = await dual.describe(made.resource_id, None)

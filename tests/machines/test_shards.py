@@ -208,8 +208,8 @@ async def test_the_statement_of_a_tenant_reaches_one_shard(sharded: Sharded) -> 
 
 async def _explained(server: DualResponseServer, resource: Any, caller: Principal) -> str:
     """The plan of the resource's statement, as it is sent for this caller."""
-    source = server._sources["default"]
-    rules = server._policy.rules_for(caller)
+    source = server.parts.sources["default"]
+    rules = server.parts.policy.rules_for(caller)
     statement = source.thaw(resource.document)
     sent = driver_statement(
         rules.dialect(source.engine.dialect), statement, rules.values, source.compiled, ()

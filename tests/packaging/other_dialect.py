@@ -48,7 +48,7 @@ class TestOtherDialect(DatabaseTests):
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
         sent: list[str] = []
-        source = server._sources["default"]
+        source = server.parts.sources["default"]
         url = await self._stored(server)
         first = (await http.get(url, params={"limit": 10, "sort": "kind,id"})).json()
         compiled = source.compiled._small  # no statement here is large

@@ -81,7 +81,7 @@ async def test_a_sum_beyond_64_bits_is_exact_or_refused(readings: Application) -
     path = await readings.create(select(READINGS.c.id, hundredfold), principal=principal_of("north"))
     asked = {"aggregates": [{"function": "sum", "column": "huge"}]}
     answer = await _ask(readings, path, asked, "north")
-    if readings.server._sources["default"].capabilities.name == "SQLite":
+    if readings.server.parts.sources["default"].capabilities.name == "SQLite":
         problem = problem_of(answer, 502)
         assert problem["code"] == "QUERY_EXECUTION_FAILED" and "overflow" not in problem["message"]
         return
@@ -108,7 +108,7 @@ async def test_letters_are_letters_on_every_engine(readings: Application) -> Non
 async def test_an_instant_has_the_zone_of_its_column(readings: Application) -> None:
     path = await readings.create(ALL, principal=principal_of("north"))
     zoned = ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00+02:00"]
-    if readings.server._sources["default"].capabilities.spells_instants:
+    if readings.server.parts.sources["default"].capabilities.spells_instants:
         zoned = []  # texts of any zone, compared as instants
     for value in (*zoned, "yesterday", 5):
         asked = {"filters": [{"column": "moment", "op": "gt", "value": value}]}

@@ -252,7 +252,7 @@ def test_the_documents_name_every_row() -> None:
 
 async def test_each_row_is_answered_by_each_database(days: Application) -> None:
     path = await days.create(select(DAYS))
-    dialect = days.server._sources["default"].capabilities.query
+    dialect = days.server.parts.sources["default"].capabilities.query
     figures = {
         "count": 5, "count_distinct": 5, "sum": sum(SIZES), "avg": fmean(SIZES), "min": 1, "max": 16,
         "median": median(SIZES), "percentile": 2,
@@ -290,7 +290,7 @@ async def test_an_aggregate_is_added_by_one_row(days: Application, monkeypatch: 
     assert words["details"]["function"] == "half"
     chart = read_chart({"mark": "bar", "x": "word", "y": {"aggregate": "half", "field": "size"}})
     assert chart.aggregate == half
-    dialect = days.server._sources["default"].capabilities.query
+    dialect = days.server.parts.sources["default"].capabilities.query
     monkeypatch.setitem(
         dialect.aggregates, half, lambda values, _fraction: func.sum(values, type_=added.result) / 2.0 + 1
     )

@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 from dualsql.cli.commands import app
 from dualsql.cli.doctor import examine
 from dualsql.cli.options import ServeOptions
+from dualsql.features import DualResponseServer
 from dualsql.http.router import HostCheck
-from dualsql.server import DualResponseServer
 from dualsql.store import SQLResourceStore, upgrade
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import PostgreSQL

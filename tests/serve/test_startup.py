@@ -137,7 +137,7 @@ def test_no_package_is_imported_that_is_not_needed_yet(shop: str) -> None:
         host.send("tools/call", 3, name="list_tables", arguments={})
         assert host.answer()["result"]["structuredContent"]["total"] == 3
         imported = set(re.findall(r"\| +([\w.]+)$", host.errors(), re.MULTILINE))
-    assert imported > {"sqlalchemy", "dualsql.server", "mcp"}
+    assert imported > {"sqlalchemy", "dualsql.features", "mcp"}
     found = imported & HEAVY
     assert found == set()
 

@@ -57,7 +57,7 @@ async def count_schools(engine: AsyncEngine) -> int:
 
 
 async def test_a_session_refuses_every_write(dual: DualResponseServer, schools: AsyncEngine) -> None:
-    source = dual._sources["default"]
+    source = dual.parts.sources["default"]
     for sql in (
         "DELETE FROM schools",
         "UPDATE schools SET name = ''",
@@ -108,7 +108,7 @@ class Unguarded(SQLiteGuard):
 
 
 async def test_a_database_that_lets_it_write_is_refused(dual: DualResponseServer) -> None:
-    source = dual._sources["default"]
+    source = dual.parts.sources["default"]
     open_to_writes = replace(source, backend=replace(source.backend, guard=Unguarded()))
     with pytest.raises(ConfigurationError, match="read-only session could create a table"):
         await prove_read_only(open_to_writes, timeout=timedelta(seconds=10))

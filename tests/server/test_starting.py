@@ -26,9 +26,10 @@ from dualsql import (
     SQLResourceStore,
     StorageError,
     TamperedError,
+    health,
     resource,
+    run,
 )
-from dualsql.http import health
 from dualsql.log import wait_until_logged
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
@@ -77,7 +78,7 @@ def stopped() -> Any:
 async def test_it_starts_before_its_database_and_recovers_by_itself(
     stopped: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(health, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(run, "START_INTERVAL", 0.02)
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
     dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
     async with application(dual) as http:
@@ -119,7 +120,7 @@ async def test_an_unforeseen_error_of_a_later_attempt_is_logged_and_the_next_use
             if failures:
                 raise failures.pop(0)
 
-    monkeypatch.setattr(health, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(run, "START_INTERVAL", 0.02)
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
     dual = Failing(institutions_url, base_url=BASE_URL, tables=METADATA)
     async with application(dual) as http:
@@ -142,7 +143,7 @@ async def test_a_failed_proof_is_final(
         tried += 1
         return False
 
-    monkeypatch.setattr(health, "START_INTERVAL", 0.02)
+    monkeypatch.setattr(run, "START_INTERVAL", 0.02)
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
     monkeypatch.setattr(proof, "_is_refused", may_write)
     dual = DualResponseServer(stopped.url("postgres"), base_url=BASE_URL, tables=METADATA)
@@ -180,7 +181,7 @@ async def test_streams_end_loudly_when_the_server_is_told_to_stop(institutions_u
         end = orjson.loads(last)
         assert end["$problem"]["code"] == "SERVER_UNAVAILABLE", last
         assert 0 < len(lines) < 60**3 and not end["$problem"]["complete"]
-        live.server._streams.renew()
+        live.server.parts.streams.renew()
         whole = (await live.http.get(rows)).content.splitlines()
         resumed = await live.http.get(rows, params={"resume": token, "after": len(lines)})
         assert lines + resumed.content.splitlines()[:-1] == whole[:-1]

@@ -17,25 +17,27 @@ import pytest
 from sqlalchemy import MetaData
 
 import dualsql
-from dualsql import ConfigurationError, DualResponseError, DualResponseServer, Settings, errors
+from dualsql import ConfigurationError, DualResponseError, DualResponseServer, ResultServer, Settings, errors
 from dualsql.settings import describe_settings
 
 SEALED = """
-Access Action Asked Audit AuditEvent Authenticate Authorize BadCursorError BadParameterError CallerMessage Catalogue
-Chunk Column ColumnarContent ConfigurationError Count CountExecutionError CountMethod CreateOptions Database
-DatabaseBusyError DatabaseUnreachableError DualResponse DualResponseError DualResponseServer FirstRow ForbiddenError
-ForbiddenSQLError Format Hook HookContext InsufficientScopeError InvalidSQLError KeepOption KeptDescription
-KeptProgress KeptRows LimitExceededError LimitedAction LinkForm LinkRecord Listing ListingPosition LocalResultStorage
-MappedSource Mask MemoryStore NoTotalOrderError NotFreezableError ObjectResultStorage PackageMissingError Page PageOrder
-PageRequest Picture Principal Profile ProfileKind ProfileNotes ProfileOption QueryCancelledError QueryExecutionError
-QueryInterruptedError QueryParameter QueryTimeoutError Rate RateLimitedError RateLimits Registry Requester Resource
-ResourceChanges ResourceDescription ResourceExpiredError ResourceFailedError ResourceNotFoundError ResourcePendingError
-ResourceState ResourceStore ResponseStatus ResultCache ResultChangedError ResultPage ResultQuery ResultStorage
-ResultStream ResultsFormat Resuming Resumption Row RowFilter RowSecurity SQLResourceStore SampleMethod SampleOption
-SampleWay SavedQuery ServerOptions ServerUnavailableError Settings Shared SnapshotTags SortKey Statement Status
-StorageError StoredFile StreamEnding StreamRequest StructuredContent TamperedError TenantFilter TextFormat
-TooManyQueriesError ToolOptions ToolProblem Total TotalCountKind UnauthenticatedError UnknownColumnError
-UnknownTableError Usage ValueNotRepresentableError Visible Way WriterFactory WriterOptions
+Access Action Asked Audit AuditAction AuditEvent Authenticate Authorize BadCursorError BadParameterError CallerMessage
+Catalogue Charts Chunk Column ColumnarContent ConfigurationError Count CountExecutionError CountMethod CreateOptions
+Database DatabaseBusyError DatabaseUnreachableError DualMode DualResponse DualResponseError DualResponseServer Feature
+FeatureRoutes FirstRow ForbiddenError ForbiddenSQLError Format Health Hook HookContext InsufficientScopeError
+InvalidSQLError KeepOption Kept KeptDescription KeptProgress KeptRows LimitExceededError LimitedAction LinkForm
+LinkRecord Listing ListingPosition LocalResultStorage MappedSource Mask MemoryStore NoTotalOrderError
+NotFreezableError ObjectResultStorage OpenAPI Operation PackageMissingError Page PageOrder PageRequest Pages Parts
+Picture Principal Profile ProfileKind ProfileNotes ProfileOption Profiles Queries QueryCancelledError
+QueryExecutionError QueryInterruptedError QueryParameter QueryTimeoutError Rate RateLimitedError RateLimits Registry
+Requester Resource ResourceChanges ResourceDescription ResourceExpiredError ResourceFailedError ResourceNotFoundError
+ResourcePendingError ResourceState ResourceStore ResponseStatus ResultCache ResultChangedError ResultPage ResultQuery
+ResultServer ResultStorage ResultStream ResultsFormat Resuming Resumption Row RowFilter RowSecurity SQL
+SQLResourceStore SampleMethod SampleOption SampleWay SavedQuery ServerOptions ServerUnavailableError Settings Shared
+SnapshotTags SortKey Statement StatementForms Status StorageError StoredFile StreamEnding StreamRequest
+StructuredContent Tables TamperedError Telemetry TenantFilter TextFormat TooManyQueriesError ToolOptions ToolProblem
+Total TotalCountKind UnauthenticatedError UnknownColumnError UnknownTableError Usage ValueNotRepresentableError
+Visible Way WriterFactory WriterOptions
 """.split()
 
 
@@ -102,7 +104,7 @@ def test_everything_that_a_public_signature_names_is_exported() -> None:
 
 
 def test_the_search_for_names_in_signatures_finds_them() -> None:
-    found = {name for name, _ in names_in_signatures(DualResponseServer)}
+    found = {name for kind in (DualResponseServer, ResultServer) for name, _ in names_in_signatures(kind)}
     assert {"PageRequest", "ResultStream", "StreamRequest", "Count", "Principal", "Profile"} <= found
 
 

@@ -270,6 +270,6 @@ async def test_no_text_writes_or_leaves_the_result(asked: Application, path: str
         answer = await asked.http.post(f"{path}/sql", json={"sql": sql})
         assert answer.status_code in (400, 403, 422), sql
         assert problem_of(answer, answer.status_code)["hint"], sql
-    tables = spark.run("SHOW TABLES", url=asked.server._sources["default"].engine.url.render_as_string())
+    tables = spark.run("SHOW TABLES", url=asked.server.parts.sources["default"].engine.url.render_as_string())
     assert {row[1] for row in tables} == {"readings", "things"}
     assert spark.run("LIST JARS") == []

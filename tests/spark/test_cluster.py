@@ -119,7 +119,7 @@ async def test_types_are_what_they_were(spark: Cluster, spark_url: str) -> None:
     async with DualResponseServer(
         spark_url, base_url=BASE_URL, tables=[NUMBERS], unproved_read_only=True
     ) as server:
-        found = await reflect(server._sources["default"], Selection(everything=True))
+        found = await reflect(server.parts.sources["default"], Selection(everything=True))
     assert not found.left_out
     kinds = found.metadata.tables["kinds"]
     async with DualResponseServer(

@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from dualsql import PageRequest
 from dualsql.errors import DualResponseError
-from dualsql.server import DualResponseServer
+from dualsql.features import DualResponseServer
 from dualsql.store import SQLResourceStore
 from dualsql.store.protocol import Access
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA

@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from dualsql.features import DualResponseServer
 from dualsql.resource import Resource
-from dualsql.server import DualResponseServer
 from dualsql.store.tables import resources
 from tests.engines import ENGINES, opened
 from tests.http.application import fill

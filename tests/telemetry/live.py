@@ -15,7 +15,7 @@ from sqlalchemy import Column, Integer, MetaData, Select, Table, func, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql.server import DualResponseServer
+from dualsql.features import DualResponseServer
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
 from tests.telemetry.exporting import served
 

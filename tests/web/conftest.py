@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql.server import DualResponseServer
+from dualsql.features import DualResponseServer
 from tests.engines import sqlite_url_in
 from tests.http.application import Application, by_header, fill, running
 from tests.web.browser import chromium

@@ -29,7 +29,7 @@ class Application:
     @property
     def dialect(self) -> str:
         """SQLAlchemy's name of the database's dialect."""
-        return self.server._sources["default"].engine.dialect.name
+        return self.server.parts.sources["default"].engine.dialect.name
 
     async def result(self, statement: Any, **options: Any) -> ParsedDualResponse:
         """The stored result of a Select, or of a SQL text."""

@@ -321,7 +321,7 @@ def _sent(statement: Any, dialect: Dialect) -> tuple[str, list[Any]]:
 
 def _plan(application: Application, statement: Any) -> str:
     """What SQLite says of the statement that is sent."""
-    engine = application.server._sources["default"].engine
+    engine = application.server.parts.sources["default"].engine
     sql, values = _sent(statement, engine.dialect)
     connection = sqlite3.connect(engine.url.database or "")
     try:

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql.server import DualResponseServer
+from dualsql.features import DualResponseServer
 from tests.http.application import ALL, METADATA
 from tests.waiting import PATIENCE
 

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import FromClause, literal, select, true
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from dualsql.features import DualResponseServer
 from dualsql.resource import Resource
 from dualsql.results.pages import ResultPage
-from dualsql.server import DualResponseServer
 from tests.http.application import INSTITUTIONS, ROWS, fill
 from tests.http.live.serving import answer, listening
 from tests.waiting import PATIENCE

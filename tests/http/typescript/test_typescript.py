@@ -12,8 +12,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql.http.openapi import OPENAPI
-from dualsql.server import DualResponseServer
+from dualsql.features import DualResponseServer
+from dualsql.openapi.operations import OPENAPI
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.docs.blocks import blocks_of
 from tests.http.application import ALL, METADATA, ROWS

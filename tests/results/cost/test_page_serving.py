@@ -74,7 +74,7 @@ async def narrowed(filled: AsyncEngine) -> AsyncIterator[DualResponseServer]:
 
 
 def plans_of(server: DualResponseServer) -> Plans:
-    return server._views._plans
+    return server.parts.views._plans
 
 
 @pytest.mark.quick(1, "sqlite")
@@ -108,11 +108,12 @@ async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponse
     resources = [await kept(narrowed, ALL, who) for who in (ACME, ZETA)]
     assert resources[0].document == resources[1].document
     views = [
-        await narrowed._views.of(resource, who) for resource, who in zip(resources, (ACME, ZETA), strict=True)
+        await narrowed.parts.views.of(resource, who)
+        for resource, who in zip(resources, (ACME, ZETA), strict=True)
     ]
     assert views[0].shape is views[1].shape
     assert views[0].ordered() is not views[1].ordered(), "one of them has a column masked"
-    colleague = await narrowed._views.of(resources[0], Principal(id="colleague", tenant="omega"))
+    colleague = await narrowed.parts.views.of(resources[0], Principal(id="colleague", tenant="omega"))
     assert views[0].ordered() is colleague.ordered()
 
 
@@ -175,7 +176,7 @@ async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
     hooks = [TenantFilter(column="tenant", value=lambda who: who.tenant)]
     async with DualResponseServer(filled, base_url=BASE_URL, tables=METADATA, hooks=hooks) as server:
         plans = Plans(most_bytes=2_000)
-        source = server._sources["default"]
+        source = server.parts.sources["default"]
         documents = [source.freeze(ALL.where(notes.c.id > n)) for n in range(30)]
         first = plans.derived("default", documents[0], source.thaw)
         for document in documents[1:]:
@@ -189,7 +190,7 @@ async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
 
 async def test_the_orders_of_one_document_are_bounded(narrowed: DualResponseServer) -> None:
     resource = await kept(narrowed, select(*(notes.c.id.label(f"c{n}") for n in range(40))), ROOT)
-    view = await narrowed._views.of(resource, ROOT)
+    view = await narrowed.parts.views.of(resource, ROOT)
     for number in range(40):
         view.ordered(({"field": f"c{number}"},))
     assert len(view.derived._orders) <= 16

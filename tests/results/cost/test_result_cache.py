@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import ConfigurationError, DualResponseServer, PageRequest, ResultCache
 from dualsql.resource import Principal
-from dualsql.results.view import RowCache
+from dualsql.results.row_cache import RowCache
 from dualsql.tenancy import Hook, Mask, TenantFilter
 from tests.results.cost.test_page_serving import ACME, METADATA, ZETA, fill, kept, notes
 from tests.server.conftest import BASE_URL

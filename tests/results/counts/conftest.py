@@ -73,7 +73,7 @@ async def dual(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
 
 @pytest.fixture
 def source(dual: DualResponseServer) -> Source:
-    return dual._sources["default"]
+    return dual.parts.sources["default"]
 
 
 @pytest.fixture

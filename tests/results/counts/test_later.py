@@ -196,8 +196,8 @@ async def test_an_estimate_of_narrowed_rows_is_of_the_narrowed_statement(
     foreign = select(events).where(events.c.word == "secret")
     told = await narrowed[1].create_response(foreign, name="x", count="exact", principal=ACME, sample_size=0)
     assert told.total_count == 0
-    view = narrowed[1]._views.open(
-        narrowed[1]._sources["default"], narrowed[1]._sources["default"].freeze(foreign), ACME
+    view = narrowed[1].parts.views.open(
+        narrowed[1].parts.sources["default"], narrowed[1].parts.sources["default"].freeze(foreign), ACME
     )
     expected = await view.total(CountMethod("estimated"))
     assert expected.rows is not None and expected.rows > 1_000, "which is why no other server asks"

@@ -156,7 +156,7 @@ async def test_the_number_of_the_row_needs_no_sort(tmp_path: Path) -> None:
         made = await dual.create_response(select(FLIGHTS), name="rows")
         resource = await dual.get_resource_unchecked(made.resource_id)
         assert resource is not None
-        statement = dual._views.live(resource, None).ordered().arranged
+        statement = dual.parts.views.live(resource, None).ordered().arranged
     engine = create_engine(url)
     with engine.connect() as connection:
         compiled = statement.compile(engine)

@@ -24,10 +24,9 @@ from dualsql import (
 )
 from dualsql.errors import DatabaseBusyError
 from dualsql.formats.writer import Chunk
-from dualsql.kept import UnusableError
+from dualsql.kept import UnusableError, runs
 from dualsql.kept.service import ResultKeeper
-from dualsql.results import create
-from dualsql.results.jobs import RunProgress
+from dualsql.results.progress import RunProgress
 from tests.http.application import ALL, INSTITUTIONS, Application
 from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS, Slow, metadata_once, running
 from tests.waiting import until
@@ -259,9 +258,9 @@ async def test_a_run_leaves_the_time_to_read_its_first_rows_again(
     limit: float | None, ends: list[float], passed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, seen, progress = [0.0], 0, RunProgress()
-    monkeypatch.setattr(create, "monotonic", lambda: now[0])
+    monkeypatch.setattr(runs, "monotonic", lambda: now[0])
     try:
-        async for _ in create._watched(given(iter(ends), now), progress, limit):
+        async for _ in runs._counted(given(iter(ends), now), progress, limit):
             seen += 1
     except UnusableError:
         seen = -seen

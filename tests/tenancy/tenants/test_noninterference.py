@@ -94,7 +94,7 @@ SEEDS = 8
     "seed", [*(case_of(seed, is_long=True, is_exhaustive=seed > 1) for seed in range(SEEDS)), SEEDS]
 )
 async def test_texts(worlds: Worlds, seed: int) -> None:
-    dialect = worlds[0].server._sources["default"].engine.dialect.name
+    dialect = worlds[0].server.parts.sources["default"].engine.dialect.name
     draw = Draw(seed, dialect)
     texts = [draw.text() for _ in range(15 if seed == SEEDS else 80)]
     # Each function in the places where a database might compute it for hidden rows.

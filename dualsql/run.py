@@ -1,22 +1,10 @@
-"""Whether this process answers (`/live`), whether requests can be served (`/ready`), and its metrics (`/metrics`).
-
-Readiness is checked part by part: the server, the store and each database. A check is bounded in time, and its answer
-serves all probes of a second, so probes cannot load a database. The part "server" is a `Run`: it starts a server on
-first use, tries again while a database cannot be reached, and knows what callers and probes are told meanwhile.
-"""
+"""One run of a server: it starts on first use, tries again while a database is out of reach, and is shut down."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from datetime import timedelta
-from typing import Any, NamedTuple
-
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
+from collections.abc import Awaitable, Callable
 
 from dualsql.errors import (
     ConfigurationError,
@@ -30,9 +18,6 @@ from dualsql.log import Outage, log_failure, log_unforeseen
 
 logger = logging.getLogger(__name__)
 
-KEPT_SECONDS = 1.0
-"""How long an answer serves further probes."""
-
 SERVER = "server"
 """The part that is the server itself."""
 
@@ -42,95 +27,10 @@ OK, BUSY, TOO_SLOW, DRAINING = "ok", "busy", "no answer in time", "draining"
 Probe = Callable[[], Awaitable[str]]
 """The state of one part, in fixed words."""
 
-_NEVER_KEPT = {"Cache-Control": "no-store"}
+START_INTERVAL = 1.0
+"""Seconds between two attempts to start while a database or the store cannot be reached."""
 
-
-class Readiness(NamedTuple):
-    """The state of each part."""
-
-    parts: Mapping[str, str]
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether requests can be served."""
-        return all(state in (OK, BUSY) for state in self.parts.values())
-
-
-class Health:
-    """The readiness of one server.
-
-    Args:
-        probes: makes the probes, by part; called again after `close`.
-        timeout: how long one check may take.
-        unproved: the databases of which it is not proved that they are only read.
-    """
-
-    def __init__(
-        self, probes: Callable[[], Mapping[str, Probe]], timeout: timedelta, *, unproved: Sequence[str] = ()
-    ) -> None:
-        self._make_probes = probes
-        self._unproved = list(unproved)
-        self._probes: Mapping[str, Probe] = {}
-        self._seconds = timeout.total_seconds()
-        self._running: dict[str, asyncio.Task[str]] = {}
-        self._check: asyncio.Task[Readiness] | None = None
-        self._kept_until = 0.0
-
-    async def readiness(self) -> Readiness:
-        """The state of each part, at most a second old."""
-        loop = asyncio.get_running_loop()
-        check = self._check
-        if check is None or (check.done() and (loop.time() >= self._kept_until or check.cancelled())):
-            check = self._check = asyncio.create_task(self._checked())
-        # A probe that hangs up does not end the check, which others wait for.
-        return await asyncio.shield(check)
-
-    async def _checked(self) -> Readiness:
-        self._probes = self._probes or self._make_probes()
-        # A probe that ignores its cancellation still runs: no second one is sent after it.
-        for part, probe in self._probes.items():
-            if part not in self._running:
-                self._running[part] = asyncio.create_task(_asked(probe))
-        await asyncio.wait(self._running.values(), timeout=self._seconds)
-        found = {part: self._state(part) for part in self._probes}
-        self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
-        return Readiness(found)
-
-    def _state(self, part: str) -> str:
-        task = self._running[part]
-        if task.done():
-            del self._running[part]
-            return TOO_SLOW if task.cancelled() else task.result()
-        task.cancel()
-        return TOO_SLOW
-
-    def forget(self) -> None:
-        """Ask again at the next probe, because the state of the server has changed."""
-        self._kept_until = 0.0
-
-    def close(self) -> None:
-        """End what still runs, and forget what was found."""
-        tasks = [task for task in (self._check, *self._running.values()) if task is not None]
-        self._check, self._running, self._probes, self._kept_until = None, {}, {}, 0.0
-        for task in tasks:
-            # Of another event loop, if it was left without a shutdown.
-            with suppress(RuntimeError):
-                task.cancel()
-
-    def routes(self) -> list[Route]:
-        """`/live` and `/ready`, for GET and HEAD."""
-        return [Route("/live", _live, methods=["GET"]), Route("/ready", self._ready, methods=["GET"])]
-
-    async def _ready(self, _: Request) -> JSONResponse:
-        found = await self.readiness()
-        body: dict[str, Any] = {
-            "status": "ready" if found.is_ready else "not ready",
-            "parts": dict(found.parts),
-        }
-        if self._unproved:
-            body["unproved_read_only"] = self._unproved
-        headers = _NEVER_KEPT if found.is_ready else {**_NEVER_KEPT, "Retry-After": "1"}
-        return JSONResponse(body, 200 if found.is_ready else 503, headers)
+NOT_STARTED = "not started"
 
 
 class Run:
@@ -223,10 +123,10 @@ class Run:
             await self._start_once()
         except ConfigurationError as error:
             log_failure(logger, error, "the start of the server")
-            return _NOT_STARTED
+            return NOT_STARTED
         except DualResponseError as error:
             self._outage.failed(error)
-            return _NOT_STARTED
+            return NOT_STARTED
         return OK
 
     async def state(self) -> str:
@@ -238,7 +138,7 @@ class Run:
         if self.loop is not None:
             return OK
         if self._refusal is not None or self._retrying is not None:
-            return _NOT_STARTED
+            return NOT_STARTED
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._try())
         return await asyncio.shield(self._probing)
@@ -250,21 +150,6 @@ class Run:
             if task is not None:
                 task.cancel()
         self._retrying = None
-
-
-START_INTERVAL = 1.0
-"""Seconds between two attempts to start while a database or the store cannot be reached."""
-
-_NOT_STARTED = "not started"
-
-
-def routes_until_started() -> list[Route]:
-    """`/live` and `/ready` of a process whose server does not exist yet."""
-    return Health(lambda: {SERVER: _not_started}, timedelta(seconds=1)).routes()
-
-
-async def _not_started() -> str:
-    return _NOT_STARTED
 
 
 def warn_of_endless_shutdown() -> None:
@@ -279,15 +164,3 @@ def warn_of_endless_shutdown() -> None:
                 "uvicorn waits without limit for running streams when it is told to stop. "
                 "Give it a limit: --timeout-graceful-shutdown 20 (docs/operations.md)."
             )
-
-
-async def _asked(probe: Probe) -> str:
-    try:
-        return await probe()
-    except Exception as error:  # noqa: BLE001 - an operator is told the part, and the log has the traceback
-        log_unforeseen(logger, error, "A readiness check failed")
-        return "failed"
-
-
-async def _live(_: Request) -> JSONResponse:
-    return JSONResponse({"status": "live"}, headers=_NEVER_KEPT)

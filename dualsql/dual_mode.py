@@ -1,12 +1,10 @@
-"""Conditional requests, and the dual-mode form of answers in JSON."""
+"""The feature DualMode: answers in JSON in the dual-mode form, for callers who ask for it (specification S8)."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
-from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -23,36 +21,27 @@ from dualsql.envelope import (
     present,
     wanted,
 )
+from dualsql.feature import Feature
 from dualsql.formats import json
 from dualsql.http.problems import JSONAnswer
-from dualsql_client.wire import ResourceDescription
+from dualsql.http.router import FeatureRoutes
 
-_TAG = re.compile(r'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')
-_COUNTED = ("access_count", "last_accessed_at")
-
-
-def metadata_etag(metadata: ResourceDescription) -> str:
-    """A weak ETag of a resource's metadata, without its access count, which each request would change."""
-    said: Mapping[str, Any] = {key: value for key, value in metadata.items() if key not in _COUNTED}
-    return f'W/"{sha256(json.dumps(said)).hexdigest()[:32]}"'
-
-
-def is_known(headers: Headers, etag: str) -> bool:
-    """Whether If-None-Match contains this tag, by weak comparison."""
-    given = ",".join(headers.getlist("if-none-match"))
-    return given.strip() == "*" or etag.removeprefix("W/") in _TAG.findall(given)
-
-
-def not_modified(etag: str, *, vary: str | None = None) -> Response:
-    """The answer 304: the caller's copy is current."""
-    return Response(status_code=304, headers={"ETag": etag} | ({"Vary": vary} if vary else {}))
-
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
 
 _FORMAT = "x-response-format"
 _KEPT = ("allow", "location", "retry-after", "www-authenticate")
 
 # The settings of the server have bounded the answer already.
 _BOUNDS = Bounds(values=100_000_000, characters=2**31)
+
+
+class DualMode(Feature):
+    """Dual-mode answers over REST; see docs/envelope.md."""
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+        return FeatureRoutes(present=present_dual_mode)
 
 
 _OPERATIONS: Mapping[tuple[str, str], str] = {
@@ -63,13 +52,8 @@ _OPERATIONS: Mapping[tuple[str, str], str] = {
 }
 
 
-def negotiated(request: Request, response: Response, below: str, started: float) -> Response:
-    """The answer to a request, as a dual-mode answer instead of JSON if the caller asks for one.
-
-    Args:
-        below: the end of the path, such as "query"; empty for the resource itself and for the collection.
-        started: when the request came, by `time.perf_counter`.
-    """
+def present_dual_mode(request: Request, response: Response, below: str, started: float) -> Response:
+    """The answer to a request, as a dual-mode answer instead of JSON if the caller asks for one; see `Presenter`."""
     if any(name == b"vary" for name, _ in response.raw_headers):
         response.headers.add_vary_header(VARY)
     else:

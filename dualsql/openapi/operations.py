@@ -31,6 +31,7 @@ from dualsql.http.parameters import (
     TOKEN,
 )
 from dualsql.http.problems import KINDS, METHODS, PRIVATE_HEADERS, RETRY_SECONDS
+from dualsql.http.router import COLLECTION_METHODS, PIN_METHODS, ROW_METHODS
 from dualsql.log import REQUEST_ID_HEADER
 from dualsql.resource import LONGEST_LISTING, WELL_KNOWN
 from dualsql.settings import Settings
@@ -39,10 +40,6 @@ from dualsql_client import wire
 OPENAPI = "/openapi.json"
 """Below the base URL."""
 DOCUMENT_METHODS = ("GET", "HEAD")
-COLLECTION_METHODS = ("GET", "HEAD")
-PIN_METHODS = ("PUT", "DELETE")
-REFRESH_METHODS = ("POST",)
-ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 
 Schema = Mapping[str, Any]
 
@@ -442,18 +439,8 @@ def _keeping() -> list[Operation]:
         answers=in_json("Unpinned"),
         errors=OPENS,
     )
-    refreshed = Operation(
-        method="POST",
-        path="/{id}/refresh",
-        name="refresh",
-        summary="Run the query of a result again and keep its rows. If that takes long, `kept` says how far it is.",
-        methods=REFRESH_METHODS,
-        answers=in_json("ResourceDescription"),
-        errors=READS,
-    )
     return [
         pinned,
-        refreshed,
         replace(pinned, path="/{id}/pin", name="pin", summary="The same.", methods=PIN_METHODS),
         unpinned,
         replace(

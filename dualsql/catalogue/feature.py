@@ -1,0 +1,62 @@
+"""The feature Tables: what callers may query, by name: the registered tables and the saved queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from dualsql.catalogue.catalogue import Catalogue, Visible
+from dualsql.databases import Source, chosen_source
+from dualsql.errors import ConfigurationError, LimitExceededError, NotFreezableError
+from dualsql.extension import Parts
+from dualsql.feature import Feature
+from dualsql.saved_queries import SavedQuery, saved_queries
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
+
+
+class Tables(Feature):
+    """The catalogue of tables and saved queries.
+
+    Args:
+        saved_queries: queries that callers may run by name; each is checked when the server is created.
+    """
+
+    def __init__(self, saved_queries: Iterable[SavedQuery] = ()) -> None:
+        self._given = tuple(saved_queries)
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        self._parts = parts
+        self.saved_queries = checked_saved_queries(self._given, parts.sources)
+
+    def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
+        """See `DualResponseServer.catalogue`."""
+        return Catalogue(
+            self._parts.registry,
+            {name: source.engine.dialect for name, source in self._parts.sources.items()},
+            self._parts.policy,
+            queries=self.saved_queries.values(),
+            visible=visible,
+            scheme=scheme,
+        )
+
+
+def checked_saved_queries(
+    queries: Iterable[SavedQuery], sources: Mapping[str, Source]
+) -> dict[str, SavedQuery]:
+    """The saved queries by name; each is frozen once to check that it can be stored.
+
+    Raises:
+        ConfigurationError: a query cannot be stored, names an unknown source, or repeats a name.
+    """
+    named = saved_queries(queries)
+    for query in named.values():
+        try:
+            chosen_source(sources, query.source).freeze(query.select)
+        except (NotFreezableError, LimitExceededError) as error:
+            raise ConfigurationError(
+                f"The saved query {query.name!r} cannot be stored: {error.message}"[:500], hint=error.hint
+            ) from error
+    return named

@@ -1,0 +1,40 @@
+"""The feature Charts: charts of results, stored as results of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dualsql.charts.http import OPERATION, chart_routes
+from dualsql.charts.service import ChartService
+from dualsql.extension import Parts
+from dualsql.feature import Feature
+from dualsql.http.router import FeatureRoutes
+from dualsql.openapi.operations import Operation
+from dualsql.query.feature import Queries
+from dualsql.settings import Settings
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
+
+
+class Charts(Feature):
+    """Charts; see docs/charts.md. It needs the feature Queries before it in the list."""
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        queries = server.features.get(Queries).service
+        services = (parts.creator, parts.views, parts.access, queries)
+        self.service = ChartService(*services, settings=parts.settings, start=server.ready)
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+        return chart_routes(server, self.service)
+
+    def operations(self, settings: Settings) -> Sequence[Operation]:
+        """See `DescribedFeature`."""
+        return [OPERATION]
+
+    def renew(self) -> None:
+        """See `Feature`."""
+        self.service.renew()

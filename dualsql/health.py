@@ -1,0 +1,168 @@
+"""The feature Health: whether this process answers (`/live`), and whether requests can be served (`/ready`).
+
+Readiness is checked part by part: the server, the store and each database. A check is bounded in time, and its answer
+serves all probes of a second, so probes cannot load a database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from dualsql.extension import Parts
+from dualsql.feature import Feature
+from dualsql.log import log_unforeseen
+from dualsql.run import BUSY, NOT_STARTED, OK, SERVER, TOO_SLOW, Probe
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
+
+logger = logging.getLogger(__name__)
+
+KEPT_SECONDS = 1.0
+"""How long an answer serves further probes."""
+
+_NEVER_KEPT = {"Cache-Control": "no-store"}
+
+
+class Readiness(NamedTuple):
+    """The state of each part."""
+
+    parts: Mapping[str, str]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests can be served."""
+        return all(state in (OK, BUSY) for state in self.parts.values())
+
+
+class ReadinessChecks:
+    """The readiness of one server.
+
+    Args:
+        probes: makes the probes, by part; called again after `close`.
+        timeout: how long one check may take.
+        unproved: the databases of which it is not proved that they are only read.
+    """
+
+    def __init__(
+        self, probes: Callable[[], Mapping[str, Probe]], timeout: timedelta, *, unproved: Sequence[str] = ()
+    ) -> None:
+        self._make_probes = probes
+        self._unproved = list(unproved)
+        self._probes: Mapping[str, Probe] = {}
+        self._seconds = timeout.total_seconds()
+        self._running: dict[str, asyncio.Task[str]] = {}
+        self._check: asyncio.Task[Readiness] | None = None
+        self._kept_until = 0.0
+
+    async def readiness(self) -> Readiness:
+        """The state of each part, at most a second old."""
+        loop = asyncio.get_running_loop()
+        check = self._check
+        if check is None or (check.done() and (loop.time() >= self._kept_until or check.cancelled())):
+            check = self._check = asyncio.create_task(self._checked())
+        # A probe that hangs up does not end the check, which others wait for.
+        return await asyncio.shield(check)
+
+    async def _checked(self) -> Readiness:
+        self._probes = self._probes or self._make_probes()
+        # A probe that ignores its cancellation still runs: no second one is sent after it.
+        for part, probe in self._probes.items():
+            if part not in self._running:
+                self._running[part] = asyncio.create_task(_asked(probe))
+        await asyncio.wait(self._running.values(), timeout=self._seconds)
+        found = {part: self._state(part) for part in self._probes}
+        self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        return Readiness(found)
+
+    def _state(self, part: str) -> str:
+        task = self._running[part]
+        if task.done():
+            del self._running[part]
+            return TOO_SLOW if task.cancelled() else task.result()
+        task.cancel()
+        return TOO_SLOW
+
+    def forget(self) -> None:
+        """Ask again at the next probe, because the state of the server has changed."""
+        self._kept_until = 0.0
+
+    def close(self) -> None:
+        """End what still runs, and forget what was found."""
+        tasks = [task for task in (self._check, *self._running.values()) if task is not None]
+        self._check, self._running, self._probes, self._kept_until = None, {}, {}, 0.0
+        for task in tasks:
+            # Of another event loop, if it was left without a shutdown.
+            with suppress(RuntimeError):
+                task.cancel()
+
+    def routes(self) -> list[Route]:
+        """`/live` and `/ready`, for GET and HEAD."""
+        return [Route("/live", _live, methods=["GET"]), Route("/ready", self._ready, methods=["GET"])]
+
+    async def _ready(self, _: Request) -> JSONResponse:
+        found = await self.readiness()
+        body: dict[str, Any] = {
+            "status": "ready" if found.is_ready else "not ready",
+            "parts": dict(found.parts),
+        }
+        if self._unproved:
+            body["unproved_read_only"] = self._unproved
+        headers = _NEVER_KEPT if found.is_ready else {**_NEVER_KEPT, "Retry-After": "1"}
+        return JSONResponse(body, 200 if found.is_ready else 503, headers)
+
+
+class Health(Feature):
+    """`/live` and `/ready`; see docs/operations.md."""
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        timeout = parts.settings.health_timeout
+        self._checks = ReadinessChecks(server.probes, timeout, unproved=server.unproved)
+
+    def routes_of_process(self) -> list[Route]:
+        """See `DualResponseServer.health_routes`."""
+        return self._checks.routes()
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Extension`. The last answer, that the server is ready, would be given for a second."""
+        self._checks.forget()
+        return 0
+
+    async def close(self) -> None:
+        """See `Extension`."""
+        self._checks.close()
+
+    def renew(self) -> None:
+        """See `Extension`."""
+        self._checks.close()
+
+
+def routes_until_started() -> list[Route]:
+    """`/live` and `/ready` of a process whose server does not exist yet."""
+    return ReadinessChecks(lambda: {SERVER: _not_started}, timedelta(seconds=1)).routes()
+
+
+async def _not_started() -> str:
+    return NOT_STARTED
+
+
+async def _asked(probe: Probe) -> str:
+    try:
+        return await probe()
+    except Exception as error:  # noqa: BLE001 - an operator is told the part, and the log has the traceback
+        log_unforeseen(logger, error, "A readiness check failed")
+        return "failed"
+
+
+async def _live(_: Request) -> JSONResponse:
+    return JSONResponse({"status": "live"}, headers=_NEVER_KEPT)

@@ -1,0 +1,140 @@
+"""The feature Kept: rows of slow queries, and of those that ask for it, are kept in files and read from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dualsql.events import GaugeReading
+from dualsql.extension import Parts
+from dualsql.feature import Feature
+from dualsql.http.parameters import refuse_body, refuse_query, resource_id_of
+from dualsql.http.problems import RETRY_SOON, JSONAnswer, method_routes
+from dualsql.http.router import FeatureRoutes
+from dualsql.kept.objects import storage_at
+from dualsql.kept.refresh import Refreshes
+from dualsql.kept.runs import KeptRunner
+from dualsql.kept.service import ResultKeeper
+from dualsql.kept.storage import ResultStorage
+from dualsql.kept.views import KeptViews
+from dualsql.openapi.operations import READS, Operation, in_json
+from dualsql.resource import Principal
+from dualsql.results.options import checked_wait
+from dualsql.settings import Settings
+from dualsql_client.wire import ResourceDescription
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from dualsql.server import ResultServer
+
+REFRESH = "/{resource_id}/refresh"
+REFRESH_METHODS = ("POST",)
+
+
+class Kept(Feature):
+    """Kept results; see docs/kept-results.md.
+
+    Args:
+        storage: where the rows are kept: a folder, the URL of an object store (s3://bucket/prefix), or a
+            `ResultStorage`. Without one, rows are read from their databases.
+    """
+
+    def __init__(self, storage: ResultStorage | str | Path | None = None) -> None:
+        self._storage = storage
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        storage = self._storage
+        if isinstance(storage, str | Path):
+            storage = storage_at(storage, parts.settings)
+        self._server = server
+        self.keeper = ResultKeeper(storage, parts.store, parts.seal, parts.settings, parts.clock)
+        views = KeptViews(self.keeper, parts.records, parts.policy, parts.settings)
+        self.runner = KeptRunner(self.keeper, views, parts.views, parts.sources, parts.settings)
+        self._refreshes = Refreshes(
+            parts.access,
+            self.keeper,
+            parts.records,
+            settings=parts.settings,
+            run=self.runner.run_again,
+            tell=parts.notifier.tell,
+        )
+        if storage is not None:
+            parts.views.kept, parts.creator.runner = views, self.runner
+
+    async def refresh(
+        self, resource_id: str, principal: Principal | None, *, wait: timedelta | None = None
+    ) -> ResourceDescription:
+        """See `DualResponseServer.refresh`."""
+        resource = await self._server.open_resource(resource_id, principal, "refresh")
+        await self._refreshes.answer(resource, principal, checked_wait(wait))
+        return await self._server.describe(resource_id, principal)
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+
+        async def refresh(request: Request) -> Response:
+            """POST of /refresh: read the rows of a kept result again."""
+            refuse_query(request.scope["query_string"])
+            await refuse_body(request, server.settings)
+            principal = await server.identify(request)
+            wait = server.settings.keep_after
+            metadata = await self.refresh(resource_id_of(request), principal, wait=wait)
+            is_running = "rows_so_far" in metadata.get("kept", {})
+            return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
+
+        return FeatureRoutes(routes=method_routes(REFRESH, {"POST": refresh}, REFRESH_METHODS))
+
+    def operations(self, settings: Settings) -> Sequence[Operation]:
+        """See `DescribedFeature`."""
+        return [
+            Operation(
+                method="POST",
+                path="/{id}/refresh",
+                name="refresh",
+                summary="Run the query of a result again and keep its rows. If that takes long, `kept` says how far "
+                "it is.",
+                methods=REFRESH_METHODS,
+                answers=in_json("ResourceDescription"),
+                errors=READS,
+            )
+        ]
+
+    async def start(self) -> None:
+        """See `Feature`."""
+        await self.keeper.start()
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Feature`."""
+        return await self._refreshes.drain(timeout)
+
+    async def close(self) -> None:
+        """See `Feature`."""
+        await self._refreshes.close()
+        await self.keeper.close()
+
+    def renew(self) -> None:
+        """See `Feature`."""
+        self.keeper.renew()
+        self._refreshes.renew()
+
+    def abandon(self) -> None:
+        """See `Feature`."""
+        self.keeper.abandon()
+
+    def forget(self, resource_id: str) -> None:
+        """See `Feature`."""
+        self._refreshes.forget(resource_id)
+
+    async def sweep(self) -> None:
+        """See `Feature`."""
+        await self.keeper.sweep()
+
+    def readings(self) -> Iterator[GaugeReading]:
+        """See `Feature`."""
+        if self.keeper.stored_bytes is not None:
+            yield GaugeReading("kept_bytes", self.keeper.stored_bytes)

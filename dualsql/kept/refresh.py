@@ -1,0 +1,181 @@
+"""Refreshes: the statement of a result runs again, and its new rows replace the kept ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from dualsql.errors import BadParameterError, DualResponseError, QueryInterruptedError, TooManyQueriesError
+from dualsql.kept.service import ResultKeeper
+from dualsql.log import Outage, log_failure
+from dualsql.resource import KeptRows, Principal, Resource, Total, problem_of
+from dualsql.results.access import AccessControl
+from dualsql.results.jobs import NOTE_INTERVAL, outcome
+from dualsql.results.progress import RunProgress, RunRecords
+from dualsql.settings import Settings
+from dualsql.store.housekeeping import every
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Refresh:
+    """A run whose rows replace the kept ones of a resource.
+
+    Attributes:
+        noted: what the row of the resource says now.
+        lock: held while the row is written.
+    """
+
+    resource: Resource
+    noted: KeptRows
+    progress: RunProgress = field(default_factory=RunProgress)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    task: asyncio.Task[DualResponseError | None] = field(init=False)
+
+
+class Refreshes:
+    """The refreshes of one server. Readers get the old rows until the new ones are complete.
+
+    While one runs, the row of the resource says so, with a lease. Other processes do not begin another one.
+
+    Args:
+        run: runs the statement of a resource, keeps its rows, and returns where they are.
+        tell: is called when the rows of a resource were replaced.
+    """
+
+    def __init__(
+        self,
+        access: AccessControl,
+        keeper: ResultKeeper,
+        records: RunRecords,
+        *,
+        settings: Settings,
+        run: Callable[[Resource, Principal | None, RunProgress], Awaitable[KeptRows]],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._access = access
+        self._keeper = keeper
+        self._records = records
+        self._settings = settings
+        self._run_kept = run
+        self._tell = tell
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget the event loop of the last run and its refreshes."""
+        self._running: dict[str, _Refresh] = {}
+        self._noting: asyncio.Task[None] | None = None
+
+    async def answer(self, resource: Resource, principal: Principal | None, wait: timedelta | None) -> None:
+        """Begin a refresh, or join the one that runs, and wait for its end for at most `wait`.
+
+        Returns at once if another process refreshes the resource.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: the result has no rows.
+            BadParameterError: the server keeps no results.
+            TooManyQueriesError: `Settings.maximum_pending` run already.
+            LimitExceededError: the rows cannot be kept.
+            DualResponseError: the query failed.
+        """
+        refresh = self._running.get(resource.id) or await self._begin(resource, principal)
+        if refresh is None:
+            return
+        await asyncio.wait({refresh.task}, timeout=None if wait is None else wait.total_seconds())
+        if refresh.task.done() and (error := refresh.task.result()) is not None:
+            raise error
+
+    async def drain(self, timeout: timedelta) -> int:
+        """Let running refreshes end within `timeout`. Returns how many still run."""
+        tasks = [refresh.task for refresh in self._running.values()]
+        return len((await asyncio.wait(tasks, timeout=timeout.total_seconds()))[1]) if tasks else 0
+
+    async def close(self) -> None:
+        """Stop all refreshes; the old rows stay."""
+        if self._noting is not None:
+            self._noting.cancel()
+        tasks = [refresh.task for refresh in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def forget(self, resource_id: str) -> None:
+        """Stop the refresh of a resource that was deleted."""
+        if resource_id in self._running:
+            self._running[resource_id].task.cancel()
+
+    async def _begin(self, resource: Resource, principal: Principal | None) -> _Refresh | None:
+        resource.require_ready()
+        if not self._keeper.has_storage:
+            raise BadParameterError(
+                "This server keeps no results.", hint="Read the result: its rows are those of the database."
+            )
+        if self._records.is_running(resource):
+            return None
+        if len(self._running) >= self._settings.maximum_pending:
+            raise TooManyQueriesError("The maximum number of slow queries is already running.")
+        self._access.admit("create", principal)
+        await self._access.note("refresh", principal, resource=resource)
+        noted = self._records.running(resource.kept, 0)
+        if not await self._records.change(resource.id, resource.kept, noted):
+            return None  # deleted, or begun by somebody else
+        refresh = self._running[resource.id] = _Refresh(resource=resource, noted=noted)
+        refresh.task = asyncio.create_task(self._run(refresh, principal))
+        refresh.task.add_done_callback(lambda _: self._running.pop(resource.id, None))
+        if self._noting is None or self._noting.done():
+            noting = every(NOTE_INTERVAL, self._note_all, Outage("Noting the rows of refreshes"))
+            self._noting = asyncio.create_task(noting, context=Context())
+        return refresh
+
+    async def _run(self, refresh: _Refresh, principal: Principal | None) -> DualResponseError | None:
+        resource = refresh.resource
+        run = self._run_kept(resource, principal, refresh.progress)
+        found = await outcome(run, self._settings.pending_timeout)
+        async with refresh.lock:
+            try:
+                if not isinstance(found, DualResponseError):
+                    return await self._replaced(refresh, found)
+                rest = KeptRows() if resource.kept is None else resource.kept.copy()
+                failed = KeptRows(**{**rest, "failure": problem_of(found)})
+                await self._records.change(resource.id, refresh.noted, failed)
+            except DualResponseError as error:
+                log_failure(logger, error, "storing what came of a refresh", level=logging.WARNING)
+                return error
+        return found
+
+    async def _replaced(self, refresh: _Refresh, kept: KeptRows) -> DualResponseError | None:
+        """Let the row name the new file, and delete the old one; the other way round if the row has changed."""
+        resource, is_ours = refresh.resource, False
+        try:
+            total = Total(kept["rows"], "exact")
+            is_ours = await self._records.change(resource.id, refresh.noted, kept, total)
+        finally:
+            await self._keeper.forget(resource.id, resource.kept if is_ours else kept)
+        if not is_ours:
+            return QueryInterruptedError("The result was deleted, or is refreshed by another server.")
+        self._tell(resource.id)
+        return None
+
+    async def _note_all(self) -> None:
+        for refresh in list(self._running.values()):
+            async with refresh.lock:
+                if not refresh.task.done():
+                    await self._note(refresh)
+
+    async def _note(self, refresh: _Refresh) -> None:
+        """Write how many rows were read, if that has changed, and renew the lease if a third of it is over."""
+        running, rows = refresh.noted["running"], refresh.progress.rows
+        left = datetime.fromisoformat(running["until"]) - self._access.clock.now()
+        if rows == running["rows"] and left > self._settings.pending_lease * 2 / 3:
+            return
+        noted = self._records.running(refresh.resource.kept, rows)
+        if await self._records.change(refresh.resource.id, refresh.noted, noted):
+            refresh.noted = noted
+        else:
+            refresh.task.cancel()  # deleted, or given up, by another process

@@ -1,0 +1,188 @@
+"""Reads kept rows in place of the database, where the reader may and where they mean the same."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import datetime
+from hashlib import sha256
+
+from sqlalchemy import Compiled
+
+from dualsql.databases import Source, compares_by_code_point, has_policies
+from dualsql.errors import DualResponseError
+from dualsql.freeze.values import exact_forms
+from dualsql.kept.cells import uses_of
+from dualsql.kept.files import kept_statement
+from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
+from dualsql.log import log_failure
+from dualsql.resource import KeptRows, Resource, instant
+from dualsql.results.progress import RunRecords
+from dualsql.results.view import Derived, Original, View
+from dualsql.settings import Settings
+from dualsql.tenancy import ActiveRules, Policy
+from dualsql_client.wire import KeptDescription
+
+_log = logging.getLogger(__name__)
+
+_NARROWED = "The database narrows the rows by its own policies."
+
+_MOST_PLANS = 16
+"""Files whose statements are cached."""
+
+
+class KeptViews:
+    """Opens the kept rows of one server's results; a `KeptReader`."""
+
+    def __init__(self, keeper: ResultKeeper, records: RunRecords, policy: Policy, settings: Settings) -> None:
+        self._keeper = keeper
+        self._records = records
+        self._policy = policy
+        self._settings = settings
+        self._plans: OrderedDict[str, tuple[Derived, ActiveRules]] = OrderedDict()
+        self._by_code_point: dict[str, bool] = {}
+
+    async def view(self, resource: Resource, live: View) -> View | None:
+        """See `KeptReader`."""
+        if resource.kept is None:
+            return None
+        try:
+            return await self.usable_view(resource, resource.kept, live)
+        except UnusableError:
+            return None
+
+    async def usable_view(self, resource: Resource, kept: KeptRows, live: View) -> View:
+        """The kept rows of a resource.
+
+        Raises:
+            UnusableError: they have to be read from the database.
+            TamperedError: see `KeptReader.view`.
+        """
+        fingerprint = self.fingerprint(live)
+        # What came after the rows were kept is not in their fingerprint: a policy of the database, a rule of a restart.
+        if (obstacle := await self.obstacle_to_keeping(live, fingerprint)) is not None:
+            raise UnusableError(obstacle)
+        try:
+            file = await self._keeper.opened(resource, kept, fingerprint)
+        except FileGoneError:
+            newer = await self._keeper.of(resource.id)  # refreshed since the resource was read
+            if newer is None or newer.get("file") == kept["file"]:
+                raise
+            kept = newer
+            file = await self._keeper.opened(resource, kept, fingerprint)
+        plans = self._plans.get(kept["file"])
+        if plans is None:
+            if len(kept["cells"]) != len(live.columns):
+                raise UnusableError("The rows were kept by another release.")
+            statement = kept_statement(live.shape, kept["cells"])
+            derived = Derived(statement.select, file.source.meanings, number=statement.number)
+            plans = self._plans[kept["file"]] = derived, statement.rules
+            if len(self._plans) > _MOST_PLANS:
+                self._plans.popitem(last=False)
+        return View(
+            file.source,
+            *plans,
+            live.settings,
+            # The file has the rows of this reader only: an estimate tells of no others (decision 10).
+            may_estimate=True,
+            results=None,
+            original=Original(live.derived, live.dialect, kept["copied"]),
+            run=f"@{kept['digest'][:32]}",
+            kept=kept,
+        )
+
+    async def describe(self, resource: Resource, live: View) -> KeptDescription:
+        """See `KeptReader`."""
+        run = self._records.describe(resource)
+        kept = resource.kept or KeptRows()
+        try:
+            view = await self.usable_view(resource, kept, live)
+        except UnusableError as error:
+            return KeptDescription(**{**run, "reason": str(error)})
+        record = view.kept or kept
+        as_of = instant(datetime.fromisoformat(record["as_of"]))
+        rows = KeptDescription(kept=True, as_of=as_of, rows=record["rows"], bytes=record["bytes"])
+        return KeptDescription(**{**run, **rows})
+
+    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
+        """See `KeptReader`."""
+        wanted = list(uses)
+        if view.kept is None or not wanted:
+            return True
+        is_by_code_point = await self.compares_by_code_point(live.source)
+        names = {name for name, _ in wanted}
+        cells = zip(view.kept["cells"], live.columns, strict=True)
+        known = {
+            column.name: uses_of(cell, column, by_code_point=is_by_code_point)
+            for cell, column in cells
+            if column.name in names
+        }
+        # A name that is not there is refused later.
+        return all(use in known[name] for name, use in wanted if name in known)
+
+    async def compares_by_code_point(self, source: Source) -> bool:
+        """Whether a database is known to compare and sort all of its texts by code point."""
+        known = self._by_code_point.get(source.name)
+        if known is None:
+            try:
+                known = await compares_by_code_point(source, timeout=self._settings.query_timeout)
+            except DualResponseError as error:
+                log_failure(_log, error, "asking the database how it sorts texts", level=logging.WARNING)
+                return False
+            self._by_code_point[source.name] = known
+        return known
+
+    def fingerprint(self, view: View) -> str | None:
+        """A digest of a statement under the rules of its view and their values; None if a value has no clear form.
+
+        Two readers with the same one see the same rows, as far as rules decide it.
+        """
+        compiled = _compiled(view)
+        bound = compiled.construct_params(dict(view.rules.values)) or {}
+        values = exact_forms(part for name in sorted(bound) for part in (name, bound[name]))
+        if values is None:
+            return None
+        parts = (
+            view.source.name,
+            str(compiled),
+            view.shape.limit,
+            view.shape.offset,
+            values,
+            list(view.rules.settings),
+        )
+        # A text may hold lone surrogates, which UTF-8 has no bytes for.
+        return sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+
+    async def obstacle_to_keeping(self, view: View, fingerprint: str | None) -> str | None:
+        """Why the rows of a view with this fingerprint may not be kept; None if they may."""
+        obstacle = self._known_obstacle(view, fingerprint)
+        if obstacle is not None or self._settings.keep_past_rule_changes:
+            return obstacle
+        try:
+            is_narrowed = await has_policies(view.source, timeout=self._settings.query_timeout)
+        except DualResponseError as error:
+            log_failure(_log, error, "asking the database for its policies", level=logging.WARNING)
+            is_narrowed = True
+        return _NARROWED if is_narrowed else None
+
+    def _known_obstacle(self, view: View, fingerprint: str | None) -> str | None:
+        names = [column.name.casefold() for column in view.columns]
+        # DuckDB compares names without case, also quoted ones, and would read one column for both.
+        if len(set(names)) < len(names):
+            return "Two columns have names that differ only in case."
+        if fingerprint is None:
+            return "A value of the statement or of a rule cannot be compared later."
+        if self._settings.keep_past_rule_changes:
+            return None
+        if self._policy.has_functions:
+            return "The rows are narrowed by functions."
+        if view.rules.form.reads_others(_compiled(view)):
+            return "A rule for the rows reads other rows."
+        return _NARROWED if self._policy.secured else None
+
+
+def _compiled(view: View) -> Compiled:
+    """The SQL of a view in its own order, under its rules."""
+    dialect = view.rules.dialect(view.source.engine.dialect)
+    return view.derived.written(dialect, view.ordered(), view.rules.form)

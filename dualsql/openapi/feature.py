@@ -1,0 +1,101 @@
+"""The feature OpenAPI: the documents that describe the service.
+
+These are its endpoints (arXiv 2510.05968, section 6), and OpenAPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dualsql.extension import Parts
+from dualsql.feature import Feature
+from dualsql.formats import json
+from dualsql.http.parameters import refuse_query
+from dualsql.http.problems import JSONAnswer, answering, method_routes
+from dualsql.http.router import FeatureRoutes
+from dualsql.openapi.operations import (
+    DOCUMENT_METHODS,
+    JSON,
+    OPENAPI,
+    Operation,
+    openapi_document,
+    resource_operations,
+)
+from dualsql.resource import WELL_KNOWN, service
+from dualsql.settings import Settings
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
+
+
+@runtime_checkable
+class DescribedFeature(Protocol):
+    """A feature that describes its routes."""
+
+    def operations(self, settings: Settings) -> Sequence[Operation]:
+        """What the routes take and answer."""
+
+
+class OpenAPI(Feature):
+    """The OpenAPI document and the well-known document; see docs/openapi.md."""
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        self._server = server
+        self._written: dict[str, bytes] = {}
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`. Each document is written once, when it is first asked for."""
+
+        async def answer(request: Request) -> Response:
+            refuse_query(request.scope["query_string"])
+            if not self._written:
+                self._written[WELL_KNOWN] = json.dumps(self._service())
+                self._written[OPENAPI] = json.dumps(self.document())
+            # Starlette's Mount adds its prefix to root_path and leaves it in path, as ASGI says.
+            path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+            return Response(self._written[path], media_type=JSON)
+
+        documents = [method_routes(path, {"GET": answer}, DOCUMENT_METHODS) for path in (WELL_KNOWN, OPENAPI)]
+        return FeatureRoutes(documents=list(chain.from_iterable(documents)))
+
+    def document(self) -> dict[str, Any]:
+        """See `DualResponseServer.openapi`."""
+        server = self._server
+        return openapi_document(server.base_url, self._operations(), is_authenticated=server.is_authenticated)
+
+    def well_known(self) -> Route:
+        """See `DualResponseServer.well_known`."""
+
+        async def answer(request: Request) -> Response:
+            refuse_query(request.scope["query_string"])
+            return JSONAnswer(self._service())
+
+        return Route(WELL_KNOWN, answering(answer), methods=DOCUMENT_METHODS)
+
+    def _service(self) -> dict[str, Any]:
+        """The well-known document: method, path and parameters of each endpoint below the base URL."""
+        return {
+            **service(self._server.base_url, self._server.settings),
+            "openapi": f"{self._server.base_url}{OPENAPI}",
+            "endpoints": [operation.to_endpoint() for operation in self._operations()],
+        }
+
+    def _operations(self) -> list[Operation]:
+        server = self._server
+        routes = [each.routes(server) for each in server.features if isinstance(each, Feature)]
+        described = [feature for feature in server.features if isinstance(feature, DescribedFeature)]
+        return [
+            *resource_operations(
+                server.settings,
+                chain.from_iterable(each.representations for each in routes),
+                chain.from_iterable(each.listing_representations for each in routes),
+            ),
+            *chain.from_iterable(feature.operations(server.settings) for feature in described),
+        ]

@@ -1,0 +1,95 @@
+"""A cache of the pages read last, for databases whose rows may be a moment old (`Settings.result_cache`)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from dualsql import sqlalchemy_internals as internals
+from dualsql.databases import Rows, Source
+from dualsql.freeze.document import AnySelect
+from dualsql.freeze.values import EXACT, exact_forms
+from dualsql.settings import ResultCache
+from dualsql.tenancy import ActiveRules
+
+_FIXED = 256
+"""Bytes of memory of a page without its values, and of a row."""
+
+
+class _CachedPage(NamedTuple):
+    rows: Rows
+    is_fixed: bool
+    weight: int
+    ends_at: float
+
+
+class RowCache:
+    """Caches the pages read last, within the limits of `settings`."""
+
+    def __init__(self, settings: ResultCache, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = settings.ttl.total_seconds()
+        self._most_bytes = settings.maximum_bytes
+        self._clock = clock
+        self._pages: OrderedDict[object, _CachedPage] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, question: object) -> Rows | None:
+        """The cached rows, which the caller may change; None if there are none."""
+        page = self._pages.get(question)
+        if page is None:
+            return None
+        if page.ends_at <= self._clock():
+            self._drop(question)
+            return None
+        self._pages.move_to_end(question)
+        return page.rows if page.is_fixed else deepcopy(page.rows)
+
+    def keep(self, question: object, rows: Rows) -> None:
+        """Cache the rows, if they fit."""
+        self._drop(question)
+        weight = _FIXED + sum(_FIXED + _weight(row) for row in rows)
+        if weight > self._most_bytes:
+            return
+        # Rows of SQLAlchemy keep a reference to their result.
+        own = tuple(tuple(row) for row in rows)
+        is_fixed = all(type(value) in EXACT for row in own for value in row)
+        # A copy: the caller may change the rows.
+        copied = own if is_fixed else deepcopy(own)
+        self._pages[question] = _CachedPage(copied, is_fixed, weight, self._clock() + self._seconds)
+        self.bytes += weight
+        while self.bytes > self._most_bytes:
+            self._drop(next(iter(self._pages)))
+
+    def _drop(self, question: object) -> None:
+        page = self._pages.pop(question, None)
+        if page is not None:
+            self.bytes -= page.weight
+
+
+def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
+    """The cache key; None if the question has no unambiguous one."""
+    key = internals.cache_key(select)
+    if key is None:
+        return None
+    # SQLAlchemy's key has places for bound values and not the values (sqlalchemy/sql/cache_key.py).
+    bound = exact_forms(parameter.effective_value for parameter in key.bindparams)
+    values = exact_forms(part for name in sorted(rules.values) for part in (name, rules.values[name]))
+    if bound is None or values is None:
+        return None
+    return key.key, bound, rules.form, values, tuple(rules.settings), source.name
+
+
+def _weight(value: Any) -> int:
+    """Bytes of memory of a value and of everything in it."""
+    own = sys.getsizeof(value)
+    if isinstance(value, str | bytes):
+        return own
+    if isinstance(value, Mapping):
+        return own + sum(_weight(part) for pair in value.items() for part in pair)
+    if isinstance(value, Iterable):
+        return own + sum(map(_weight, value))
+    return own

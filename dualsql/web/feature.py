@@ -1,0 +1,27 @@
+"""The feature Pages: results and listings as pages for a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dualsql.feature import Feature
+from dualsql.http.router import FeatureRoutes
+from dualsql.openapi.operations import Operation
+from dualsql.settings import Settings
+from dualsql.web.routes import page_operations, page_routes
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
+
+
+class Pages(Feature):
+    """Pages, where `Settings.pages` is on; see docs/pages.md."""
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+        return page_routes(server) if server.settings.pages else FeatureRoutes()
+
+    def operations(self, settings: Settings) -> Sequence[Operation]:
+        """See `DescribedFeature`."""
+        return page_operations(settings) if settings.pages else ()
