@@ -73,8 +73,8 @@ class Condition:
 
     __slots__ = ("_json",)
 
-    def __init__(self, condition: Mapping[str, Any]) -> None:
-        self._json = dict(condition)
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        self._json = dict(said)
 
     def __and__(self, other: Condition) -> Condition:
         return Condition({"and": [self._json, other._json]})
