@@ -3,9 +3,9 @@ import { FetchError, NotConfiguredError, ParseError } from "./errors.ts";
 import type { Transport } from "./transport.ts";
 
 const LONGEST_URI = 512;
-/** The id is one path segment that needs no escaping, so it can neither leave its place in a URL nor be read as anything else. */
+/** The id is one path segment that needs no escaping, so it cannot change another part of a URL. */
 const URI = /^([a-z][a-z0-9+.-]*):\/\/(?:[a-z0-9][\w.-]*\/)*([\w-]{1,128})$/i;
-/** A UUID has 36 characters, 128 random bits in base64 have 22: shorter names are chosen by people. */
+/** A UUID has 36 characters, and 128 random bits in base64 have 22. Shorter names are chosen by people. */
 const SHORTEST_HANDLE = 22;
 const NOT_HANDLES = new Set(["http", "https", "ws", "wss", "file", "ftp", "data", "ui", "s3", "gs", "git", "ssh"]);
 
@@ -59,7 +59,7 @@ function parsed(address: string, base?: string): URL | undefined {
   }
 }
 
-/** The configured addresses. A tool result can choose one of them, and cannot add one. */
+/** The configured addresses. A tool result can name one of them, and cannot add one. */
 export class Origins {
   readonly main: Transport | undefined;
   readonly all: readonly Transport[];
@@ -76,18 +76,18 @@ export class Origins {
     return !this.main && url === undefined && this.all.length === 1 ? this.all[0] : this.main;
   }
 
-  /** Whether `url`, which may hold anything, is the address of a resource at one of them. */
+  /** Whether `url`, any text, is the address of a resource at one of them. */
   has(url: string): boolean {
     const uri = uriOfURL(url);
     return uri !== undefined && this.named(uri, url) !== undefined;
   }
 
   private named(uri: string, url: string): Transport | undefined {
-    return this.all.find((transport) => isSamePlace(transport.urlOf(uri), url));
+    return this.all.find((transport) => isSameAddress(transport.urlOf(uri), url));
   }
 }
 
-function isSamePlace(ours: string, theirs: string): boolean {
+function isSameAddress(ours: string, theirs: string): boolean {
   const one = parsed(ours);
   const other = parsed(theirs);
   if (!one || !other) return false;
@@ -95,18 +95,18 @@ function isSamePlace(ours: string, theirs: string): boolean {
   return isPlain && one.origin === other.origin && one.pathname === other.pathname;
 }
 
-/** The error for a result whose rows are nowhere that was configured. */
+/** The error for a result whose rows are not at a configured address. */
 export function notConfigured(url: string | undefined, hasOrigins: boolean): NotConfiguredError | FetchError {
   if (!hasOrigins || url === undefined) {
     return new NotConfiguredError("The client has no baseUrl, and fetches only from configured addresses.");
   }
-  return new FetchError(`The tool result says that its rows are at ${described(url)}, which was not configured.`, {
+  return new FetchError(`The tool result says that its rows are at ${describeHost(url)}, which was not configured.`, {
     code: "UNTRUSTED_ORIGIN",
     hint: 'If that is right, give its address to the client: origins: { "https://...": {} }.',
   });
 }
 
-function described(url: string): string {
+function describeHost(url: string): string {
   const host = parsed(url)?.hostname;
   if (!host) return "an address that cannot be read";
   const kind = KINDS.find(([hosts]) => hosts.test(host))?.[1];

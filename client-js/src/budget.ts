@@ -1,20 +1,20 @@
-/** What one fetch may take: attempts, time without progress, time in all, bytes. */
+/** The limits of one fetch: attempts, time without progress, total time, bytes. */
 import { FetchError, NotConfiguredError } from "./errors.ts";
 
 /**
- * How requests are repeated after temporary failures, and how broken streams are resumed. All of it is for a whole call,
- * such as one `fetchAll`, however often its stream breaks and however many pages it reads.
+ * How requests are repeated after temporary failures, and how broken streams are resumed. The limits are those of a whole
+ * call, such as one `fetchAll`, with all its attempts and pages.
  */
 export interface Retry {
-  /** Milliseconds that a call goes on without a new row. Default: 90,000. */
+  /** Milliseconds that a call continues without a new row. Default: 90,000. */
   budget?: number;
-  /** The most attempts after the first; 0 for none. One that brought 1 MiB of rows is not counted. Default: 100. */
+  /** The most attempts after the first; 0 for none. One that received 1 MiB of rows is not counted. Default: 100. */
   times?: number;
-  /** The longest wait before the first of them, in milliseconds; it doubles, and is drawn at random below. Default: 250. */
+  /** The longest wait before the first of them, in milliseconds; it doubles, and the wait is random below it. Default: 250. */
   first?: number;
-  /** The most that the wait grows to. A server may ask for more (Retry-After), within the budget. Default: 15,000. */
+  /** The limit of the doubling. A server may request more (Retry-After) within the budget. Default: 15,000. */
   longest?: number;
-  /** Milliseconds that a call waits for the server in all, rows or not. Default: 12 hours. */
+  /** Milliseconds that a call waits for the server in all, also when rows arrive. Default: 12 hours. */
   total?: number;
 }
 
@@ -32,12 +32,12 @@ export function checkedRetry(retry: Retry = {}): Required<Retry> {
   return { ...RETRY, ...retry };
 }
 
-/** An attempt that brought so many bytes is not counted: the largest stream ends the call before such attempts do. */
+/** An attempt that received so many bytes is not counted: `maximumStreamBytes` ends the call before such attempts do. */
 const FREE_BYTES = 1024 ** 2;
-/** So many bytes of a row that is not complete count as progress: a large row may take longer than the budget. */
+/** So many bytes of an incomplete row count as progress: a large row may take longer than the budget. */
 const SLOW_BYTES = 64 * 1024;
 
-/** What is left of one call. */
+/** The attempts, time and bytes that remain for one call. */
 export class Budget {
   rows = 0;
   bytes = 0;
@@ -57,7 +57,7 @@ export class Budget {
     this.maximumBytes = maximumBytes;
   }
 
-  /** Leave out the milliseconds that the application took with what it got. */
+  /** Exclude the milliseconds that the application took with the rows. */
   leaveOut(milliseconds: number): void {
     this.startedAt += milliseconds;
     if (this.stalledAt !== undefined) this.stalledAt += milliseconds;
@@ -77,7 +77,7 @@ export class Budget {
     });
   }
 
-  /** Count rows that came; `isPartial` if what came is part of a row.
+  /** Count rows that arrived; with `isPartial`, the bytes are part of a row.
    *
    * @throws {FetchError} there was too little progress for too long, or the call takes too long.
    */
@@ -90,17 +90,17 @@ export class Budget {
       this.bytesAtProgress = this.bytes;
     }
     if (!rows) this.stalledAt ??= now;
-    if (this.left(now) > 0) return;
+    if (this.remaining(now) > 0) return;
     throw this.annotate(new FetchError("The answer takes longer than the client waits.", {
       status: 200,
       hint: "Raise retry.budget or retry.total of the client.",
     }));
   }
 
-  /** Count a page behind which there is to be another. One that brings nothing counts as an attempt.
+  /** Count a page that announces another. A page without new rows counts as an attempt.
    *
-   * @param total rows that the server has counted; a page behind all of them brings nothing.
-   * @throws {FetchError} see `progress`; or there were too many pages that brought nothing.
+   * @param total rows that the server has counted; a page beyond them has no new rows.
+   * @throws {FetchError} see `progress`; or there were too many pages without new rows.
    */
   page(rows: number, total: number | null): void {
     const isNew = rows > 0 && (total === null || this.rows < total);
@@ -111,22 +111,22 @@ export class Budget {
 
   /** Milliseconds to wait after one more failure; undefined when there were enough.
    *
-   * @param asked seconds that the server asks the client to wait.
-   * @param most milliseconds that bound the time without progress further.
+   * @param requested seconds to wait according to the server.
+   * @param most another limit of the milliseconds without progress.
    */
-  delay(asked = 0, most = Infinity): number | undefined {
+  delay(requested = 0, most = Infinity): number | undefined {
     const now = Date.now();
     this.stalledAt ??= now;
     if (this.bytes - this.bytesAtFailure < FREE_BYTES) this.counted++;
     this.bytesAtFailure = this.bytes;
     this.failures++;
-    const left = this.left(now, most);
-    if (this.counted > this.retry.times || left <= 0 || asked * 1_000 > left) return undefined;
-    const drawn = Math.random() * Math.min(this.retry.longest, this.retry.first * 2 ** Math.min(this.doublings++, 40));
-    return Math.max(Math.min(drawn, left), asked * 1_000);
+    const remaining = this.remaining(now, most);
+    if (this.counted > this.retry.times || remaining <= 0 || requested * 1_000 > remaining) return undefined;
+    const wait = Math.random() * Math.min(this.retry.longest, this.retry.first * 2 ** Math.min(this.doublings++, 40));
+    return Math.max(Math.min(wait, remaining), requested * 1_000);
   }
 
-  /** The error that ends the call, with how far it came. */
+  /** The error that ends the call, with the rows, bytes, attempts and milliseconds so far. */
   annotate(error: FetchError): FetchError {
     if (this.failures < 2 && !this.bytes) return error;
     const soFar = this.soFar();
@@ -136,7 +136,7 @@ export class Budget {
     return error;
   }
 
-  private left(now: number, most = Infinity): number {
+  private remaining(now: number, most = Infinity): number {
     const idle = this.stalledAt === undefined ? 0 : now - this.stalledAt;
     return Math.min(Math.min(this.retry.budget, most) - idle, this.retry.total - (now - this.startedAt));
   }

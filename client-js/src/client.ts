@@ -9,7 +9,7 @@ import { Transport, type OriginOptions, type Settings } from "./transport.ts";
 export interface ClientOptions extends OriginOptions {
   /** The address of the server's resources, for results that name none of `origins`; `token` and `headers` are for it. */
   baseUrl?: string;
-  /** Addresses of other servers' resources, each with what is sent there. A result whose URL is below one is fetched there. */
+  /** Addresses of other servers' resources, with their credentials. A result whose URL is below one is fetched there. */
   origins?: Record<string, OriginOptions>;
   /** Milliseconds for one request with its answer; of a stream, for each piece of it. Default: 30,000. */
   timeout?: number;
@@ -18,7 +18,7 @@ export interface ClientOptions extends OriginOptions {
   /** Bytes of the longest stream, and of all pages of a result together. Default: 64 GB. */
   maximumStreamBytes?: number;
   retry?: Retry;
-  /** In place of the runtime's `fetch`. */
+  /** Instead of the runtime's `fetch`. */
   fetch?: typeof fetch;
 }
 
@@ -48,16 +48,16 @@ export class DualClient {
 
   /**
    * The dual response in a tool result of any SDK: result objects, messages, JSON text, lists of those. Undefined if there
-   * is none, or more than one. A result that is marked as an error is none.
+   * is none, or more than one. A result that is marked as an error contains none.
    *
    * @throws {ParseError} with `strict`, instead of returning undefined.
    */
   parse(toolResult: unknown, options: { strict: true }): DualResult;
   parse(toolResult: unknown, options?: { strict?: boolean }): DualResult | undefined;
   parse(toolResult: unknown, { strict = false } = {}): DualResult | undefined {
-    const found = this.find(toolResult);
-    if (found.length === 1) return found[0];
-    if (strict) throw parseError(found);
+    const results = this.find(toolResult);
+    if (results.length === 1) return results[0];
+    if (strict) throw parseError(results);
     return undefined;
   }
 
@@ -73,21 +73,21 @@ export class DualClient {
   }
 
   /**
-   * The dual responses in a stream of events, each as soon as one contains it. A resource that first came as a bare link
-   * comes once more with its sample. URIs in texts do not count: events have pieces of texts.
+   * The dual responses in a stream of events, each as soon as an event contains it. A resource that arrived as a bare link
+   * is yielded again when its sample arrives. URIs in texts are ignored: events contain pieces of texts.
    */
   async *findIn(events: AsyncIterable<unknown> | Iterable<unknown>): AsyncGenerator<DualResult, void, undefined> {
-    const known = new Map<string, Detected>();
+    const latest = new Map<string, Detected>();
     for await (const event of events) {
       for (const detected of findDetected(event, this.#isConfigured, false)) {
-        if (!isMoreComplete(detected, known.get(detected.key))) continue;
-        known.set(detected.key, detected);
+        if (!isMoreComplete(detected, latest.get(detected.key))) continue;
+        latest.set(detected.key, detected);
         yield this.#result(detected);
       }
     }
   }
 
-  /** The result with an id or a URI, such as `resource://abc123`, that the application has kept. It has no sample.
+  /** The result with an id or a URI, such as `resource://abc123`. It has no sample.
    *
    * @throws {ParseError} it is neither.
    */
@@ -97,7 +97,7 @@ export class DualClient {
     return this.#result({ uri, name: "", totalCount: null, totalCountKind: "none", columns: [], expiresAt: null, isPending: false, key: uri });
   }
 
-  /** The caller's own live results, newest first; the token tells who the caller is. They have no samples. */
+  /** The caller's own live results, newest first; the token identifies the caller. They have no samples. */
   async *list({ pageSize = 100, signal }: CallOptions & { pageSize?: number } = {}): AsyncGenerator<DualResult, void, undefined> {
     const transport = this.#origins.main;
     if (!transport) throw new NotConfiguredError("The client has no baseUrl to list the resources of.");
@@ -107,11 +107,11 @@ export class DualClient {
     for (;;) {
       const { body } = await transport.list({ query, signal, budget });
       if (!isObject(body) || !Array.isArray(body["resources"])) throw unusable("it is no list of resources");
-      const gotAt = Date.now();
+      const receivedAt = Date.now();
       for (const entry of body["resources"]) yield this.#listed(entry, transport);
-      budget.leaveOut(Date.now() - gotAt);
+      budget.leaveOut(Date.now() - receivedAt);
       const cursor = body["next_cursor"];
-      // A server that leads in a circle must not keep anyone asking.
+      // A faulty server could repeat its cursors for ever.
       if (typeof cursor !== "string" || cursors.has(cursor)) return;
       cursors.add(cursor);
       budget.page(body["resources"].length, null);
@@ -137,14 +137,14 @@ export class DualClient {
   }
 }
 
-function parseError(found: readonly DualResult[]): ParseError {
-  if (!found.length) {
+function parseError(results: readonly DualResult[]): ParseError {
+  if (!results.length) {
     return new ParseError("The input contains no dual response.", {
       hint: "Pass the whole tool result; if the call failed, its text says why.",
     });
   }
-  return new ParseError(`There are ${found.length} dual responses, and one was expected.`, {
+  return new ParseError(`There are ${results.length} dual responses, and one was expected.`, {
     hint: "Take all of them with client.find().",
-    details: { resources: found.map(({ uri }) => uri) },
+    details: { resources: results.map(({ uri }) => uri) },
   });
 }

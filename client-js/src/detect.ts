@@ -1,20 +1,20 @@
 /**
- * Finds dual responses in the result of a tool call, of any SDK. Four things count as evidence: the structure (results,
- * resource, metadata); a resource without a URI whose URL is at a configured address; a resource link whose URI has the
- * form of a result's; and, if an SDK kept only text, such a URI in a text.
+ * Finds dual responses in the result of a tool call, of any SDK. There are four kinds of evidence: the structure
+ * (results, resource, metadata); a resource without a URI whose URL is at a configured address; a resource link whose URI
+ * has the form of a result's; and, if an SDK retains only text, such a URI in a text.
  */
 import { isHandle, resourceId, uriOfURL } from "./addresses.ts";
 import { isObject } from "./errors.ts";
 import { parseJSON, set } from "./json.ts";
 import type { Column, Encoding, Row, TotalCountKind } from "./wire.ts";
 
-/** A dual response as the tool result describes it. It is untrusted; of a bare link it is little more than the URI. */
+/** A dual response as the tool result describes it. It is untrusted; a bare link has little more than the URI. */
 export interface Detected {
   uri: string;
   name: string;
   /** The address of the rows according to the tool result. */
   url?: string | undefined;
-  /** Undefined if only a link was found. */
+  /** Undefined for a bare link. */
   sample?: Row[] | undefined;
   totalCount: number | null;
   totalCountKind: TotalCountKind;
@@ -29,33 +29,33 @@ type IsConfigured = (url: string) => boolean;
 type Fields = Record<string, unknown>;
 
 /**
- * All dual responses inside a value, one for each resource, the shallowest first. What stands inside a dual response, or
- * inside a result that is marked as an error, is not looked at: a row cannot pose as a dual response.
+ * All dual responses inside a value, one for each resource, the shallowest first. The content of a dual response, and
+ * of a result that is marked as an error, is not searched: a row cannot pose as a dual response.
  *
- * @param inTexts false where a text may have been cut anywhere.
+ * @param inTexts false for texts that may be cut.
  */
 export function findDetected(value: unknown, isConfigured: IsConfigured, inTexts = true): Detected[] {
   const walk = new Walk(value);
-  const found = new Map<string, Detected>();
+  const responses = new Map<string, Detected>();
   for (let fields = walk.next(); fields !== undefined; fields = walk.next()) {
     if (isError(fields)) continue;
-    const detected = structure(fields) ?? addressed(fields, isConfigured) ?? link(fields);
+    const detected = structure(fields) ?? byURL(fields, isConfigured) ?? link(fields);
     if (!detected) walk.descend(fields);
-    else if (isMoreComplete(detected, found.get(detected.key))) found.set(detected.key, detected);
+    else if (isMoreComplete(detected, responses.get(detected.key))) responses.set(detected.key, detected);
   }
-  if (found.size || !inTexts) return [...found.values()];
+  if (responses.size || !inTexts) return [...responses.values()];
   return urisIn(walk.texts).map((uri) => bare(uri, ""));
 }
 
 /** The dual response that a value itself is, such as a structuredContent. */
 export function readStructure(value: unknown, isConfigured: IsConfigured = () => false): Detected | undefined {
   const fields = fieldsOf(value);
-  return fields && (structure(fields) ?? addressed(fields, isConfigured));
+  return fields && (structure(fields) ?? byURL(fields, isConfigured));
 }
 
-/** Whether a dual response adds to what is known of its resource. */
-export function isMoreComplete(detected: Detected, known: Detected | undefined): boolean {
-  return !known || (known.sample === undefined && detected.sample !== undefined);
+/** Whether a dual response adds to an earlier one of the same resource. */
+export function isMoreComplete(detected: Detected, earlier: Detected | undefined): boolean {
+  return !earlier || (earlier.sample === undefined && detected.sample !== undefined);
 }
 
 /** Of MCP; LangChain's ToolMessage; parts of the AI SDK. */
@@ -76,22 +76,22 @@ function structure(fields: Fields): Detected | undefined {
   const sample = rowsOf(fields["results"]);
   const columns = shownColumns(metadata);
   if (!sample || !columns || !hasTotal(metadata)) return undefined;
-  return described(uri, resource, metadata, sample, columns);
+  return toDetected(uri, resource, metadata, sample, columns);
 }
 
-/** A result whose resource has a URL and no URI. The configured address is evidence enough to leave out the rest. */
-function addressed(fields: Fields, isConfigured: IsConfigured): Detected | undefined {
+/** A result whose resource has a URL and no URI. With a configured address, the other parts are optional. */
+function byURL(fields: Fields, isConfigured: IsConfigured): Detected | undefined {
   const resource = fieldsOf(fields["resource"]);
   const url = resource?.["url"];
   if (!resource || (resource["uri"] ?? null) !== null || typeof url !== "string") return undefined;
   const uri = uriOfURL(url);
   if (uri === undefined || !isConfigured(url)) return undefined;
   const metadata = fieldsOf(fields["metadata"]) ?? {};
-  const known = hasTotal(metadata) ? metadata : { ...metadata, total_count: null, totalCount: null };
-  return { ...described(uri, resource, known, rowsOf(fields["results"]), shownColumns(metadata) ?? []), key: url };
+  const counts = hasTotal(metadata) ? metadata : { ...metadata, total_count: null, totalCount: null };
+  return { ...toDetected(uri, resource, counts, rowsOf(fields["results"]), shownColumns(metadata) ?? []), key: url };
 }
 
-function described(uri: string, resource: Fields, metadata: Fields, sample: Row[] | undefined, columns: Column[]): Detected {
+function toDetected(uri: string, resource: Fields, metadata: Fields, sample: Row[] | undefined, columns: Column[]): Detected {
   const total = either(metadata, "total_count", "totalCount");
   const totalCount = isCount(total) ? total : null;
   return {
@@ -111,7 +111,7 @@ function described(uri: string, resource: Fields, metadata: Fields, sample: Row[
 function link(fields: Fields): Detected | undefined {
   const { uri, name } = fields;
   if (fields["type"] !== "resource_link" || either(fields, "mime_type", "mimeType") !== "application/json") return undefined;
-  if (typeof uri !== "string" || !isHandle(uri) || !isMachineMade(uri)) return undefined;
+  if (typeof uri !== "string" || !isHandle(uri) || !isGenerated(uri)) return undefined;
   return bare(uri, typeof name === "string" ? name : "");
 }
 
@@ -135,7 +135,7 @@ function rowsOfColumns(columns: Fields): Row[] | undefined {
   });
 }
 
-/** The columns of a tool result; a server of dualsql names no encoding that the type of a column implies. */
+/** The columns of a tool result; a server of dualsql omits the encoding that the type of a column implies. */
 function shownColumns(metadata: Fields): Column[] | undefined {
   const isOurs = (either(metadata, "total_count_kind", "totalCountKind") ?? null) !== null;
   return readColumns(metadata["columns"], isOurs ? IMPLIED : {});
@@ -153,11 +153,11 @@ const ENCODINGS = new Set([
 ]);
 
 /** The columns of an answer or tool result; undefined if they are no list of named columns. */
-export function readColumns(described: unknown, implied: Record<string, Encoding> = {}): Column[] | undefined {
-  if ((described ?? null) === null) return [];
-  if (!Array.isArray(described)) return undefined;
+export function readColumns(entries: unknown, implied: Record<string, Encoding> = {}): Column[] | undefined {
+  if ((entries ?? null) === null) return [];
+  if (!Array.isArray(entries)) return undefined;
   const columns: Column[] = [];
-  for (const entry of described) {
+  for (const entry of entries) {
     if (!isObject(entry) || typeof entry["name"] !== "string") return undefined;
     const type = TYPES.get(entry["type"]) ?? "string";
     const items = entry["items"] ?? null;
@@ -185,14 +185,14 @@ export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** What a total is worth: "exact" if the server does not say, "estimated" if this client does not know its word. */
-export function kindOfTotal(total: number | null, said: unknown): TotalCountKind {
+/** The kind of a total from an answer: "exact" if it is absent, "estimated" if this client has no such kind. */
+export function kindOfTotal(total: number | null, kind: unknown): TotalCountKind {
   if (total === null) return "none";
-  if ((said ?? null) === null || said === "exact") return "exact";
-  return said === "capped" ? "capped" : "estimated";
+  if ((kind ?? null) === null || kind === "exact") return "exact";
+  return kind === "capped" ? "capped" : "estimated";
 }
 
-/** ISO 8601; without an offset it is UTC, as the server keeps it. */
+/** ISO 8601; without an offset it is UTC, as on the server. */
 export function readInstant(written: unknown): Date | null {
   if (typeof written !== "string" || written.length > 40 || !/^\d{4}-\d\d-\d\d([T ]|$)/.test(written)) return null;
   const moment = new Date(/(Z|[+-]\d\d:?\d\d)$/.test(written) || !/[T ]/.test(written) ? written : `${written}Z`);
@@ -203,44 +203,44 @@ function either(fields: Fields, snake: string, camel: string): unknown {
   return fields[snake] ?? fields[camel];
 }
 
-/** What follows must not be able to belong to it: an id that was cut short is another id. */
+/** The next character must not be able to belong to the URI: an id that was cut is another id. */
 const IN_TEXT =
   /(?<![\w+./:-])[a-z][a-z0-9+.-]{1,31}:\/\/(?:[a-z0-9][\w.-]{0,63}\/){0,8}[\w-]{1,128}(?![\w/%?#&=@:~+\\-]|\.[\w.]|…|\[)/gi;
 const MOST_CHARACTERS = 4 * 1024 * 1024;
-/** What dualsql writes before the URI. */
+/** The text of dualsql before the URI. */
 const ANNOUNCED = /(gets every row from |Rows for the application: )$/;
 
 /** The URIs of results in these texts, each once; a text with several has none. */
 function urisIn(texts: readonly string[]): string[] {
-  const found = new Set<string>();
-  let left = MOST_CHARACTERS;
+  const uris = new Set<string>();
+  let remaining = MOST_CHARACTERS;
   for (const text of texts) {
-    left -= text.length;
-    if (left < 0) break;
+    remaining -= text.length;
+    if (remaining < 0) break;
     const announced = new Map([...text.matchAll(IN_TEXT)].map(({ 0: uri, index }) => [uri, ANNOUNCED.test(text.slice(Math.max(0, index - 30), index))]));
-    const handles = [...announced].filter(([uri, isAnnounced]) => isHandle(uri) && (isAnnounced || isMachineMade(uri)));
-    if (handles.length === 1) found.add(handles[0]![0]);
+    const handles = [...announced].filter(([uri, isAnnounced]) => isHandle(uri) && (isAnnounced || isGenerated(uri)));
+    if (handles.length === 1) uris.add(handles[0]![0]);
   }
-  return [...found];
+  return [...uris];
 }
 
 const NAMES_A_RESULT = /^(resource|result|dataset|dualsql|row)s?$/i;
 const UUID = /^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64})$/i;
 
-function isMachineMade(uri: string): boolean {
+function isGenerated(uri: string): boolean {
   const [scheme = "", path = ""] = uri.split("://");
-  const places = path.split("/");
-  const id = places.pop() ?? "";
-  return [...scheme.split(/[+.-]/), ...places].some((word) => NAMES_A_RESULT.test(word)) && (UUID.test(id) || isDrawn(id));
+  const segments = path.split("/");
+  const id = segments.pop() ?? "";
+  return [...scheme.split(/[+.-]/), ...segments].some((word) => NAMES_A_RESULT.test(word)) && (UUID.test(id) || isRandom(id));
 }
 
-/** Changes between small letters, capitals, digits and signs, per character: 0.64 on average where an id is drawn. */
+/** Changes between small letters, capitals, digits and signs, per character: 0.64 on average in random ids. */
 const LEAST_CHANGES = 0.36;
 /** Share of the characters in words of four letters or more, 0.7 in one of 600 ids of 128 random bits. */
 const MOST_IN_WORDS = 0.7;
 
 /** Whether the characters look random, and not written by a person. */
-function isDrawn(id: string): boolean {
+function isRandom(id: string): boolean {
   const kinds = id.replace(/[A-Z]/g, "A").replace(/[a-z]/g, "a").replace(/[0-9]/g, "0").replace(/[^Aa0]/g, "-");
   const changes = [...kinds].filter((kind, at) => at > 0 && kind !== kinds[at - 1]).length;
   const words = id.split(/[-_]/).filter((piece) => /^[A-Za-z]?[a-z]{3,}$/.test(piece)).length;
@@ -256,9 +256,9 @@ const MOST_DEPTH = 32;
 const MOST_NESTING = 4;
 const MOST_JSON = 16 * 1024 * 1024;
 const MOST_TEXTS = 1_000;
-/** Neither a URI with an id made by a machine nor the JSON of a dual response has fewer characters. */
+/** A URI with a generated id and the JSON of a dual response are longer. */
 const SHORTEST_TEXT = 24;
-/** Where SDKs keep what a model reads. */
+/** Names under which SDKs keep the text for a model. */
 const TEXT_NAMES = new Set(["text", "content", "output", "result", "value", "message"]);
 const BEGINS_JSON = /^\s{0,64}(\{|\[\s{0,64}([[{"\]\d-]|true|false|null))/;
 const EVENT_LINE = /^(data:|event:|id:|:)/;
@@ -272,7 +272,7 @@ interface Entry {
 
 /** Visits the objects inside a value, the shallowest first, each once. No getter of an SDK's object runs. */
 class Walk {
-  /** Texts that contain a URI and are not JSON, as far as SDKs keep there what a model reads. */
+  /** Texts under TEXT_NAMES that contain a URI and are not JSON. */
   readonly texts: string[] = [];
   private readonly queue: Entry[] = [];
   private readonly seen = new Set<unknown>();
@@ -303,7 +303,7 @@ class Walk {
     return undefined;
   }
 
-  /** Visit what the fields just given hold, too. */
+  /** Visit the values of an object, too. */
   descend(fields: Fields): void {
     for (const [name, value] of Object.entries(fields)) this.push(value, this.here.nesting, TEXT_NAMES.has(name));
   }
@@ -355,7 +355,7 @@ function tryJSON(text: string): [unknown] | undefined {
   }
 }
 
-/** The stored fields of an object or a map; undefined for anything else, or if looking at it fails. */
+/** The stored fields of an object or a map; undefined for anything else, or if reading them fails. */
 function fieldsOf(value: unknown): Fields | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return undefined;
   try {
@@ -371,7 +371,7 @@ function fieldsOf(value: unknown): Fields | undefined {
   }
 }
 
-/** Without a prototype, so that a field that is missing is not found there. */
+/** Without a prototype, whose properties would stand in for missing fields. */
 function fromEntries(entries: readonly (readonly [string, unknown])[]): Fields {
   const fields: Fields = Object.create(null);
   for (const [name, value] of entries) fields[name] = value;

@@ -1,4 +1,4 @@
-/** The errors of the client, and how an answer of the server becomes one. */
+/** The errors of the client, and their construction from an answer of the server. */
 
 export interface ErrorFields {
   code?: string | undefined;
@@ -32,7 +32,7 @@ export class ParseError extends DualError {
   }
 }
 
-/** The client does not know where to fetch, or with what token (NOT_CONFIGURED). */
+/** The client has no address to fetch from, or no usable token (NOT_CONFIGURED). */
 export class NotConfiguredError extends DualError {
   constructor(message: string, fields: ErrorFields = {}) {
     super(message, "NOT_CONFIGURED", { hint: CONFIGURE, ...fields });
@@ -55,16 +55,16 @@ export class FetchError extends DualError {
   readonly status: number | undefined;
   /** The id of the request in the server's log. */
   requestId: string | undefined;
-  /** Seconds that the server asks the client to wait. */
+  /** Seconds to wait, from the server's Retry-After header. */
   retryAfter: number | undefined;
-  /** The same request may succeed a little later. */
+  /** The same request may succeed later. */
   mayPass: boolean;
 
   constructor(message: string, fields: ErrorFields & { status?: number | undefined } = {}) {
     super(message, "FETCH_ERROR", { ...fields, hint: fields.hint ?? HINTS[fields.code ?? ""] });
     this.status = fields.status;
-    const isPassing = PASSING_STATUSES.has(fields.status ?? 0) || PASSING_CODES.has(this.code);
-    this.mayPass = isPassing && !LASTING_CODES.has(this.code);
+    const isTemporary = TEMPORARY_STATUSES.has(fields.status ?? 0) || TEMPORARY_CODES.has(this.code);
+    this.mayPass = isTemporary && !PERMANENT_CODES.has(this.code);
   }
 }
 
@@ -78,13 +78,13 @@ const HINTS: Record<string, string> = {
   UNTRUSTED_ORIGIN: "If that host is right, make it one of the client's origins.",
 };
 
-const PASSING_STATUSES = new Set([429, 502, 503, 504]);
-/** Of the server, in the last record of a stream, whose status was sent before. */
-const PASSING_CODES = new Set([
+const TEMPORARY_STATUSES = new Set([429, 502, 503, 504]);
+/** Codes in the last record of a stream, whose status 200 was sent before. */
+const TEMPORARY_CODES = new Set([
   "DATABASE_BUSY", "DATABASE_UNREACHABLE", "RATE_LIMITED", "SERVER_UNAVAILABLE", "STORAGE_ERROR", "TOO_MANY_QUERIES",
 ]);
-/** It is 504, and would run as long again. */
-const LASTING_CODES = new Set(["QUERY_TIMEOUT"]);
+/** Its status is 504, but the query would take as long again. */
+const PERMANENT_CODES = new Set(["QUERY_TIMEOUT"]);
 
 const CODES_BY_STATUS: Record<number, string> = { 404: "RESOURCE_NOT_FOUND", 410: "RESOURCE_EXPIRED" };
 const LONGEST_TEXT = 2_000;
@@ -92,8 +92,8 @@ const LONGEST_TEXT = 2_000;
 /** The error for an answer with an error status, or for the problem at the end of a stream. */
 export function fetchError(status: number, body: unknown): FetchError {
   const problem = isObject(body) ? body : {};
-  const said = problem["code"];
-  const code = typeof said === "string" && /^[A-Z][A-Z0-9_]{1,63}$/.test(said) ? said : undefined;
+  const word = problem["code"];
+  const code = typeof word === "string" && /^[A-Z][A-Z0-9_]{1,63}$/.test(word) ? word : undefined;
   const isForeign = status === 404 && !("code" in problem || "error" in problem || "message" in problem);
   const details = problem["details"];
   return new FetchError(

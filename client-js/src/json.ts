@@ -64,26 +64,26 @@ class ExactReader {
   }
 
   private object(): Row {
-    const found: Row = {};
+    const object: Row = {};
     this.at++;
-    if (this.skip() === 0x7d) return this.ended(found);
+    if (this.skip() === 0x7d) return this.ended(object);
     for (;;) {
       if (this.skip() !== 0x22) throw this.unexpected();
       const name = this.string();
       if (this.skip() !== 0x3a) throw this.unexpected();
       this.at++;
-      set(found, name, this.value());
-      if (this.isLast(0x7d)) return found;
+      set(object, name, this.value());
+      if (this.isLast(0x7d)) return object;
     }
   }
 
   private array(): unknown[] {
-    const found: unknown[] = [];
+    const array: unknown[] = [];
     this.at++;
-    if (this.skip() === 0x5d) return this.ended(found);
+    if (this.skip() === 0x5d) return this.ended(array);
     for (;;) {
-      found.push(this.value());
-      if (this.isLast(0x5d)) return found;
+      array.push(this.value());
+      if (this.isLast(0x5d)) return array;
     }
   }
 
@@ -96,7 +96,7 @@ class ExactReader {
     } while (this.isEscaped(end));
     this.at = end + 1;
     const inner = this.text.slice(start + 1, end);
-    // JSON.parse knows the escapes, and refuses control characters.
+    // JSON.parse decodes escapes, and refuses control characters.
     return this.hasControl || inner.includes("\\") ? JSON.parse(`"${inner}"`) : inner;
   }
 
@@ -173,7 +173,7 @@ function real(written: string): number | string {
   return isInRange && digits.length <= KEPT_DIGITS ? number : written;
 }
 
-/** Without the zeros before and behind. A pattern for those behind would begin anew at each zero within. */
+/** Without leading and trailing zeros. A pattern for the trailing zeros would backtrack at each zero within. */
 function significant(digits: string): string {
   let start = 0;
   let end = digits.length;
@@ -182,7 +182,7 @@ function significant(digits: string): string {
   return digits.slice(start, end);
 }
 
-/** In a row, the names of the cells that are not what their columns say: each is a text. */
+/** In a row, the names of the cells that do not fit their columns' encodings: each is a text. */
 const UNFIT = "$unfit";
 
 type Decode = (value: unknown) => unknown;
@@ -193,7 +193,7 @@ const DECODERS: Partial<Record<Encoding, Decode>> = { integer, "integer-string":
  * Replaces values in place: whole numbers by `bigint`, bytes by `Uint8Array`. All others stay as JSON has them: decimals,
  * dates, times and intervals are texts, because JavaScript has no types that hold them.
  *
- * @throws {ParseError} a value is not what its column says.
+ * @throws {ParseError} a value does not fit its column's encoding.
  */
 export function decodeRows(rows: Row[], columns: readonly Column[]): Row[] {
   for (const column of columns) {
@@ -232,8 +232,8 @@ function decodeColumn(rows: Row[], column: Column, decode: Decode): void {
 }
 
 function isUnfit(row: Row, name: string): boolean {
-  const named = row[UNFIT];
-  return Array.isArray(named) && named.includes(name);
+  const names = row[UNFIT];
+  return Array.isArray(names) && names.includes(name);
 }
 
 function integer(value: unknown): bigint {

@@ -10,7 +10,7 @@ import type {
   Column, Condition, PageBody, Profile, QueryBody, ResourceDescription, Row, RowsBody, SortKey, SqlBody, StreamFormat, TotalCountKind,
 } from "./wire.ts";
 
-/** An order: "-enrollment,name", where `-` is descending, or a key, or several keys; the first decides first. */
+/** An order: "-enrollment,name", where `-` is descending, or a key, or several keys, the first key first. */
 export type Sort = string | SortKey | readonly (string | SortKey)[];
 
 export interface CallOptions {
@@ -20,7 +20,7 @@ export interface CallOptions {
 export interface PageOptions extends CallOptions {
   /** Position of the first row, from 0. */
   offset?: number;
-  /** `nextCursor` or `previousCursor` of a page, in place of an offset, with the same sort. */
+  /** `nextCursor` or `previousCursor` of a page, instead of an offset; with the same sort. */
   cursor?: string;
   /** The most rows; the server's default otherwise. */
   limit?: number;
@@ -37,7 +37,7 @@ export interface PagesOptions extends Omit<PageOptions, "offset" | "cursor"> {
 export interface StreamOptions extends CallOptions {
   /** Names of the columns, in this order; all by default. */
   columns?: readonly string[];
-  /** Names of columns that are sent as text, whatever they hold. */
+  /** Names of columns to return as text, whatever their type. */
   textColumns?: readonly string[];
   sort?: Sort;
   /** The most rows. */
@@ -50,7 +50,7 @@ export interface RowOptions extends StreamOptions {
   batchSize?: number;
 }
 
-/** A query over the result (docs/querying.md), as it is sent. */
+/** A query over the result, as JSON: see docs/querying.md. */
 export type Question = Pick<QueryBody, "columns" | "filters" | "group_by" | "aggregates" | "having" | "order_by">;
 export type SqlParameters = NonNullable<SqlBody["parameters"]>;
 
@@ -60,39 +60,39 @@ export interface Page {
   columns: Column[];
   totalCount: number | null;
   totalCountKind: TotalCountKind;
-  /** Position of the first row of `data`; of a page by cursor, counted from the page that gave it. */
+  /** Position of the first row of `data`; of a page by cursor, counted from the page that had the cursor. */
   offset: number;
   hasNext: boolean;
   hasPrevious: boolean;
   nextOffset: number | null;
   nextCursor: string | null;
   previousCursor: string | null;
-  /** "partial": the server cannot put the rows in the same order at every reading; pages may repeat rows or lose some. */
+  /** "partial": the order of the rows may change from one request to the next; pages may repeat rows or lose some. */
   order: string;
-  /** The rows were read a short time ago, by a server that is set up to keep them. */
+  /** The rows come from the server's cache. */
   cached: boolean;
 }
 
-/** What the server says about a resource without reading its rows. */
+/** The metadata of a resource; the server reads no rows for it. */
 export type Metadata = Omit<ResourceDescription, "created_at" | "expires_at"> & { createdAt: Date | null; expiresAt: Date | null };
 
-/** The sample a model saw, and the way to every row. */
+/** The sample that the model has read, and the methods that fetch every row. */
 export class DualResult {
   readonly name: string;
-  /** The resource as the tool result names it, such as `resource://abc123`. */
+  /** The URI in the tool result, such as `resource://abc123`. */
   readonly uri: string;
-  /** Where the rows are fetched. Without a configured address it is what the tool result says, and is never fetched. */
+  /** The address of the rows. Without a configured address it is the URL in the tool result, which is never fetched. */
   readonly url: string | undefined;
   /** The rows in the tool result; empty if it had only a link. An SDK may have rounded their numbers. */
   readonly sample: Row[];
   /** All rows; null if the server did not count them. */
   totalCount: number | null;
   totalCountKind: TotalCountKind;
-  /** Of the sample; empty if only a link was found. */
+  /** Of the sample; empty for a bare link. */
   columns: Column[];
-  /** Null for a pinned result, or if it is not known. Every page brings it up to date. */
+  /** Null for a pinned result, or if it is unknown. Every page updates it. */
   expiresAt: Date | null;
-  /** As the server last said. */
+  /** From the last answer of the server. */
   status: "pending" | "ready" | "failed";
   readonly #origins: Origins;
   readonly #transport: Transport | undefined;
@@ -112,7 +112,7 @@ export class DualResult {
     this.#transport = transport;
   }
 
-  /** Milliseconds until it expires, by the server's clock as far as it is known; null for a pinned one, or if it is not known. */
+  /** Milliseconds until it expires, by the server's clock once it has answered; null if it is pinned or unknown. */
   timeLeft(): number | null {
     return this.expiresAt && this.expiresAt.getTime() - (this.#transport?.now() ?? Date.now());
   }
@@ -126,7 +126,7 @@ export class DualResult {
     return this.#page("", { ...start(options), ...sorted(options.sort) }, options);
   }
 
-  /** All pages in order, each beside the one before. Rows that are inserted or deleted meanwhile duplicate or drop no others. */
+  /** All pages in order, each by the cursor of the last. Concurrent inserts and deletes never duplicate or drop other rows. */
   async *pages(options: PagesOptions = {}): AsyncGenerator<Page, void, undefined> {
     const { filters, limit, sort } = options;
     const body = filters === undefined ? sorted(sort) : { filters: [filters].flat(), ...orderedBy(sort) };
@@ -136,9 +136,9 @@ export class DualResult {
     for (;;) {
       const window = start(limit === undefined ? at : { ...at, limit });
       const page = await this.#page(filters === undefined ? "" : "/query", { ...body, ...window }, options, budget);
-      const gotAt = Date.now();
+      const receivedAt = Date.now();
       yield page;
-      budget.leaveOut(Date.now() - gotAt);
+      budget.leaveOut(Date.now() - receivedAt);
       if (!page.hasNext) return;
       const { nextCursor, nextOffset } = page;
       if (nextCursor !== null && cursors.has(nextCursor)) {
@@ -150,21 +150,21 @@ export class DualResult {
     }
   }
 
-  /** All rows in order, in batches; a few pieces are held at a time. The stream resumes if its connection breaks. */
+  /** All rows in order, in batches, of which only a few are in memory at once. The stream resumes after a broken connection. */
   async *stream(options: RowOptions = {}): AsyncGenerator<Row[], void, undefined> {
     const size = options.batchSize ?? 0;
-    let held: Row[] = [];
+    let pending: Row[] = [];
     for await (const rows of this.#rows(options)) {
       if (!size) {
         yield rows;
         continue;
       }
-      for (const row of rows) held.push(row);
-      const whole = held.length - (held.length % size);
-      for (let at = 0; at < whole; at += size) yield held.slice(at, at + size);
-      if (whole) held = held.slice(whole);
+      for (const row of rows) pending.push(row);
+      const end = pending.length - (pending.length % size);
+      for (let at = 0; at < end; at += size) yield pending.slice(at, at + size);
+      if (end) pending = pending.slice(end);
     }
-    if (held.length) yield held;
+    if (pending.length) yield pending;
   }
 
   /** All rows in one array; `stream` is for results that do not fit in memory. */
@@ -190,7 +190,7 @@ export class DualResult {
     return this.#page("/sql", { sql, parameters, ...start(options) }, options);
   }
 
-  /** Make a new result from a query. It has its own link and lifetime. */
+  /** Create a new result from a query. It has its own link and lifetime. */
   async refine(question: Question, { signal, ...more }: CallOptions & { name?: string; limit?: number; offset?: number } = {}): Promise<DualResult> {
     const transport = this.#configured();
     const body = { name: "Refined", ...question, ...more };
@@ -208,10 +208,10 @@ export class DualResult {
     return body as Profile;
   }
 
-  /** The current metadata of the resource. `count` counts the rows anew: "exact", "estimated", "capped:10000" or "auto". */
+  /** The current metadata of the resource. `count` counts the rows again: "exact", "estimated", "capped:10000" or "auto". */
   async metadata({ count, signal }: CallOptions & { count?: string } = {}): Promise<Metadata> {
     const answer = await this.#configured().send("GET", this.uri, { query: count === undefined ? undefined : { count }, signal });
-    return this.#noted(readMetadata(answer.body));
+    return this.#update(readMetadata(answer.body));
   }
 
   /** Wait for a query that still runs.
@@ -219,42 +219,42 @@ export class DualResult {
    * @throws {FetchError} RESOURCE_FAILED: the query failed.
    */
   async waitUntilReady({ signal }: CallOptions = {}): Promise<Metadata> {
-    const metadata = await this.#settled((said) => said.status !== "pending", signal);
+    const metadata = await this.#waitUntil(({ status }) => status !== "pending", signal);
     if (metadata.error && metadata.status === "failed") throw failed(metadata.error);
     return metadata;
   }
 
-  /** The metadata, once they are settled. */
-  async #settled(isSettled: (metadata: Metadata) => boolean, signal?: AbortSignal): Promise<Metadata> {
+  /** The first metadata that fulfil a condition. */
+  async #waitUntil(isSettled: (metadata: Metadata) => boolean, signal?: AbortSignal): Promise<Metadata> {
     const transport = this.#configured();
     let budget = new Budget(transport.settings.retry);
     for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
-      let asked: number | undefined;
+      let requested: number | undefined;
       try {
         const answer = await transport.send("GET", this.uri, { signal });
-        const metadata = this.#noted(readMetadata(answer.body));
+        const metadata = this.#update(readMetadata(answer.body));
         if (isSettled(metadata)) return metadata;
-        asked = answer.retryAfter;
+        requested = answer.retryAfter;
         budget = new Budget(transport.settings.retry);
       } catch (error) {
         const delay = error instanceof FetchError && error.mayPass ? budget.delay(error.retryAfter) : undefined;
         if (delay === undefined) throw error;
-        asked = (error as FetchError).retryAfter;
+        requested = (error as FetchError).retryAfter;
       }
-      await pause(Math.max(wait, 1_000 * Math.min(asked ?? 0, LONGEST_ASKED)), signal);
+      await pause(Math.max(wait, 1_000 * Math.min(requested ?? 0, LONGEST_RETRY_AFTER)), signal);
     }
   }
 
   /**
-   * Let the server run the query again and keep its rows, and wait until it has. Until then, the old rows are read;
-   * cursors and streams of the old rows are refused afterwards.
+   * Let the server run the query again and keep its rows, and wait for its end. Until then, requests return the old rows.
+   * Afterwards, cursors and streams of the old rows are refused.
    *
-   * @throws {FetchError} RESOURCE_FAILED: the query failed; the result is as it was.
+   * @throws {FetchError} RESOURCE_FAILED: the query failed; the result is unchanged.
    */
   async refresh({ signal }: CallOptions = {}): Promise<Metadata> {
     const answer = await this.#configured().send("POST", this.uri, { below: "/refresh", signal, isRepeatable: false });
-    let metadata = this.#noted(readMetadata(answer.body));
-    if (metadata.kept?.rows_so_far !== undefined) metadata = await this.#settled((said) => said.kept?.rows_so_far === undefined, signal);
+    let metadata = this.#update(readMetadata(answer.body));
+    if (metadata.kept?.rows_so_far !== undefined) metadata = await this.#waitUntil(({ kept }) => kept?.rows_so_far === undefined, signal);
     if (metadata.kept?.error) throw failed(metadata.kept.error);
     return metadata;
   }
@@ -271,7 +271,7 @@ export class DualResult {
     this.#noteExpiry(body);
   }
 
-  /** Delete the resource; false if it was gone already. */
+  /** Delete the resource; false if it no longer exists. */
   async delete({ signal }: CallOptions = {}): Promise<boolean> {
     try {
       await this.#configured().send("DELETE", this.uri, { signal, isRepeatable: false });
@@ -296,21 +296,21 @@ export class DualResult {
     }
   }
 
-  /** Reads one row whenever half of the lifetime is over, as long as that extends it. Returns what ends this. */
+  /** Reads one row whenever half of the lifetime is over, as long as that extends it. Returns the function that ends this. */
   #keepAlive(): () => void {
     const controller = new AbortController();
     const { signal } = controller;
     const touch = async (): Promise<void> => {
-      for (let left = this.timeLeft(); left !== null && left > 0; ) {
-        const wait = Math.min(Math.max(left / 2, SHORTEST_LIFE), LONGEST_TIMER);
+      for (let lifetime = this.timeLeft(); lifetime !== null && lifetime > 0; ) {
+        const wait = Math.min(Math.max(lifetime / 2, SHORTEST_LIFE), LONGEST_TIMER);
         await pause(wait, signal);
         await this.page({ limit: 1, signal });
         const after = this.timeLeft();
-        left = after !== null && after > left - wait ? after : null;
+        lifetime = after !== null && after > lifetime - wait ? after : null;
       }
     };
     touch().catch(() => {
-      // Whoever reads the rows will be told.
+      // The application's next request fails with the same error.
     });
     return () => controller.abort();
   }
@@ -328,7 +328,7 @@ export class DualResult {
     return this.columns;
   }
 
-  #noted(metadata: Metadata): Metadata {
+  #update(metadata: Metadata): Metadata {
     this.expiresAt = metadata.expiresAt;
     this.totalCount = metadata.total_count;
     this.totalCountKind = metadata.total_count_kind;
@@ -351,8 +351,8 @@ const SHORTEST_LIFE = 100;
 const LONGEST_TIMER = 86_400_000;
 const FIRST_WAIT = 100;
 const LONGEST_WAIT = 5_000;
-/** Seconds that a server may ask to be left alone. */
-const LONGEST_ASKED = 60;
+/** The most seconds that a server may request between two requests for the metadata. */
+const LONGEST_RETRY_AFTER = 60;
 const GONE = new Set(["RESOURCE_NOT_FOUND", "RESOURCE_EXPIRED"]);
 
 function start({ offset, cursor, limit }: PageOptions): PageBody {
@@ -365,8 +365,8 @@ function sorted(sort: Sort | undefined): { sort?: SortKey[] } {
 }
 
 function orderedBy(sort: Sort | undefined): Pick<QueryBody, "order_by"> {
-  const named = ({ field, ...more }: SortKey): { column: string; order?: "asc" | "desc" } => ({ column: field, ...more });
-  return sort === undefined ? {} : { order_by: keysOf(sort).map(named) };
+  const toKey = ({ field, ...more }: SortKey): { column: string; order?: "asc" | "desc" } => ({ column: field, ...more });
+  return sort === undefined ? {} : { order_by: keysOf(sort).map(toKey) };
 }
 
 function keysOf(sort: Sort): SortKey[] {
@@ -374,8 +374,8 @@ function keysOf(sort: Sort): SortKey[] {
   return [sort].flat().map((key) => (typeof key === "string" ? keyOf(key) : key));
 }
 
-function keyOf(written: string): SortKey {
-  return written.startsWith("-") ? { field: written.slice(1), order: "desc" } : { field: written, order: "asc" };
+function keyOf(text: string): SortKey {
+  return text.startsWith("-") ? { field: text.slice(1), order: "desc" } : { field: text, order: "asc" };
 }
 
 function rowsBody(options: StreamOptions): RowsBody {
@@ -388,11 +388,11 @@ function rowsBody(options: StreamOptions): RowsBody {
   };
 }
 
-/** The page that was asked for. An answer that could lose or repeat rows is an error. */
-function readPage(answer: unknown, asked: number | undefined): Page {
+/** The requested page. An answer that could lose or repeat rows is an error. */
+function readPage(answer: unknown, requested: number | undefined): Page {
   if (!isObject(answer) || !isRows(answer["data"])) throw unusable("it is no page of rows");
   const { data } = answer;
-  const offset = asked ?? answer["offset"];
+  const offset = requested ?? answer["offset"];
   const columns = readColumns(answer["columns"]);
   if (!isCount(offset) || typeof answer["has_next"] !== "boolean" || !columns) throw unusable("it is no page of rows");
   const end = offset + data.length;
@@ -401,7 +401,7 @@ function readPage(answer: unknown, asked: number | undefined): Page {
   if (answer["has_next"] && (answer["next_offset"] ?? end) !== end) throw unusable("the next page would not follow its last row");
   const total = answer["total_count"] ?? null;
   if (total !== null && !isCount(total)) throw unusable("its total_count is no number of rows");
-  // A server that never ends must not keep anyone asking.
+  // A faulty server could announce pages for ever.
   const hasNext = answer["has_next"] && data.length > 0;
   return {
     data,
@@ -446,9 +446,9 @@ function stringOrNull(value: unknown): string | null {
 }
 
 function failed(error: unknown): FetchError {
-  const said = isObject(error) ? error : {};
-  const message = typeof said["message"] === "string" ? said["message"] : "The server does not say why.";
-  const hint = typeof said["hint"] === "string" ? said["hint"] : undefined;
+  const problem = isObject(error) ? error : {};
+  const message = typeof problem["message"] === "string" ? problem["message"] : "The server does not say why.";
+  const hint = typeof problem["hint"] === "string" ? problem["hint"] : undefined;
   return new FetchError(`The query failed: ${message}`, { status: 409, code: "RESOURCE_FAILED", hint, details: { error } });
 }
 

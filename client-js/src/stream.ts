@@ -1,4 +1,4 @@
-/** All rows of a result, as one stream that resumes where its connection breaks; and downloads of other formats. */
+/** All rows of a result, as one stream that resumes after a broken connection; and downloads of other formats. */
 import { Budget } from "./budget.ts";
 import { FetchError, fetchError, isObject } from "./errors.ts";
 import { parseJSON } from "./json.ts";
@@ -14,7 +14,7 @@ interface Block {
   rows: number;
 }
 
-/** The rows of POST /{id}/rows, in blocks as they arrive. A few pieces are held at a time; whoever stops reading ends the query.
+/** The rows of POST /{id}/rows, in blocks as they arrive. Only a few are in memory at once; to stop reading ends the query.
  *
  * @throws {FetchError} see the class; STREAM_BROKEN if the stream broke and cannot be resumed.
  */
@@ -65,9 +65,9 @@ class RowStream {
       budget.spend(piece.length);
       const block = this.framer.feed(piece);
       budget.progress(block?.rows ?? 0, !block);
-      const gotAt = Date.now();
-      if (block) yield this.counted(block);
-      budget.leaveOut(Date.now() - gotAt);
+      const receivedAt = Date.now();
+      if (block) yield this.count(block);
+      budget.leaveOut(Date.now() - receivedAt);
     }
     this.framer.finish(this.rows);
   }
@@ -78,7 +78,7 @@ class RowStream {
     return { ...request, resume: this.token, after: this.rows, last: this.digest! };
   }
 
-  private counted(block: Block): Row[] {
+  private count(block: Block): Row[] {
     const rows = rowsOf(block);
     this.rows += block.rows;
     this.bytes += block.data.length;
@@ -104,7 +104,7 @@ class RowStream {
     if (this.rows) {
       if (this.token === undefined) throw this.broken(error, WHY_NOT.get(this.noResume) ?? "Begin again.");
       this.digest = await this.framer.lastDigest();
-      // Without the digest the server cannot tell whether the last row is still the same one.
+      // Without the digest the server cannot check that the last row is unchanged.
       if (this.digest === undefined) throw this.broken(error, "Resuming needs crypto.subtle: load the page over https.");
     }
     const delay = budget.delay(error.retryAfter);
@@ -122,7 +122,7 @@ class RowStream {
 
 const WHY_NOT = new Map([["NO_TOTAL_ORDER", "Give the query an ORDER BY that no two rows share, or sort by such columns."]]);
 
-/** NDJSON: one row a line, and a last line that says whether these are all. */
+/** NDJSON: one row a line; the last line is the summary or a problem. */
 class LineFramer {
   private readonly maximumBytes: number;
   private readonly pending = new Collector();
@@ -132,7 +132,7 @@ class LineFramer {
     this.maximumBytes = maximumBytes;
   }
 
-  /** The rows that are complete by now. The last line is held back: it may be the end. */
+  /** The rows that are complete by now, without the last line so far, which may be the summary. */
   feed(piece: Uint8Array): Block | undefined {
     if (!piece.includes(NEWLINE)) {
       this.hold(piece);
@@ -151,7 +151,7 @@ class LineFramer {
 
   /** Check the end of the body.
    *
-   * @throws {FetchError} the stream ended before its end (then without a status), with a problem, or with other rows.
+   * @throws {FetchError} the stream ended early (then without a status), with a problem, or with other rows.
    */
   finish(rows: number): void {
     const record = endRecord(this.pending.take());
@@ -173,7 +173,7 @@ class LineFramer {
     this.pending.take();
   }
 
-  /** Of the last row that was passed on; undefined if this runtime has no SHA-256 here. */
+  /** The digest of the last row returned; undefined if the runtime has no SHA-256 here. */
   async lastDigest(): Promise<string | undefined> {
     const { last } = this;
     const subtle = globalThis.crypto?.subtle;
@@ -208,15 +208,15 @@ function textOf(data: Uint8Array): string {
  * @throws {FetchError} a line is no JSON object.
  */
 function rowsOf({ data, rows }: Block): Row[] {
-  let found: unknown;
+  let values: unknown;
   try {
-    found = parseJSON(`[${textOf(data.subarray(0, -1)).replaceAll("\n", ",")}]`);
+    values = parseJSON(`[${textOf(data.subarray(0, -1)).replaceAll("\n", ",")}]`);
   } catch (error) {
     throw noRows(error);
   }
-  // A line of half a row or of two would be seen in the number; what is between the brackets is an array.
-  if (!isRows(found) || found.length !== rows) throw noRows();
-  return found;
+  // The number differs if a line has half a row or two rows.
+  if (!isRows(values) || values.length !== rows) throw noRows();
+  return values;
 }
 
 export function isRows(value: unknown): value is Row[] {
@@ -232,10 +232,9 @@ function endedEarly(): FetchError {
 }
 
 function endRecord(line: Uint8Array): Row {
-  let said = "";
   try {
-    said = textOf(line);
-    if (/^\{"\$(summary|problem)":/.test(said) && said.endsWith("\n")) return parseJSON(said) as Row;
+    const text = textOf(line);
+    if (/^\{"\$(summary|problem)":/.test(text) && text.endsWith("\n")) return parseJSON(text) as Row;
   } catch {
     // Half a character, or half a record.
   }
@@ -244,7 +243,7 @@ function endRecord(line: Uint8Array): Row {
 
 /** All rows as the bytes of a file. */
 export interface Download {
-  /** Read it to its end: a file that is cut off ends with an error. It can be read once. */
+  /** Read it to its end: an incomplete file ends with an error. It can be read once. */
   body: ReadableStream<Uint8Array<ArrayBuffer>>;
   mediaType: string;
   /** A name that the server suggests; empty if it suggests none. */
@@ -253,7 +252,7 @@ export interface Download {
   blob(): Promise<Blob>;
 }
 
-/** Of each format: its media type, and how its last bytes begin and how many they are. */
+/** Of each format: its media type, the beginning of its last bytes, and their number if there are more. */
 const FILES: Record<StreamFormat, { mediaType: string; end?: readonly number[]; size?: number }> = {
   ndjson: { mediaType: NDJSON },
   csv: { mediaType: "text/csv" },
@@ -272,7 +271,7 @@ export async function download(
   transport: Transport, uri: string, format: StreamFormat, request: RowsBody, signal?: AbortSignal,
 ): Promise<Download> {
   const { mediaType } = FILES[format];
-  // Rows alone are a file of rows; the end of the HTTP body then says that it is whole.
+  // Without the summary the file has only rows; the end of the HTTP body ends it.
   const body: RowsBody = { ...request, format, ...(format === "ndjson" ? { summary: false } : {}) };
   const { headers, pieces } = await transport.stream(uri, body, mediaType, signal);
   const stream = readable(checked(pieces, format, transport));
@@ -300,7 +299,7 @@ function decoded(written: string): string {
 
 type Pieces = AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined>;
 
-/** The pieces of a file. It is an error if its last bytes are not those of its format, or if it is too long. */
+/** The pieces of a file. Wrong last bytes for its format, or too many bytes, are an error. */
 async function* checked(pieces: Pieces, format: StreamFormat, { settings }: Transport): Pieces {
   const { end = [], size = end.length } = FILES[format];
   const most = settings.maximumStreamBytes;
@@ -313,9 +312,9 @@ async function* checked(pieces: Pieces, format: StreamFormat, { settings }: Tran
       throw new FetchError(`The file is longer than ${most} bytes.`, { status: 200, hint: "Raise the client's maximumStreamBytes." });
     }
     if (size) tail = Uint8Array.of(...tail, ...piece.slice(-size)).slice(-size);
-    const gotAt = Date.now();
+    const receivedAt = Date.now();
     yield piece;
-    budget.leaveOut(Date.now() - gotAt);
+    budget.leaveOut(Date.now() - receivedAt);
   }
   if (tail.length < size || end.some((byte, at) => tail[at] !== byte)) throw endedEarly();
 }

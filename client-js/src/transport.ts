@@ -7,7 +7,7 @@ import { parseJSON } from "./json.ts";
 /** A bearer token, or a function that returns one. It is called at the first request, and again after a 401. */
 export type Token = string | (() => string | Promise<string>);
 
-/** What is sent to one origin, and to no other. */
+/** The credentials and headers for one origin only. */
 export interface OriginOptions {
   token?: Token;
   headers?: Record<string, string>;
@@ -26,7 +26,7 @@ export interface Settings {
   retry: Required<Retry>;
 }
 
-export interface Asked {
+export interface RequestOptions {
   body?: object | undefined;
   query?: Record<string, string> | undefined;
   /** Below the resource's own address, such as "/pin". */
@@ -34,7 +34,7 @@ export interface Asked {
   signal?: AbortSignal | undefined;
   /** The request may be sent twice: it reads, or sets the same value again. Default: true. */
   isRepeatable?: boolean;
-  /** Of a call that reads all rows: it waits for a server that is busy or restarts. */
+  /** Of a call that reads all rows, which waits for a server that is busy or restarts. */
   budget?: Budget | undefined;
 }
 
@@ -56,83 +56,83 @@ export class Transport {
     this.settings = settings;
   }
 
-  /** The server's time in milliseconds, as far as its answers tell it (Date); a browser hides it from other origins. */
+  /** The server's time in milliseconds, from the Date of its answers, which a browser hides for other origins. */
   now(): number {
     return Date.now() + this.skew;
   }
 
-  /** The address of a resource below the configured one, whatever the tool result says.
+  /** The address of a resource below the configured one; a URL in the tool result is not used.
    *
-   * @throws {ParseError} `uri` names no resource.
+   * @throws {ParseError} the URI has no id.
    */
   urlOf(uri: string): string {
     return `${this.base}/${requiredId(uri)}`;
   }
 
-  /** The answer of a resource as JSON, with what it asks to wait; null if it has no content.
+  /** The answer of a resource as JSON, with the seconds of its Retry-After header; null if it has no content.
    *
-   * @throws {FetchError} no usable answer came, or one that reports a problem.
+   * @throws {FetchError} the request failed, or its answer is unusable or an error.
    */
-  send(method: string, uri: string, asked: Asked = {}): Promise<Answer> {
-    return this.sendTo(method, this.urlOf(uri) + (asked.below ?? ""), asked);
+  send(method: string, uri: string, options: RequestOptions = {}): Promise<Answer> {
+    return this.sendTo(method, this.urlOf(uri) + (options.below ?? ""), options);
   }
 
   /** The same for the collection. */
-  list(asked: Asked): Promise<Answer> {
-    return this.sendTo("GET", `${this.base}/`, asked);
+  list(options: RequestOptions): Promise<Answer> {
+    return this.sendTo("GET", `${this.base}/`, options);
   }
 
-  private async sendTo(method: string, address: string, asked: Asked): Promise<Answer> {
-    const url = asked.query ? `${address}?${new URLSearchParams(asked.query)}` : address;
-    const budget = asked.budget ?? new Budget(this.settings.retry);
+  private async sendTo(method: string, address: string, options: RequestOptions): Promise<Answer> {
+    const url = options.query ? `${address}?${new URLSearchParams(options.query)}` : address;
+    const budget = options.budget ?? new Budget(this.settings.retry);
     for (;;) {
       try {
-        return await this.sent(method, url, asked);
+        return await this.sendOnce(method, url, options);
       } catch (error) {
-        const delay = error instanceof FetchError ? this.delay(error, budget, asked) : undefined;
+        const delay = error instanceof FetchError ? this.delay(error, budget, options) : undefined;
         if (delay === undefined) throw error;
-        await pause(delay, asked.signal);
+        await pause(delay, options.signal);
       }
     }
   }
 
-  private delay(error: FetchError, budget: Budget, asked: Asked): number | undefined {
-    // The caller judges what the server has answered, but for a call that reads all rows.
-    const isRepeated = asked.isRepeatable !== false && error.mayPass && (asked.budget || error.status === undefined);
+  private delay(error: FetchError, budget: Budget, options: RequestOptions): number | undefined {
+    // An answer with an error status is returned to the caller, except in a call that reads all rows.
+    const isRepeated = options.isRepeatable !== false && error.mayPass && (options.budget || error.status === undefined);
     if (!isRepeated) return undefined;
-    const delay = asked.budget ? budget.delay(error.retryAfter) : budget.delay(undefined, this.settings.timeout);
+    const delay = options.budget ? budget.delay(error.retryAfter) : budget.delay(undefined, this.settings.timeout);
     if (delay === undefined) budget.annotate(error);
     return delay;
   }
 
-  /** Of one call that reads all rows. */
+  /** The budget of a call that reads all rows. */
   budget(): Budget {
     return new Budget(this.settings.retry, this.settings.maximumStreamBytes);
   }
 
-  private async sent(method: string, url: string, asked: Asked): Promise<Answer> {
-    const watch = new Watch(this.settings.timeout, asked.signal);
+  private async sendOnce(method: string, url: string, options: RequestOptions): Promise<Answer> {
+    const watch = new Watch(this.settings.timeout, options.signal);
     try {
-      const response = await this.answered(method, url, asked.body, "application/json", watch);
+      const response = await this.authorized(method, url, options.body, "application/json", watch);
       await this.checkStatus(response, watch);
       const retryAfter = readRetryAfter(response.headers.get("retry-after"));
       if (response.status === 204) return { body: null, retryAfter };
-      return { body: await this.json(response, watch, asked.budget), retryAfter };
+      return { body: await this.json(response, watch, options.budget), retryAfter };
     } catch (error) {
-      throw this.told(error, watch);
+      throw this.mapError(error, watch);
     } finally {
       watch.end();
     }
   }
 
-  /** The headers and the body of POST below a resource, after decompression. Whoever stops reading ends the request.
+  /** The headers and the body of POST below a resource, after decompression. To stop reading ends the request.
    *
-   * @throws {FetchError} no usable answer came, or one that reports a problem; or the body broke off, then without a status.
+   * @throws {FetchError} the request failed, or its answer is unusable or an error; or the body broke off, then without a status.
    */
   async stream(uri: string, body: object, mediaType: string, signal?: AbortSignal): Promise<Streamed> {
     const watch = new Watch(this.settings.timeout, signal);
     try {
-      const response = await this.answered("POST", `${this.urlOf(uri)}/rows`, body, mediaType, watch);
+      const response = await this.authorized("POST", `${this.urlOf(uri)}/rows`, body, mediaType, watch);
       await this.checkStatus(response, watch);
       if (mediaTypeOf(response) !== mediaType) {
         throw new FetchError(`The server's answer is not ${mediaType}.`, { status: response.status, hint: CHECK_ADDRESS });
@@ -140,7 +140,7 @@ export class Transport {
       return { headers: response.headers, pieces: this.pieces(response, watch) };
     } catch (error) {
       watch.end();
-      throw this.told(error, watch);
+      throw this.mapError(error, watch);
     }
   }
 
@@ -155,14 +155,14 @@ export class Transport {
         yield piece.value;
       }
     } catch (error) {
-      throw this.told(error, watch);
+      throw this.mapError(error, watch);
     } finally {
-      // Also where nobody reads on: the connection is closed, and the server stops the query.
+      // Also when the caller stops reading: the connection is closed, and the server stops the query.
       watch.end();
     }
   }
 
-  private async answered(method: string, url: string, body: object | undefined, accept: string, watch: Watch): Promise<Response> {
+  private async authorized(method: string, url: string, body: object | undefined, accept: string, watch: Watch): Promise<Response> {
     const token = await this.bearer();
     const response = await this.request(method, url, body, accept, token, watch);
     if (response.status !== 401 || typeof this.origin.token !== "function") return response;
@@ -183,7 +183,7 @@ export class Transport {
     const response = await fetch(url, {
       method,
       headers,
-      // A redirect would take the token with it.
+      // A redirect would include the token.
       redirect: "manual",
       signal: watch.signal,
       ...(body === undefined ? {} : { body: JSON.stringify(body, plain) }),
@@ -211,9 +211,9 @@ export class Transport {
   }
 
   private noteTime(headers: Headers): void {
-    const said = headers.get("age") ? NaN : Date.parse(headers.get("date") ?? "");
-    const skew = said - Date.now();
-    // Date has whole seconds and was on its way for a while: less is no skew.
+    const serverTime = headers.get("age") ? NaN : Date.parse(headers.get("date") ?? "");
+    const skew = serverTime - Date.now();
+    // Date has whole seconds and takes time to arrive: a smaller difference is no skew.
     if (Math.abs(skew) < TEN_YEARS) this.skew = Math.abs(skew) > 2_000 ? skew : 0;
   }
 
@@ -231,7 +231,7 @@ export class Transport {
     try {
       return await this.json(response, watch);
     } catch (error) {
-      // A proxy's error page, or worse: the status alone has to do.
+      // Such as the error page of a proxy: the status is enough.
       if (error instanceof FetchError) return undefined;
       throw error;
     }
@@ -268,19 +268,19 @@ export class Transport {
     }
   }
 
-  private told(error: unknown, watch: Watch): unknown {
+  private mapError(error: unknown, watch: Watch): unknown {
     if (watch.caller?.aborted) return watch.caller.reason;
     if (error instanceof FetchError || error instanceof NotConfiguredError) return error;
     if (watch.isOver) {
       return new FetchError(`The server sent no complete answer within ${this.settings.timeout} ms.`, { code: "TIMEOUT", cause: error });
     }
-    const failed = new FetchError("The request to the server failed.", {
+    const mapped = new FetchError("The request to the server failed.", {
       cause: error,
       hint: "Check that the address is right, that the server runs and, in a browser, that its cors_origins name this page's origin.",
     });
-    // fetch does not tell a refused connection from a broken one. If nobody has ever answered, the address may be wrong.
-    failed.mayPass = this.hasAnswered;
-    return failed;
+    // fetch does not distinguish refused connections from broken ones. If no server has ever answered, the address may be wrong.
+    mapped.mayPass = this.hasAnswered;
+    return mapped;
   }
 }
 
@@ -353,7 +353,7 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
-/** Copies pieces into one array that grows. Kept as it came, a piece of one byte takes hundreds of bytes. */
+/** Copies pieces into one array that grows. Stored alone, a piece of one byte takes hundreds of bytes. */
 export class Collector {
   size = 0;
   private bytes = new Uint8Array();
@@ -371,20 +371,20 @@ export class Collector {
 
   /** All bytes that were added; none are left. */
   take(): Uint8Array {
-    const taken = this.bytes.subarray(0, this.size);
+    const bytes = this.bytes.subarray(0, this.size);
     this.bytes = new Uint8Array();
     this.size = 0;
-    return taken;
+    return bytes;
   }
 }
 
 async function checkedToken(token: Token): Promise<string> {
-  const found: unknown = typeof token === "function" ? await token() : token;
-  if (typeof found !== "string" || found.length > LONGEST_TOKEN || !/^[\x21-\x7e]+$/.test(found)) {
-    // It is not shown: it may be a good one with a line break at its end.
+  const value: unknown = typeof token === "function" ? await token() : token;
+  if (typeof value !== "string" || value.length > LONGEST_TOKEN || !/^[\x21-\x7e]+$/.test(value)) {
+    // The message omits the value, which may be a valid token with a line break.
     throw new NotConfiguredError("token is not a token.", { hint: "Give the token alone, a string without spaces." });
   }
-  return found;
+  return value;
 }
 
 function mediaTypeOf(response: Response): string {
@@ -416,7 +416,7 @@ function readRetryAfter(written: string | null): number | undefined {
   return Number.isNaN(moment) ? undefined : Math.max(0, (moment - Date.now()) / 1_000);
 }
 
-/** A `bigint` as the server takes it; JSON.stringify refuses it. */
+/** A `bigint` as a string, for the server; JSON.stringify refuses it. */
 function plain(_name: string, value: unknown): unknown {
   return typeof value === "bigint" ? String(value) : value;
 }

@@ -3,9 +3,9 @@ import type { components, paths } from "./openapi.ts";
 
 type Schemas = components["schemas"];
 type Body<Path extends keyof paths> = paths[Path] extends {
-  post: { requestBody: { content: { "application/json": infer Found } } };
+  post: { requestBody: { content: { "application/json": infer RequestBody } } };
 }
-  ? Found
+  ? RequestBody
   : never;
 
 /** One row: values by the name of their column. */
@@ -13,7 +13,7 @@ export type Row = Record<string, unknown>;
 /** A column of a result; `encoding` says how its values are written. */
 export type Column = Schemas["Column"];
 export type Encoding = Column["encoding"];
-/** What `totalCount` is worth. `capped` is a lower bound. */
+/** Whether `totalCount` is exact. `capped` is a lower bound. */
 export type TotalCountKind = Schemas["Page"]["total_count_kind"];
 /** The answer of GET /{id}. */
 export type ResourceDescription = Schemas["ResourceDescription"];

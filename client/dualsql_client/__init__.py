@@ -10,7 +10,7 @@
             async for batch in parsed.fetch_stream(batch_size=1000, typed=True):
                 print(f"{len(batch)} rows, the first is {batch[0]}")
 
-httpx is all that it needs to run. It fetches only from the `base_url` that it was given.
+It needs only httpx, and fetches only from configured addresses.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dualsql_client.sync_parsed import SyncParsedDualResponse as SyncParsedDualResponse
     from dualsql_client.tool_answers import ToolAnswer as ToolAnswer
 
-# Modules by name, imported on first use: a server needs the shapes and errors of this package, not its HTTP library.
+# Modules are imported on first use: a server needs the shapes and errors of this package, and not httpx.
 _MODULES = {
     "CodeMode": "dualsql_client.codemode",
     "Condition": "dualsql_client.query",
@@ -100,8 +100,8 @@ __all__ = list(_MODULES)
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
-    return found
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

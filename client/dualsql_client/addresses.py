@@ -9,13 +9,13 @@ from dualsql_client.errors import NotConfiguredError, ParseError
 
 MAXIMUM_URI_LENGTH = 512
 
-# One path segment that needs no escaping anywhere, so it can neither leave its place in a URL nor be read as
-# anything else: no dots, slashes, percent signs, queries or fragments.
+# The id is one path segment that needs no escaping: without dots, slashes, percent signs, queries and fragments it
+# cannot change another part of a URL.
 _URI = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9][\w.-]*/)*(?P<id>[\w-]{1,128})", re.ASCII | re.IGNORECASE
 )
 
-# A UUID has 36 characters, 128 random bits in base64 have 22: shorter names are chosen by people.
+# A UUID has 36 characters, and 128 random bits in base64 have 22. Shorter names are chosen by people.
 _SHORTEST_HANDLE = 22
 _NOT_HANDLES = frozenset(
     {"http", "https", "ws", "wss", "file", "ftp", "data", "ui", "s3", "gs", "git", "ssh"}
@@ -31,7 +31,7 @@ def resource_id(uri: str) -> str | None:
 
 
 def uri_of_url(url: str) -> str | None:
-    """The URI of the resource whose id is the last segment of this address, or None when it has none."""
+    """The URI of the resource whose id is the last segment of a URL; None when that is no id."""
     uri = f"resource://{url.rpartition('/')[2]}"
     return None if resource_id(uri) is None else uri
 
@@ -60,7 +60,7 @@ def reference(text: str) -> tuple[str, str | None]:
 
 
 def is_handle(uri: str) -> bool:
-    """Whether the URI, found without a dual response around it, has the form of a result's URI."""
+    """Whether a URI outside of a dual response has the form of a result's URI."""
     match = _match(uri)
     if match is None or match["scheme"].lower() in _NOT_HANDLES:
         return False
@@ -108,7 +108,7 @@ def is_this_computer(base_url: str) -> bool:
 
 
 def leaves_origin(url: str, location: str) -> bool:
-    """Whether a redirect from `url` to `location` goes to another origin; an unreadable location does."""
+    """Whether a redirect from `url` to `location` leads to another origin; True for an unreadable location."""
     try:
         return origin_of(urlsplit(urljoin(url, location))) != origin_of(urlsplit(url))
     except ValueError:

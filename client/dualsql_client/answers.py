@@ -29,35 +29,33 @@ _TYPES: Mapping[object, ColumnType] = {
 
 
 def read_columns(
-    described: object, *, implied: Mapping[ColumnType, Encoding] = MappingProxyType({})
+    entries: object, *, implied: Mapping[ColumnType, Encoding] = MappingProxyType({})
 ) -> list[Column] | None:
-    """The columns of an answer or tool result; None when they are no list of named columns.
+    """The columns of an answer or tool result; None when `entries` is no list of named columns.
 
-    A column without an encoding has that of its type in `implied`, or "any", as one that this client does not know.
+    A column without an encoding gets that of its type in `implied`, or "any". An unknown encoding is "any", too.
     """
-    if described is None:
+    if entries is None:
         return []
-    if not isinstance(described, list):
+    if not isinstance(entries, list):
         return None
-    columns = [_column(entry, implied) for entry in described]
+    columns = [_column(entry, implied) for entry in entries]
     return None if None in columns else cast("list[Column]", columns)
 
 
 def _column(entry: object, implied: Mapping[ColumnType, Encoding]) -> Column | None:
-    fields = fields_of(entry)  # of a mapping, or of an object that an SDK has made of one
+    fields = fields_of(entry)  # of a mapping, or of the object that an SDK converted it to
     if fields is None or not isinstance(name := fields.get("name"), str):
         return None
-    kind = _type(fields.get("type"))
-    named = fields.get("encoding")
-    encoding = _encoding(implied.get(kind) if named is None else named)
-    column = Column(name=name, type=kind, encoding=encoding)
+    word = fields.get("type")
+    kind = _TYPES.get(word, "string") if isinstance(word, str) else "string"
+    encoding = fields.get("encoding")
+    column = Column(
+        name=name, type=kind, encoding=_encoding(implied.get(kind) if encoding is None else encoding)
+    )
     if fields.get("items") is not None:
         column["items"] = _encoding(fields["items"])
     return column
-
-
-def _type(word: object) -> ColumnType:
-    return _TYPES.get(word, "string") if isinstance(word, str) else "string"
 
 
 def _encoding(word: object) -> Encoding:
@@ -70,16 +68,17 @@ class FetchResult:
 
     Attributes:
         data: the rows, in order; values as JSON has them unless they were fetched with `typed=True`.
-        total_count: all rows of the result; None when the server does not know.
+        total_count: the number of all rows; None when the server has not counted them.
         total_count_kind: "exact", "estimated", "capped" (a lower bound), or "none".
-        offset: position of the first row of `data`, from 0; of a page by cursor, counted from the page that gave it.
+        offset: position of the first row of `data`, from 0; of a page by cursor, counted from the page that had the
+            cursor.
         has_next: as the server reports it; an empty page is always the last one.
         next_offset: offset of the next page; None on the last one.
-        cached: these rows were read a short time ago, by a server that is set up to keep them.
-        order: "partial" when the server cannot put the rows in the same order at every reading: pages may then
-            repeat rows or lose some.
+        cached: the rows come from the server's cache.
+        order: "partial" when the order of the rows may change from one request to the next: pages may then repeat
+            rows or lose some.
         next_cursor, previous_cursor: for `fetch(cursor=...)` with the same sort; None at the ends, and where the
-            server gives none.
+            server has none.
     """
 
     data: list[Row]
@@ -99,7 +98,7 @@ class FetchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceMetadata:
-    """What the server says about a resource without reading its rows.
+    """The metadata of a resource; the server reads no rows for it.
 
     Attributes:
         status: "ready" or "pinned"; "pending" while the query still runs; "failed" if it failed.
@@ -107,8 +106,8 @@ class ResourceMetadata:
         expires_at: None for a pinned resource.
         metadata: what the tool's author stored with it.
         error: code, message, hint and details of the error of a failed query.
-        kept: of a result whose rows are kept, or were to be: `kept`, and `as_of`, `rows`, `bytes` or the `reason`;
-            `rows_so_far` while a run is read, `error` of a refresh that failed.
+        kept: of a result whose rows the server is to keep: `kept`, with `as_of`, `rows` and `bytes`, or with the
+            `reason` why they are not kept; `rows_so_far` while the query runs, `error` of a refresh that failed.
     """
 
     status: str
@@ -133,20 +132,20 @@ _OTHER_NAMES = {"skip": "offset", "has_prev": "has_previous"}
 def read_page(
     answer: object, *, offset: int | None, known_columns: Sequence[Column], typed: bool
 ) -> FetchResult:
-    """The page that was asked for.
+    """The requested page.
 
     Args:
-        offset: where it was asked for; None when it was asked for by cursor, and the server says where it is.
-        known_columns: used when the answer describes none.
+        offset: of the request; None for a page by cursor, whose offset is in the answer.
+        known_columns: used when the answer has none.
 
     Raises:
-        FetchError: the answer is no page, not the page asked for, or the next one would not follow it.
-        ParseError: with `typed`, a value is not what its column says.
+        FetchError: the answer is no page or another page, or the next one would not follow it.
+        ParseError: with `typed`, a value does not fit its column's encoding.
     """
     fields = _fields(answer)
     fields = {ours: fields[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in fields} | fields
     data, has_next = _rows(fields.get("data")), _typed(fields, "has_next", bool)
-    start = _counted(fields, "offset") if offset is None else offset
+    start = _count(fields, "offset") if offset is None else offset
     end = start + len(data)
     _refuse_if(
         {
@@ -156,9 +155,9 @@ def read_page(
         }
     )
     columns = _columns(fields) or list(known_columns)
-    # A server that never ends must not keep anyone asking.
+    # A faulty server could announce pages for ever.
     has_next = has_next and bool(data)
-    total = _counted(fields, "total_count", None)
+    total = _count(fields, "total_count", None)
     return FetchResult(
         data=decode_rows(data, columns) if typed else data,
         total_count=total,
@@ -177,7 +176,7 @@ def read_page(
 
 
 def exact_total(page: FetchResult) -> int | None:
-    """All rows of the result, where the server has counted them."""
+    """The number of all rows; None when the server has not counted them."""
     return page.total_count if page.total_count_kind == "exact" else None
 
 
@@ -190,7 +189,7 @@ def read_metadata(answer: object) -> ResourceMetadata:
     fields = _fields(answer)
     if "status" not in fields and "data" in fields:
         raise pages_only(200)
-    total = _counted(fields, "total_count", None)
+    total = _count(fields, "total_count", None)
     return ResourceMetadata(
         status=_typed(fields, "status", str),
         name=_typed(fields, "name", str, ""),
@@ -200,7 +199,7 @@ def read_metadata(answer: object) -> ResourceMetadata:
         columns=_columns(fields),
         created_at=read_instant(fields.get("created_at")),
         expires_at=read_instant(fields.get("expires_at")),
-        access_count=_counted(fields, "access_count", 0),
+        access_count=_count(fields, "access_count", 0),
         last_accessed_at=read_instant(fields.get("last_accessed_at")),
         metadata=_typed(fields, "metadata", dict, {}),
         error=_typed(fields, "error", dict, None),
@@ -209,40 +208,40 @@ def read_metadata(answer: object) -> ResourceMetadata:
 
 
 def is_pending(answer: object) -> bool:
-    """Whether the metadata say that the query of a result still runs."""
+    """Whether the metadata are those of a result whose query still runs."""
     return isinstance(answer, dict) and answer.get("status") == "pending"
 
 
 def is_refreshing(answer: object) -> bool:
-    """Whether the metadata say that the rows of a result are being read again."""
+    """Whether the metadata are those of a result whose query runs again."""
     return rows_so_far(answer) is not None
 
 
 def rows_so_far(answer: object) -> int | None:
-    """How many rows were read of a run that still runs, if the metadata say so."""
-    kept = answer.get("kept") if isinstance(answer, dict) else None
-    rows = kept.get("rows_so_far") if isinstance(kept, dict) else None
+    """The number of rows read so far by a query that still runs; None when the metadata have none."""
+    kept_rows = answer.get("kept") if isinstance(answer, dict) else None
+    rows = kept_rows.get("rows_so_far") if isinstance(kept_rows, dict) else None
     return rows if type(rows) is int else None
 
 
 def read_listing(answer: object) -> tuple[list[ResourceMetadata], str | None]:
-    """The answer of GET on the collection: what is listed, and the cursor of the next page.
+    """The answer of GET on the collection: its resources, and the cursor of the next page.
 
     Raises:
         FetchError: it is something else.
     """
     fields = _fields(answer)
-    listed = [read_metadata(entry) for entry in _rows(fields.get("resources"))]
-    return listed, _typed(fields, "next_cursor", str, None)
+    resources = [read_metadata(entry) for entry in _rows(fields.get("resources"))]
+    return resources, _typed(fields, "next_cursor", str, None)
 
 
-def kind_of_total(total: int | None, said: object) -> TotalCountKind:
-    """The kind of a total: "exact" if the server does not say, "estimated" if its word is unknown to this client."""
+def kind_of_total(total: int | None, kind: object) -> TotalCountKind:
+    """The kind of a total from an answer: "exact" when it is absent, "estimated" when this client has no such kind."""
     if total is None:
         return "none"
-    if said is None or said == "exact":
+    if kind is None or kind == "exact":
         return "exact"
-    return "capped" if said == "capped" else "estimated"
+    return "capped" if kind == "capped" else "estimated"
 
 
 _REQUIRED: Any = object()
@@ -254,14 +253,14 @@ def _typed(fields: Mapping[str, Any], name: str, kind: type, default: Any = _REQ
     value = fields.get(name)
     if value is None and default is not _REQUIRED:
         return default
-    # bool is an int to isinstance, and a server that counts in booleans is broken.
     if value is None:
         raise _refusal(f"it has no {name!r}")
+    # By class: isinstance() takes True for an int.
     _refuse_if({f"its {name!r} is no {_JSON_NAMES[kind]}": type(value) is not kind})
     return value
 
 
-def _counted(fields: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any:
+def _count(fields: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> Any:
     value = _typed(fields, name, int, default)
     _refuse_if({f"its {name} is no number of rows": value is not None and not is_count(value)})
     return value
@@ -287,8 +286,8 @@ def _columns(fields: Mapping[str, Any]) -> list[Column]:
 
 
 def _refuse_if(faults: Mapping[str, bool]) -> None:
-    for reason, is_so in faults.items():
-        if is_so:
+    for reason, applies in faults.items():
+        if applies:
             raise _refusal(reason)
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from dualsql_client.errors import FetchError
 from dualsql_client.framing import Block, check_end, ended_early, too_large
 
-# https://arrow.apache.org/docs/format/Columnar.html, IPC Streaming Format: the continuation indicator, and after it
-# the length of the metadata; with the length 0 it is the end of the stream.
+# https://arrow.apache.org/docs/format/Columnar.html, IPC Streaming Format: a message begins with the continuation
+# indicator and the length of its metadata; the length 0 ends the stream.
 _CONTINUES = b"\xff\xff\xff\xff"
 _END = _CONTINUES + b"\0\0\0\0"
 _PREFIX = 8
@@ -35,7 +35,7 @@ class Message(NamedTuple):
 
 
 class ArrowFramer:
-    """Finds the batches of a stream: a block is one message."""
+    """Splits a stream into its messages: a block is one message."""
 
     def __init__(self, maximum_bytes: int) -> None:
         self._maximum_bytes = maximum_bytes
@@ -52,19 +52,19 @@ class ArrowFramer:
         if len(self._pending) < self._needed:
             return []
         blocks = list(self._messages())
-        # As the names of CSV: a stream that breaks before its first row begins anew, with its schema.
+        # Returned with the first row: if the stream breaks before that, the next attempt begins with the schema.
         if not self._has_rows and not any(block.rows for block in blocks):
             self._head += blocks
             return []
         self._has_rows = True
-        return self._taken_head() + blocks
+        return self._take_head() + blocks
 
     def finish(self, rows: int) -> list[Block]:
         """See `Framer`."""
         if self._notes is None or (not self._is_closed and "problem" not in self._notes):
             raise ended_early()
         check_end(self._notes, self._notes.get("problem"), rows)
-        return [*self._taken_head(), Block(_END, 0)]
+        return [*self._take_head(), Block(_END, 0)]
 
     def forget(self) -> None:
         """See `Framer`."""
@@ -75,21 +75,21 @@ class ArrowFramer:
         """See `Framer`."""
         return None
 
-    def _taken_head(self) -> list[Block]:
+    def _take_head(self) -> list[Block]:
         head, self._head = self._head, []
         return head
 
     def _messages(self) -> Iterator[Block]:
-        while (found := self._whole_message()) is not None:
+        while (pair := self._next_message()) is not None:
             if self._notes is not None:
                 raise _no_arrow()  # something follows the end
-            message, data = found
+            message, data = pair
             if message.notes:
                 self._notes = message.notes
             else:
                 yield Block(data, message.rows)
 
-    def _whole_message(self) -> tuple[Message, bytes] | None:
+    def _next_message(self) -> tuple[Message, bytes] | None:
         pending = self._pending
         self._needed = _PREFIX
         if self._is_closed or len(pending) < _PREFIX:
@@ -99,22 +99,19 @@ class ArrowFramer:
             return None
         if pending[:4] != _CONTINUES:
             raise _no_arrow()
-        start = _PREFIX + self._length(4, "<i")
+        start = _PREFIX + self._checked_length(struct.unpack_from("<i", pending, 4)[0])
         self._needed = start
         if len(pending) < start:
             return None
         message = read_message(bytes(pending[_PREFIX:start]))
-        self._needed = start + self._checked(message.body)
+        self._needed = start + self._checked_length(message.body)
         if len(pending) < self._needed:
             return None
         data = bytes(pending[: self._needed])
         del pending[: self._needed]
         return message, data
 
-    def _length(self, place: int, form: str) -> int:
-        return self._checked(struct.unpack_from(form, self._pending, place)[0])
-
-    def _checked(self, length: int) -> int:
+    def _checked_length(self, length: int) -> int:
         if length < 0:
             raise _no_arrow()
         if length > self._maximum_bytes:
@@ -126,7 +123,7 @@ def read_message(metadata: bytes) -> Message:
     """Read the metadata of a message.
 
     Raises:
-        FetchError: it is none.
+        FetchError: the bytes are no such metadata.
     """
     try:
         return _read_message(_Table(metadata, _offset(metadata, 0)))
@@ -134,7 +131,7 @@ def read_message(metadata: bytes) -> Message:
         raise _no_arrow() from None
 
 
-# Numbers of fields by their place in Message.fbs; a union (header) has two, its kind and its table.
+# The numbers of fields follow Message.fbs; a union (header) has two numbers, of its kind and of its table.
 def _read_message(message: _Table) -> Message:
     kind = message.number(1, "<B")
     batch = message.table(2)
@@ -150,34 +147,34 @@ def _read_message(message: _Table) -> Message:
 
 
 class _Table:
-    """A table of a flatbuffer: a vtable says where each field is, or that it is not there."""
+    """A table of a flatbuffer, whose vtable has the offset of each field."""
 
-    def __init__(self, data: bytes, place: int) -> None:
+    def __init__(self, data: bytes, position: int) -> None:
         self._data = data
-        self._place = place
-        self._vtable = place - _number(data, place, "<i")
+        self._position = position
+        self._vtable = position - _number(data, position, "<i")
         self._size = _number(data, self._vtable, "<H")
 
     def has(self, field: int) -> bool:
-        """Whether a field is there."""
+        """Whether a field is present."""
         return bool(self._field(field))
 
     def number(self, field: int, form: str) -> int:
-        """The number in a field; 0 when it is not there."""
-        place = self._field(field)
-        return _number(self._data, place, form) if place else 0
+        """The number in a field; 0 when it is absent."""
+        position = self._field(field)
+        return _number(self._data, position, form) if position else 0
 
     def table(self, field: int) -> _Table | None:
-        """The table a field points to."""
-        place = self._field(field)
-        return _Table(self._data, place + _offset(self._data, place)) if place else None
+        """The table that a field refers to; None when it is absent."""
+        position = self._field(field)
+        return _Table(self._data, position + _offset(self._data, position)) if position else None
 
     def text(self, field: int) -> str:
-        """The string a field points to."""
-        place = self._field(field)
-        if not place:
+        """The string that a field refers to; empty when it is absent."""
+        position = self._field(field)
+        if not position:
             return ""
-        start = place + _offset(self._data, place)
+        start = position + _offset(self._data, position)
         length = _number(self._data, start, "<I")
         if start + 4 + length > len(self._data):
             raise ValueError("beyond the end")
@@ -185,10 +182,10 @@ class _Table:
 
     def notes(self, field: int) -> Iterator[tuple[str, str]]:
         """The pairs of a vector of KeyValue."""
-        place = self._field(field)
-        if not place:
+        position = self._field(field)
+        if not position:
             return
-        start = place + _offset(self._data, place)
+        start = position + _offset(self._data, position)
         for number in range(min(_number(self._data, start, "<I"), _MAXIMUM_NOTES)):
             entry = start + 4 + 4 * number
             pair = _Table(self._data, entry + _offset(self._data, entry))
@@ -199,19 +196,19 @@ class _Table:
         if entry + 2 > self._size:
             return 0
         offset = _number(self._data, self._vtable + entry, "<H")
-        # 0 is a field that was not written (flatbuffers, "Tables").
-        return self._place + offset if offset else 0
+        # 0 stands for an absent field (flatbuffers, "Tables").
+        return self._position + offset if offset else 0
 
 
-def _number(data: bytes, place: int, form: str) -> int:
-    if place < 0:
+def _number(data: bytes, position: int, form: str) -> int:
+    if position < 0:
         raise ValueError("before the beginning")
-    number: int = struct.unpack_from(form, data, place)[0]
+    number: int = struct.unpack_from(form, data, position)[0]
     return number
 
 
-def _offset(data: bytes, place: int) -> int:
-    return _number(data, place, "<I")
+def _offset(data: bytes, position: int) -> int:
+    return _number(data, position, "<I")
 
 
 def _no_arrow() -> FetchError:

@@ -1,4 +1,4 @@
-"""What one fetch may take: attempts, time without progress, time in all, bytes."""
+"""The limits of one fetch: attempts, time without progress, total time, bytes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from dualsql_client.errors import FetchError, NotConfiguredError
 class Retry:
     """How requests are repeated after temporary failures, and how broken streams are resumed.
 
-    All of it is for a whole call, such as one `fetch_all`, however often its stream breaks and however many pages it
-    reads.
+    The limits are those of a whole call, such as one `fetch_all`, with all its attempts and pages.
 
     Attributes:
-        budget: how long a call goes on without a new row. The default outlasts the restart of a server or of its
-            database. Requests for less than a stream also stay within the client's `timeout`, and a server that has
-            never answered is given up after 5 seconds.
-        times: the most attempts after the first; 0 for none. An attempt that brought 1 MiB of rows is not counted, so a
-            long download may break more often.
-        first: the longest wait before the first of them. It doubles each time, and the actual wait is drawn below it,
-            so that many clients of one server do not come back at once.
-        longest: what the doubling stops at. A server may ask for more (Retry-After), as long as the budget allows it.
-        total: the most that a call waits for the server in all, rows or not.
+        budget: how long a call continues without a new row. The default is longer than the restart of a server or of
+            its database. Requests other than streams also end within the client's `timeout`, and requests to a server
+            that has never answered end after 5 seconds.
+        times: the most attempts after the first; 0 for none. An attempt that received 1 MiB of rows is not counted, so
+            a long download may break more often.
+        first: the longest wait before the first of them. It doubles each time, and the wait is random below it, so that
+            many clients of one server do not return at once.
+        longest: the limit of the doubling. A server may request more (Retry-After) within the budget.
+        total: the most that a call waits for the server in all, also when rows arrive.
 
     Raises:
         NotConfiguredError: one of them is of another type, or negative.
@@ -54,14 +53,14 @@ class Retry:
 
 
 _FREE_BYTES = 1024 * 1024
-"""An attempt that brought so many is not counted: the largest stream ends the call before such attempts do."""
+"""An attempt that received so many is not counted: `maximum_stream_bytes` ends the call before such attempts do."""
 
 _SLOW_BYTES = 64 * 1024
-"""So many bytes of a row that is not complete count as progress: a large row may take longer than the budget."""
+"""So many bytes of an incomplete row count as progress: a large row may take longer than the budget."""
 
 
 class Budget:
-    """What is left of one call.
+    """The attempts, time and bytes that remain for one call.
 
     Args:
         maximum_bytes: of all answers together, after decompression.
@@ -81,7 +80,7 @@ class Budget:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave out the time that the application takes with what it got."""
+        """Exclude the time that the application takes with the rows."""
         began_at = self._now()
         try:
             yield
@@ -107,10 +106,10 @@ class Budget:
             )
 
     def progress(self, rows: int, *, is_partial: bool = False) -> None:
-        """Count rows that came.
+        """Count rows that arrived.
 
         Args:
-            is_partial: they are bytes of a row that is not complete, or of a file whose rows nobody sees.
+            is_partial: the bytes are part of a row, or of a file whose rows the client does not read.
 
         Raises:
             FetchError: there was too little progress for too long, or the call takes too long.
@@ -121,7 +120,7 @@ class Budget:
         now = self._now()
         if not rows and self._stalled_at is None:
             self._stalled_at = now
-        if self._left(now) <= 0:
+        if self._remaining(now) <= 0:
             raise self.annotated(
                 FetchError(
                     "The answer takes longer than the client waits.",
@@ -131,13 +130,13 @@ class Budget:
             )
 
     def page(self, rows: int, total: int | None = None) -> None:
-        """Count a page behind which there is to be another. One that brings nothing counts as an attempt.
+        """Count a page that announces another. A page without new rows counts as an attempt.
 
         Args:
-            total: rows that the server has counted; a page behind all of them brings nothing.
+            total: rows that the server has counted; a page beyond them has no new rows.
 
         Raises:
-            FetchError: see `progress`; or there were too many pages that brought nothing.
+            FetchError: see `progress`; or there were too many pages without new rows.
         """
         is_new = rows > 0 and (total is None or self.rows < total)
         self.progress(rows)
@@ -146,12 +145,12 @@ class Budget:
                 FetchError("The server announces more pages, and they bring no rows.", status=200)
             )
 
-    def delay(self, asked: float | None = None, *, most: float = math.inf) -> float | None:
+    def delay(self, requested: float | None = None, *, most: float = math.inf) -> float | None:
         """Seconds to wait after one more failure; None when there were enough.
 
         Args:
-            asked: seconds that the server asks the client to wait.
-            most: seconds that bound the time without progress further.
+            requested: seconds to wait according to the server.
+            most: another limit of the seconds without progress.
         """
         now = self._now()
         if self._stalled_at is None:
@@ -159,18 +158,18 @@ class Budget:
         self._counted += self.bytes - self._bytes_at_failure < _FREE_BYTES
         self._bytes_at_failure = self.bytes
         self.failures += 1
-        left = self._left(now, most)
-        if self._counted > self._retry.times or left <= 0 or (asked or 0.0) > left:
+        remaining = self._remaining(now, most)
+        if self._counted > self._retry.times or remaining <= 0 or (requested or 0.0) > remaining:
             return None
-        # Beyond 2**40 the doubling has long stopped at `longest`.
-        doubled = self._retry.first.total_seconds() * 2.0 ** min(self._doublings, 40)
-        drawn = random.uniform(0, min(self._retry.longest.total_seconds(), doubled))  # noqa: S311 - no secret
+        # A larger power of 2 may overflow, and has long passed `longest`.
+        longest = self._retry.first.total_seconds() * 2.0 ** min(self._doublings, 40)
+        wait = random.uniform(0, min(self._retry.longest.total_seconds(), longest))  # noqa: S311 - no secret
         self._doublings += 1
-        # The last attempt is made when the budget ends, not before.
-        return max(min(drawn, left), asked or 0.0)
+        # The last attempt begins when the budget ends, not before.
+        return max(min(wait, remaining), requested or 0.0)
 
     def annotated(self, error: FetchError) -> FetchError:
-        """The error that ends the call, with how far it came."""
+        """The error that ends the call, with the rows, bytes, attempts and seconds so far."""
         if self.failures > 1 or self.bytes:
             so_far = self._so_far()
             error.details |= so_far
@@ -180,22 +179,22 @@ class Budget:
             )
         return error
 
-    def _left(self, now: float, most: float = math.inf) -> float:
-        """Seconds until the call is given up, if nothing new comes."""
+    def _remaining(self, now: float, most: float = math.inf) -> float:
+        """Seconds until the call ends, if no new row arrives."""
         idle = 0.0 if self._stalled_at is None else now - self._stalled_at
-        in_all = self._retry.total.total_seconds() - (now - self._started_at)
-        return min(min(self._retry.budget.total_seconds(), most) - idle, in_all)
+        total = self._retry.total.total_seconds() - (now - self._started_at)
+        return min(min(self._retry.budget.total_seconds(), most) - idle, total)
 
     def _so_far(self) -> dict[str, float]:
         seconds = round(self._now() - self._started_at, 3)
         return {"rows": self.rows, "bytes": self.bytes, "attempts": self.failures, "seconds": seconds}
 
 
-def retry_after(written: str | None) -> float | None:
-    """Seconds that a Retry-After header (RFC 9110, 10.2.3) asks for; None when it cannot be read."""
-    if not written:
+def retry_after(text: str | None) -> float | None:
+    """The seconds of a Retry-After header (RFC 9110, 10.2.3); None when it cannot be read."""
+    if not text:
         return None
-    if written.isascii() and written.isdigit():
-        return float(written[:9])
-    moment = read_http_date(written)
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    moment = read_http_date(text)
     return None if moment is None else max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -13,7 +13,7 @@ from dualsql_client.answers import ResourceMetadata, read_listing, read_metadata
 from dualsql_client.budget import Retry
 from dualsql_client.detect import Detected
 from dualsql_client.errors import NotConfiguredError, ParseError, UntrustedOriginError
-from dualsql_client.origins import Origin, Origins, described
+from dualsql_client.origins import Origin, Origins, describe_host
 from dualsql_client.parsed import ParsedDualResponse, status_of
 from dualsql_client.transport import Auth, HTTPClient, Transport
 from dualsql_client.wire import Row
@@ -27,17 +27,17 @@ class DualResponseClient:
     Args:
         base_url: address of the server's REST resources; every request goes to `base_url/id`, unless the tool result
             names one of `origins`. Without either the client parses, and fetching raises NotConfiguredError.
-        http: an httpx.AsyncClient or httpx2.AsyncClient to send with; it stays the caller's to close.
+        http: an httpx.AsyncClient or httpx2.AsyncClient to send with; the caller closes it.
         headers: sent with every request to `base_url`.
-        timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
+        timeout: of one request with its whole answer; of a stream, of each piece. Seconds or a timedelta.
         maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
         maximum_stream_bytes: size of the longest stream that is read, after decompression; of a result that is read
             page by page, of all its pages.
         retry: how often, how soon and for how long requests are repeated and broken streams are resumed: see Retry.
         auth: for `base_url`: an Auth of the library of `http`, a user name with a password, or an async function that
-            returns a bearer token. It is called once, and again for a request that is refused with 401.
+            returns a bearer token. It is called once, and again after an answer with status 401.
         origins: addresses of other servers' resources; a tool result whose URL is below one of them is fetched there.
-            One that names another host is not fetched where there is no `base_url`.
+            Without a `base_url`, a result with any other URL cannot be fetched.
 
     Raises:
         NotConfiguredError: `base_url`, or one of `origins`, is no plain http or https address.
@@ -92,7 +92,7 @@ class DualResponseClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections, unless they belong to the `http` that was given."""
+        """Close the connections, unless the caller passed `http`."""
         if self._own_http is not None:
             await self._own_http.aclose()
 
@@ -104,60 +104,63 @@ class DualResponseClient:
         """The dual response in a tool result of any SDK; None when there is none, or more than one.
 
         Takes result objects, models, dataclasses, mappings, JSON text and lists of those. A result marked as
-        an error is none.
+        an error contains none.
 
         Raises:
             ParseError: with `strict`, instead of returning None.
         """
-        found = self.find(tool_result)
-        if len(found) == 1:
-            return found[0]
+        responses = self.find(tool_result)
+        if len(responses) == 1:
+            return responses[0]
         if strict:
-            raise _parse_error(found)
+            raise _parse_error(responses)
         return None
 
     def parse_structured(self, structured_content: object) -> ParsedDualResponse | None:
         """The dual response in a tool result's structuredContent; None if it is something else."""
         detected = detect.read_structure(structured_content, is_configured=self._origins.has)
-        return None if detected is None else self._parsed(detected)
+        return None if detected is None else self._from_detected(detected)
 
     def find(self, anything: object) -> list[ParsedDualResponse]:
         """All dual responses in a run result, a message list or the like; one per resource."""
-        found = detect.find(anything, is_configured=self._origins.has)
-        return [self._parsed(detected) for detected in found]
+        return [
+            self._from_detected(detected)
+            for detected in detect.find(anything, is_configured=self._origins.has)
+        ]
 
     async def find_in(self, events: AsyncIterable[object]) -> AsyncGenerator[ParsedDualResponse, None]:
-        """The dual responses in a stream of events, each as soon as one holds it.
+        """The dual responses in a stream of events, each as soon as an event contains it.
 
-        A resource that first came as a bare link comes once more, when its sample does. A URI in a text counts for
-        nothing here: events hold pieces of texts, and a URI that was cut is another one.
+        A resource that arrived as a bare link is yielded again when its sample arrives. URIs in texts are ignored:
+        events contain pieces of texts, and a URI that was cut is another URI.
         """
-        known: dict[str, detect.Detected] = {}
+        latest: dict[str, Detected] = {}
         async for event in events:
             for detected in detect.find(event, in_texts=False, is_configured=self._origins.has):
-                if detect.is_more_complete(detected, known.get(detected.key)):
-                    known[detected.key] = detected
-                    yield self._parsed(detected)
+                if detect.is_more_complete(detected, latest.get(detected.key)):
+                    latest[detected.key] = detected
+                    yield self._from_detected(detected)
 
     async def open(self, resource: str) -> ParsedDualResponse:
-        """A result by its id, its URI or its URL, without a tool result. The server is asked for its metadata.
+        """A result by its id, its URI or its URL, without a tool result. It requests the metadata from the server.
 
-        Its `sample` is empty; `fetch` and its kin read the rows. A URL must be below `base_url` or one of `origins`.
+        Its `sample` is empty; `fetch` and the other methods read the rows. A URL must be below `base_url` or one of
+        `origins`.
 
         Args:
             resource: such as `abc123`, `resource://abc123` or `https://api.example.com/resources/abc123`.
 
         Raises:
-            ParseError: that is none of the three.
+            ParseError: `resource` is none of the three.
             NotConfiguredError: the client has no `base_url`, and several `origins` or none.
-            UntrustedOriginError: the URL is elsewhere; nothing was sent.
-            FetchError: see `dualsql_client.errors`; ResourceNotFoundError where the caller sees no such result.
+            UntrustedOriginError: the URL is below none of them; nothing was sent.
+            FetchError: see `dualsql_client.errors`; ResourceNotFoundError if the caller has no such result.
         """
         uri, url = reference(resource)
-        transport = self._origins.choose(uri, None) if url is None else self._origins.named(uri, url)
+        transport = self._origins.choose(uri, None) if url is None else self._origins.at(uri, url)
         if transport is None and url is not None and len(self._origins):
             raise UntrustedOriginError(
-                f"{described(url)} is not an address of a result that this client may fetch.",
+                f"{describe_host(url)} is not an address of a result that this client may fetch.",
                 hint="Give the address of its resources to the client: base_url= or origins=['https://...'].",
             )
         if transport is None:
@@ -165,31 +168,31 @@ class DualResponseClient:
                 "The client has no base_url, and fetches only from configured addresses.",
                 hint="DualResponseClient('https://api.example.com/resources').",
             )
-        return self._listed(transport, read_metadata(await transport.send("GET", uri)))
+        return self._from_metadata(transport, read_metadata(await transport.send("GET", uri)))
 
     async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
-        """All rows that one SELECT gives over a stored result, which it calls `data`: `SELECT state FROM data`.
+        """All rows of one SELECT over a stored result, whose relation is `data`: `SELECT state FROM data`.
 
         Args:
             data_access_id: the resource's id or URI.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
-            ParseError: that is no id.
+            ParseError: `data_access_id` is neither.
             FetchError: see `dualsql_client.errors`.
         """
         uri, url = reference(data_access_id)
         if url is not None:
             raise ParseError("That is not the id of a resource.")
-        return await self._parsed(Detected(uri=uri, name="")).sql_all(sql)
+        return await self._from_detected(Detected(uri=uri, name="")).sql_all(sql)
 
     async def list_resources(self, *, page_size: int = 100) -> AsyncGenerator[ParsedDualResponse, None]:
         """The caller's own live results, newest first. The `headers` of this client identify the caller.
 
-        Their `sample` is empty; `fetch` and its kin read the rows.
+        Their `sample` is empty; `fetch` and the other methods read the rows.
 
         Args:
-            page_size: how many are asked for at once, at most 100.
+            page_size: results in one request, at most 100.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
@@ -201,18 +204,18 @@ class DualResponseClient:
         cursors: set[str] = set()
         budget = self._transport.budget()
         while True:
-            listed, cursor = read_listing(await self._transport.list(parameters, budget=budget))
-            for metadata in listed:
+            resources, cursor = read_listing(await self._transport.list(parameters, budget=budget))
+            for metadata in resources:
                 with budget.paused():
-                    yield self._listed(self._transport, metadata)
-            # A server that leads in a circle must not keep anyone asking.
+                    yield self._from_metadata(self._transport, metadata)
+            # A faulty server could repeat its cursors for ever.
             if cursor is None or cursor in cursors:
                 return
             cursors.add(cursor)
-            budget.page(len(listed))
+            budget.page(len(resources))
             parameters["cursor"] = cursor
 
-    def _listed(self, transport: Transport, metadata: ResourceMetadata) -> ParsedDualResponse:
+    def _from_metadata(self, transport: Transport, metadata: ResourceMetadata) -> ParsedDualResponse:
         return ParsedDualResponse(
             name=metadata.name,
             sample=[],
@@ -227,7 +230,7 @@ class DualResponseClient:
             _transport=transport,
         )
 
-    def _parsed(self, detected: Detected) -> ParsedDualResponse:
+    def _from_detected(self, detected: Detected) -> ParsedDualResponse:
         transport = self._origins.choose(detected.uri, detected.url)
         return ParsedDualResponse(
             name=detected.name,
@@ -245,12 +248,12 @@ class DualResponseClient:
         )
 
 
-def _parse_error(found: list[ParsedDualResponse]) -> ParseError:
-    if found:
+def _parse_error(responses: list[ParsedDualResponse]) -> ParseError:
+    if responses:
         return ParseError(
-            f"There are {len(found)} dual responses, and one was expected.",
+            f"There are {len(responses)} dual responses, and one was expected.",
             hint="Take all of them with client.find().",
-            details={"resources": [parsed.resource_uri for parsed in found]},
+            details={"resources": [parsed.resource_uri for parsed in responses]},
         )
     return ParseError(
         "The input contains no dual response.",

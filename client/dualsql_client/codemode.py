@@ -12,7 +12,6 @@ In short:
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -20,7 +19,7 @@ from typing import Any, Literal, overload
 
 from dualsql_client.client import DualResponseClient
 from dualsql_client.errors import ToolFailedError
-from dualsql_client.markdown import ParseStrategy
+from dualsql_client.markdown import TABLE_NAME, ParseStrategy
 from dualsql_client.tool_answers import (
     ToolAnswer,
     ToolDescription,
@@ -38,14 +37,12 @@ ReturnFormat = Literal["auto", "parsed", "raw"]
 NEGOTIATION: Mapping[str, str] = MappingProxyType(
     {"X-Response-Format": "json", "X-Execution-Context": "code"}
 )
-"""The headers of a program. `CodeMode` sends them as `_meta` of each call, which servers of dualsql read; a server that
-reads headers only gets them from the HTTP client, or the transport, that the MCP client sends with."""
+"""The headers of a program. `CodeMode` sends them as `_meta` of each call, which servers of dualsql read. For a server
+that reads headers only, set them in the HTTP client or transport of the MCP client."""
 
 DATA_MANAGER = "data_manager"
 STAGED_ROWS = 100
-"""Rows that `get_data` reads of staged data, as specification S8 has it."""
-
-_TABLE = re.compile(r"[^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2}")
+"""Rows that `get_data` reads of staged data, from specification S8."""
 
 
 class CodeMode:
@@ -53,12 +50,12 @@ class CodeMode:
 
     Args:
         mcp_client: mcp.Client, mcp.ClientSession, fastmcp.Client, or any object with `call_tool(name, arguments)`,
-            and `list_tools()` if the tools are asked for. Connected, and the caller's to close.
-        client: reads dual responses, and fetches their rows; without one they are parsed and not fetched.
+            and `list_tools()` for the methods that list or describe tools. The caller connects and closes it.
+        client: fetches the rows of dual responses; without one they are parsed only.
     """
 
     def __init__(self, mcp_client: Any, client: DualResponseClient | None = None) -> None:
-        # fastmcp's call_tool raises on errors, and makes objects of what a program would rather have as it is.
+        # fastmcp's call_tool raises on errors and converts results; call_tool_mcp does neither.
         self._call = getattr(mcp_client, "call_tool_mcp", None) or mcp_client.call_tool
         self._list = getattr(mcp_client, "list_tools_mcp", None) or getattr(mcp_client, "list_tools", None)
         self._client = client or DualResponseClient()
@@ -98,9 +95,9 @@ class CodeMode:
         """Call a tool. A failure of the tool is in the answer; exceptions of the MCP client are not caught.
 
         Args:
-            return_format: "parsed" for a ToolAnswer; "raw" for what the MCP client returned; "auto" for a ToolAnswer
-                where anything could be read, else for the raw result.
-            parse_strategy: how a text is read, see `parse_markdown`.
+            return_format: "parsed" for a ToolAnswer; "raw" for the result of the MCP client; "auto" for a ToolAnswer if
+                anything could be read, else for the raw result.
+            parse_strategy: see `parse_markdown`.
             expected_fields: names of values that the answer should have, for `fields` and `missing`.
         """
         raw = await self._call(tool, dict(arguments or {}), **self._options)
@@ -121,8 +118,8 @@ class CodeMode:
     async def get_data(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
         """The rows of a tool's answer: all of a dual response, the first hundred of staged data, or those in it.
 
-        Rows beside staged data are a preview and not returned. An answer that is no table is returned as the
-        answer's data.
+        The rows in an answer with staged data are a preview and are not returned. Of an answer that is no table, the
+        answer's data are returned.
 
         Raises:
             ToolFailedError: the tool failed, or its answer has no data that could be read.
@@ -134,7 +131,7 @@ class CodeMode:
         if answer.response is not None:
             return await answer.response.fetch_all()
         if answer.data_access_id is not None:
-            if answer.table is None or not _TABLE.fullmatch(answer.table):
+            if answer.table is None or not TABLE_NAME.fullmatch(answer.table):
                 raise ToolFailedError(
                     f"The name of the data that {tool} has staged cannot be used in a statement.",
                     hint="Write the statement and call query_staged_data().",
@@ -143,27 +140,27 @@ class CodeMode:
                 answer.data_access_id,
                 f"SELECT * FROM {answer.table} LIMIT {STAGED_ROWS}",  # noqa: S608 - a name, and the server's own
             )
-        found = answer.data if answer.rows is None else answer.rows
-        if found is None:
+        data = answer.data if answer.rows is None else answer.rows
+        if data is None:
             raise ToolFailedError(
                 f"The answer of {tool} contains no readable data.{quoted(answer)}",
                 hint="Look at what invoke() returns.",
             )
-        return found
+        return data
 
     async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
         """All rows of a statement over staged data, by the server's `data_manager`, or over REST if there is none.
 
-        A `data_manager` that says it has more rows than it gave is not believed to be done: all are read over REST.
+        If the `data_manager` returns only the first rows, all rows are read over REST.
 
         Raises:
-            ToolFailedError: the server refused, or answered no rows.
+            ToolFailedError: the server rejected the statement, or returned no rows.
             NotConfiguredError, FetchError: over REST.
         """
         if DATA_MANAGER not in await self._tools_by_name():
             return await self._client.query_staged_data(data_access_id, sql)
-        asked = {"operation": "query", "data_access_id": data_access_id, "sql": sql}
-        answer = await self.invoke(DATA_MANAGER, asked, return_format="parsed")
+        arguments = {"operation": "query", "data_access_id": data_access_id, "sql": sql}
+        answer = await self.invoke(DATA_MANAGER, arguments, return_format="parsed")
         if answer.error is not None:
             raise answer.error
         if answer.response is not None:
@@ -181,7 +178,7 @@ class CodeMode:
         return list(await self._tools_by_name())
 
     async def search_tools(self, query: str, *, limit: int = 20) -> list[ToolDescription]:
-        """The tools whose name or description has the words of `query`, the best first."""
+        """The tools whose name or description matches the words of `query`, the best match first."""
         return search((await self._tools_by_name()).values(), query)[:limit]
 
     async def describe_tool(self, tool: str) -> ToolDescription:
@@ -198,13 +195,13 @@ class CodeMode:
         return tools[tool]
 
     async def _with_parameters(self, answer: ToolAnswer, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """The answer whose error says what was wrong with the arguments, if that is what its text is about.
+        """The answer with an error that lists the wrong arguments, if the arguments do not fit the tool's input schema.
 
-        An SDK refuses arguments in a validator's words. The tool's own schema says the same to a program.
+        SDKs report wrong arguments only in the text of a validator.
         """
-        described = (await self._tools_by_name()).get(answer.tool)
-        found = None if described is None else parameters_error(arguments, described.input_schema or {})
-        return answer if found is None else replace(answer, error=found)
+        tool = (await self._tools_by_name()).get(answer.tool)
+        error = None if tool is None else parameters_error(arguments, tool.input_schema or {})
+        return answer if error is None else replace(answer, error=error)
 
     async def _query(self, answer: ToolAnswer, sql: str) -> list[Row]:
         if answer.response is not None:
@@ -214,8 +211,8 @@ class CodeMode:
 
     async def _tools_by_name(self) -> dict[str, ToolDescription]:
         if self._tools is None:
-            listed = [] if self._list is None else await list_all(self._list)
-            self._tools = {tool.name: tool for tool in listed}
+            tools = [] if self._list is None else await list_all(self._list)
+            self._tools = {tool.name: tool for tool in tools}
         return self._tools
 
 
@@ -223,6 +220,6 @@ def _negotiating_options(call: Any) -> dict[str, Any]:
     """The negotiation headers as a keyword argument of `call`: `_meta` of each call, over any transport."""
     try:
         names = inspect.signature(call).parameters
-    except (TypeError, ValueError):  # a callable that tells nothing of itself
+    except (TypeError, ValueError):  # a callable without a signature
         return {}
     return {name: dict(NEGOTIATION) for name in ("headers", "meta") if name in names}

@@ -17,20 +17,20 @@ from uuid import UUID
 LONGEST = 400
 """Characters of a number, a date or a UUID."""
 MOST_DIGITS = 1_000
-"""Digits before or behind the point that a number may have once its exponent is written out."""
+"""The most digits before or after the point of a number without an exponent."""
 MOST_DIGITS_STORED = 150_000
 """The same for a number out of a database: PostgreSQL's numeric has up to 131,072 digits before its point."""
 MOST_COUNTED = 2**63
-"""No number of rows is as large."""
+"""Numbers of rows are smaller."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def whole(text: str, least: int, most: int) -> int:
-    """The whole number of decimal digits that `text` is.
+    """The whole number that `text` is in decimal digits.
 
     Raises:
-        ValueError: it is none, or is not between `least` and `most`.
+        ValueError: `text` is no whole number, or it is not between `least` and `most`.
     """
     short = _short(text)
     if not _WHOLE.fullmatch(short):
@@ -68,12 +68,12 @@ def decimal(text: str) -> Decimal:
 def stored_decimal(text: str | int) -> Decimal:
     """The exact number that `text` is, with as many digits as a database may hold; an error of `Decimal` otherwise.
 
-    This runs for each cell of a column: two checks behind the conversion, which itself only takes what a text has.
+    This runs for each cell of a column, so it makes only two checks, after the conversion.
     """
     number = Decimal(text)
     if not -MOST_DIGITS_STORED < number.adjusted() < MOST_DIGITS_STORED or number.is_snan():
         raise ValueError("not a number that can be written out")
-    if type(text) is not str and type(text) is not int:  # Decimal(0.1) has 55 digits, which nobody sent
+    if type(text) is not str and type(text) is not int:  # Decimal(0.1) has 55 digits, which were not sent
         raise TypeError("no text, and no whole number")
     return number
 
@@ -97,20 +97,20 @@ def require_storable(value: object) -> None:
         ValueError: a whole number beyond 64 bits, a number that cannot be written out, a text with a NUL character or
             half a surrogate pair.
     """
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            waiting += [*one.keys(), *one.values()]
-        elif isinstance(one, list | tuple | set | frozenset):
-            waiting += one
-        elif not _is_storable(one):
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set | frozenset):
+            stack += item
+        elif not _is_storable(item):
             raise ValueError("no value that a database takes")
 
 
 def _is_storable(value: object) -> bool:
     if isinstance(value, str):
-        # isascii() is one look at a flag; a half of a surrogate pair has no UTF-8.
+        # isascii() reads a flag; half a surrogate pair cannot be encoded.
         return "\x00" not in value and (value.isascii() or bool(value.encode()))
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
@@ -158,31 +158,31 @@ def _short(text: Any) -> str:
     return text
 
 
-def read_instant(written: object) -> datetime | None:
+def read_instant(value: object) -> datetime | None:
     """An ISO 8601 string or a datetime as an aware datetime; None for anything else.
 
-    One without an offset is UTC, as the server keeps them.
+    A time without an offset is UTC, as on the server.
     """
-    if isinstance(written, str):
+    if isinstance(value, str):
         try:
-            written = instant(written)
+            value = instant(value)
         except ValueError:
             return None
-    return _aware(written) if isinstance(written, datetime) else None
+    return _aware(value) if isinstance(value, datetime) else None
 
 
-def read_http_date(written: str | None) -> datetime | None:
-    """A date as HTTP writes it (RFC 9110, 5.6.7), aware; None for anything else."""
-    if not written or len(written) > LONGEST:
+def read_http_date(text: str | None) -> datetime | None:
+    """A date of an HTTP header (RFC 9110, 5.6.7), aware; None for anything else."""
+    if not text or len(text) > LONGEST:
         return None
     try:
-        return _aware(parsedate_to_datetime(written))
+        return _aware(parsedate_to_datetime(text))
     except (ValueError, TypeError, OverflowError):  # an offset of many digits is an OverflowError
         return None
 
 
 def _aware(moment: datetime) -> datetime | None:
-    """None for one that has no UTC: the first and the last hours of the calendar, with an offset."""
+    """The time with its zone; None when it has no UTC: in the first and last hours of the calendar, with an offset."""
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     try:
@@ -200,23 +200,25 @@ def parameter_details(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     """The `details` of INVALID_PARAMETERS: `received`, values by name, and `expected`, types by name.
 
     Args:
-        schema: of a tool's input. Long values are cut, and become text.
+        schema: of a tool's input.
+
+    Long values are cut, and become text.
     """
-    known = schema.get("properties")
-    properties = list(known.items()) if isinstance(known, Mapping) else []
+    properties = schema.get("properties")
+    expected = list(properties.items()) if isinstance(properties, Mapping) else []
     return {
         "received": {name: _cut(value) for name, value in list(arguments.items())[:_MOST_PARAMETERS]},
-        "expected": {str(name): type_word(described) for name, described in properties[:_MOST_PARAMETERS]},
+        "expected": {str(name): type_word(part) for name, part in expected[:_MOST_PARAMETERS]},
     }
 
 
-def type_word(described: Any) -> str:
+def type_word(schema: Any) -> str:
     """The type of a property in a JSON Schema, such as `string`, or `array or string`."""
-    said = described.get("type") if isinstance(described, Mapping) else None
-    if said is None and isinstance(described, Mapping):
-        choices = described.get("anyOf")
-        said = [type_word(each) for each in choices] if isinstance(choices, list) else None
-    words = said if isinstance(said, list) else [said or "any"]
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if kind is None and isinstance(schema, Mapping):
+        choices = schema.get("anyOf")
+        kind = [type_word(each) for each in choices] if isinstance(choices, list) else None
+    words = kind if isinstance(kind, list) else [kind or "any"]
     return " or ".join(str(word) for word in words if word != "null") or "any"
 
 

@@ -1,4 +1,4 @@
-"""Rows as a table of a new DuckDB or SQLite file, written from an Arrow stream, a batch at a time."""
+"""Writes the batches of an Arrow stream to a table of a new DuckDB or SQLite file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from dualsql_client.errors import FetchError, needed
+from dualsql_client.errors import FetchError, import_extra
 from dualsql_client.formats import DATABASES, DatabaseFormat, FileFormat
 from dualsql_client.framing import Block
 from dualsql_client.streaming import read_batches
@@ -32,63 +32,63 @@ _BATCH_BYTES = 16 * 1024 * 1024
 
 
 def database_of(path: Path, name: FileFormat | None) -> DatabaseFormat | None:
-    """The database that this name means, or that the suffix does; None for a format of streams."""
+    """The database of a format's name, or else of the suffix; None for a format of streams."""
     if name is None:
-        return next((found for found, suffixes in DATABASES.items() if path.suffix.lower() in suffixes), None)
+        return next(
+            (database for database, suffixes in DATABASES.items() if path.suffix.lower() in suffixes), None
+        )
     return cast("DatabaseFormat", name) if name in DATABASES else None
 
 
 async def write_database(
     blocks: AsyncGenerator[Block, None], path: Path, database: DatabaseFormat, name: str
 ) -> None:
-    """Write all rows as the one table of a new database, which gets its name when it is whole and on the disk.
+    """Write all rows to the only table of a new database. The file gets its name when it is complete and on the disk.
 
     Args:
         blocks: of an Arrow stream.
         name: of the result; the table is named after it.
 
     Raises:
-        FileExistsError: there is a file already. It may have other tables, so it is not replaced.
+        FileExistsError: the file exists. It may have other tables, so it is not replaced.
         OSError: the file cannot be written.
         FetchError: the stream is no Arrow stream.
         MissingExtraError: pyarrow or duckdb is not installed.
     """
     async with aclosing(blocks):
-        needed("pyarrow", "duckdb" if database == "duckdb" else "arrow")
+        import_extra("pyarrow", "duckdb" if database == "duckdb" else "arrow")
         if database == "duckdb":
-            needed("duckdb", "duckdb")
+            import_extra("duckdb", "duckdb")
         if not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "There is no such folder", str(path.parent))
         _refuse_existing(path)
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             part = Path(folder) / path.name
-            make = _DuckDBTable if database == "duckdb" else _SQLiteTable
-            await _fill(blocks, partial(make, part, table_name(name)), path)
-            await asyncio.to_thread(_settle, part)
+            table = _DuckDBTable if database == "duckdb" else _SQLiteTable
+            await _fill(blocks, partial(table, part, table_name(name)), path)
+            await asyncio.to_thread(_flush, part)
             _refuse_existing(path)
             part.replace(path)
 
 
 def table_name(name: str) -> str:
     """The name of the table for a result: its letters and digits, in lower case, with underscores between them."""
-    found = re.sub(r"\W+", "_", name.lower()).strip("_")[:63]
-    # SQLite keeps names that begin with sqlite_ for itself.
-    return f"rows_{found}" if found.startswith("sqlite_") else found or "rows"
+    table = re.sub(r"\W+", "_", name.lower()).strip("_")[:63]
+    # SQLite reserves names that begin with sqlite_.
+    return f"rows_{table}" if table.startswith("sqlite_") else table or "rows"
 
 
 def column_names(names: Iterable[str]) -> list[str]:
-    """The names, with a number after one that the databases, which ignore case, would take for an earlier one."""
-    taken: set[str] = set()
-    unique = []
+    """The names, numbered where one equals an earlier one in a database, which ignores case."""
+    unique: dict[str, str] = {}
     for name in names:
-        begin = found = name.replace("\0", "") or "column"
+        first = column = name.replace("\0", "") or "column"
         number = 1
-        while found.casefold() in taken:
+        while column.casefold() in unique:
             number += 1
-            found = f"{begin}_{number}"
-        taken.add(found.casefold())
-        unique.append(found)
-    return unique
+            column = f"{first}_{number}"
+        unique[column.casefold()] = column
+    return list(unique.values())
 
 
 class _DatabaseTable(Protocol):
@@ -101,15 +101,17 @@ class _DatabaseTable(Protocol):
     def close(self) -> None: ...
 
 
-async def _fill(blocks: AsyncGenerator[Block, None], make: Callable[[], _DatabaseTable], path: Path) -> None:
+async def _fill(
+    blocks: AsyncGenerator[Block, None], new_table: Callable[[], _DatabaseTable], path: Path
+) -> None:
     """Create the table with all rows of the stream, in one transaction and one thread."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, "dualsql-file") as thread:
 
-        async def run(work: Callable[..., Any], *given: Any) -> Any:
-            return await loop.run_in_executor(thread, partial(_written, path, work, *given))
+        async def run(work: Callable[..., Any], *arguments: Any) -> Any:
+            return await loop.run_in_executor(thread, partial(_write, path, work, *arguments))
 
-        table: _DatabaseTable = await run(make)
+        table: _DatabaseTable = await run(new_table)
         try:
             async for schema, rows in _tables(blocks):
                 if rows is not None:
@@ -117,7 +119,7 @@ async def _fill(blocks: AsyncGenerator[Block, None], make: Callable[[], _Databas
                     continue
                 try:
                     await run(table.create, schema)
-                except OSError as error:  # the first thing that is written: no cell of the rows is to blame
+                except OSError as error:  # no row is written yet, so the columns are the cause
                     raise FetchError(
                         f"The database cannot have a table of these {len(schema.names):,} columns: {error.strerror}",
                         status=200,
@@ -126,39 +128,37 @@ async def _fill(blocks: AsyncGenerator[Block, None], make: Callable[[], _Databas
                     ) from error
             await run(table.commit)
         finally:
-            # Waits for the statement of a caller that was cancelled.
+            # The statement of a cancelled caller may still run.
             thread.submit(table.close).result()
 
 
 async def _tables(blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[tuple[Any, Any], None]:
-    """The schema alone, then the schema with each table of about `_BATCH_ROWS` rows."""
+    """The schema with None, then the schema with each table of about `_BATCH_ROWS` rows."""
     import pyarrow as pa
 
-    schema, waiting = None, list[Any]()
+    schema, batches = None, list[Any]()
     async for schema, batch in read_batches(blocks):
         if batch is None:
             yield schema, None
             continue
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _BATCH_ROWS or (
-            sum(each.nbytes for each in waiting) >= _BATCH_BYTES
+        batches.append(batch)
+        if sum(each.num_rows for each in batches) >= _BATCH_ROWS or (
+            sum(each.nbytes for each in batches) >= _BATCH_BYTES
         ):
-            yield schema, pa.Table.from_batches(waiting, schema)
-            waiting.clear()
-    if schema is None:
-        raise FetchError("The stream has no schema.", status=200)
-    if waiting:
-        yield schema, pa.Table.from_batches(waiting, schema)
+            yield schema, pa.Table.from_batches(batches, schema)
+            batches.clear()
+    if batches:
+        yield schema, pa.Table.from_batches(batches, schema)
 
 
 _DRIVERS = frozenset({"sqlite3", "duckdb", "_duckdb"})
 
 
-def _written(path: Path, work: Callable[..., Any], *given: Any) -> Any:
+def _write(path: Path, work: Callable[..., Any], *arguments: Any) -> Any:
     from pyarrow import ArrowException
 
     try:
-        return work(*given)
+        return work(*arguments)
     except (ArrowException, OverflowError, ValueError) as error:
         raise FetchError("The stream has values that the database cannot hold.", status=200) from error
     except Exception as error:
@@ -173,8 +173,8 @@ def _refuse_existing(path: Path) -> None:
         raise FileExistsError(EEXIST, "It exists, and may have other tables: name a new file", str(path))
 
 
-def _settle(path: Path) -> None:
-    # Windows flushes only what may be written.
+def _flush(path: Path) -> None:
+    # Windows flushes only files that are open for writing.
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
@@ -184,21 +184,21 @@ def _quoted(name: str) -> str:
 
 
 def _encoding(field: pa.Field) -> str:
-    found: bytes = (field.metadata or {}).get(b"dualsql.encoding", b"")
-    return found.decode("utf-8", "replace")
+    encoding: bytes = (field.metadata or {}).get(b"dualsql.encoding", b"")
+    return encoding.decode("utf-8", "replace")
 
 
 class _DuckDBTable:
-    """Arrow's types as DuckDB takes them over, and JSON and UUID by the encoding of the column."""
+    """A table with DuckDB's own types for Arrow's, and with JSON and UUID by the encoding of the column."""
 
     def __init__(self, path: Path, name: str) -> None:
         import duckdb
 
         config: dict[str, Any] = {"memory_limit": "256MB", "temp_directory": str(path.parent), "threads": 2}
-        # No extension comes from the network.
+        # Extensions must not be downloaded.
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         self._connection = duckdb.connect(str(path), config=config)
-        # In a program without a file (`python -c`), DuckDB draws a bar on its standard output.
+        # DuckDB draws a bar on the standard output of a program without a file (`python -c`).
         self._connection.execute("SET enable_progress_bar = false")
         self._name = _quoted(name)
         self._cells = ""
@@ -232,11 +232,11 @@ class _DuckDBTable:
 
 
 class _SQLiteTable:
-    """Values as SQLite's five classes of storage, so that no digit changes."""
+    """A table with values in SQLite's five storage classes, so that no digit changes."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
-        # A file that has no name yet needs no journal. It is flushed when it is whole.
+        # The temporary file needs no journal: it is flushed when it is complete.
         self._connection.execute("PRAGMA journal_mode = OFF")
         self._connection.execute("PRAGMA synchronous = OFF")
         self._name = _quoted(name)
@@ -250,9 +250,9 @@ class _SQLiteTable:
         self._connection.execute(f"CREATE TABLE {self._name} ({columns})")
 
     def insert(self, rows: pa.Table) -> None:
-        places = ", ".join("?" * rows.num_columns)
+        parameters = ", ".join("?" * rows.num_columns)
         values = zip(*map(_sqlite_values, rows.columns), strict=True)
-        self._connection.executemany(f"INSERT INTO {self._name} VALUES ({places})", values)  # noqa: S608 - quoted
+        self._connection.executemany(f"INSERT INTO {self._name} VALUES ({parameters})", values)  # noqa: S608 - quoted
 
     def commit(self) -> None:
         self._connection.execute("COMMIT")
@@ -263,7 +263,7 @@ class _SQLiteTable:
 
 
 def _sqlite_type(type_: pa.DataType) -> str:
-    """What the column is declared as. The affinity of none of them changes a value of `_sqlite_values`."""
+    """The declared type of a column. Its affinity changes no value of `_sqlite_values`."""
     from pyarrow import types
 
     tests: Sequence[tuple[Callable[[Any], bool], str]] = (
@@ -307,7 +307,7 @@ def _json(values: Iterable[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """An item of a list as JSON has it, and the numbers that JSON does not have as words."""
+    """An item of a list as a value of JSON; NaN and the infinities are texts."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, float) and not isfinite(value):

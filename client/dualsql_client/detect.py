@@ -1,8 +1,8 @@
 """Finds dual responses in the result of a tool call, of any SDK.
 
-Four things count as evidence: the structure of the specification (results, resource, metadata); a resource without a
-URI whose URL is at a configured address; a resource link whose URI has the form of a result's; and, if an SDK kept only
-text, such a URI in a text."""
+There are four kinds of evidence: the structure of the specification (results, resource, metadata); a resource without a
+URI whose URL is at a configured address; a resource link whose URI has the form of a result's; and, if an SDK retains
+only text, such a URI in a text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
 MAXIMUM_CHARACTERS = 4 * 1024 * 1024
 
-# What follows must not be able to belong to it: an id that was cut short is another id.
+# The next character must not be able to belong to the URI: an id that was cut is another id.
 _IN_TEXT = re.compile(
     r"(?<![\w+./:-])[a-z][a-z0-9+.-]{1,31}://(?:[a-z0-9][\w.-]{0,63}/){0,8}[\w-]{1,128}"
     r"(?![\w/%?#&=@:~+\\-]|\.[\w.]|…|\[)",
@@ -36,46 +36,48 @@ _MOST_IN_WORDS = 0.7
 """Share of the characters in words of four letters or more, 0.7 in one of 600 ids of 128 random bits."""
 
 _ANNOUNCED = ("gets every row from ", "Rows for the application: ")
-"""What `dualsql` writes before the URI."""
+"""The text of `dualsql` before the URI."""
 
 _LEAST_CHANGES = 0.36
-"""Changes between small letters, capitals, digits and signs, per character: 0.64 on average where an id is drawn, with
-0.3 % below this; about 0.3 where words are joined."""
+"""Changes between small letters, capitals, digits and signs, per character: 0.64 on average in random ids, of which
+0.3 % are below this; about 0.3 in joined words."""
 
 
 def uris_in(texts: Iterable[str]) -> list[str]:
     """The URIs of results in these texts, each once; a text with several has none."""
-    found: dict[str, None] = {}
-    left = MAXIMUM_CHARACTERS
+    handles: dict[str, None] = {}
+    remaining = MAXIMUM_CHARACTERS
     for text in texts:
-        left -= len(text)
-        if left < 0:
+        remaining -= len(text)
+        if remaining < 0:
             break
         uris = {
             match.group(): text.endswith(_ANNOUNCED, 0, match.start()) for match in _IN_TEXT.finditer(text)
         }
-        handles = [
-            uri for uri, is_announced in uris.items() if is_handle(uri) and (is_announced or _is_made(uri))
+        candidates = [
+            uri
+            for uri, is_announced in uris.items()
+            if is_handle(uri) and (is_announced or _is_generated(uri))
         ]
-        if len(handles) == 1:
-            found[handles[0]] = None
-    return list(found)
+        if len(candidates) == 1:
+            handles[candidates[0]] = None
+    return list(handles)
 
 
-def _is_made(uri: str) -> bool:
+def _is_generated(uri: str) -> bool:
     scheme, _, path = uri.partition("://")
-    *places, identifier = path.split("/")
-    if not any(_NAMES_A_RESULT.fullmatch(word) for word in (*re.split(r"[+.-]", scheme), *places)):
+    *segments, identifier = path.split("/")
+    if not any(_NAMES_A_RESULT.fullmatch(word) for word in (*re.split(r"[+.-]", scheme), *segments)):
         return False
-    return bool(_UUID.fullmatch(identifier)) or _is_drawn(identifier)
+    return bool(_UUID.fullmatch(identifier)) or _is_random(identifier)
 
 
-def _is_drawn(identifier: str) -> bool:
+def _is_random(identifier: str) -> bool:
     """Whether its characters look random, and not written by a person."""
     kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in identifier]
     changes = sum(one != other for one, other in pairwise(kinds))
     words = sum(bool(_WORD.fullmatch(piece)) for piece in re.split(r"[-_]", identifier))
-    in_words = sum(map(len, _WORD.findall(identifier)))  # joined as in getUserById
+    in_words = sum(map(len, _WORD.findall(identifier)))  # as in getUserById
     return (
         {"a", "A"} <= set(kinds)
         and changes >= _LEAST_CHANGES * (len(kinds) - 1)
@@ -84,19 +86,19 @@ def _is_drawn(identifier: str) -> bool:
     )
 
 
-_TELLING = frozenset({"resource", "uri", "is_error", "isError", "status"})
-"""A mapping with none of these names is neither a dual response nor a link, nor does it say that it is an error."""
+_EVIDENCE = frozenset({"resource", "uri", "is_error", "isError", "status"})
+"""A mapping with none of these names is no dual response, no link and not marked as an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detected:
-    """A dual response as the tool result describes it. It is untrusted; of a bare link it is little more than the URI.
+    """A dual response as the tool result describes it. It is untrusted; a bare link has little more than the URI.
 
     Attributes:
-        uri: of a result that names only a URL, made of the id in that URL.
-        url: the address of the rows according to the tool result; None if it names none.
-        sample: None when only a link was found.
-        is_pending: the query still ran.
+        uri: of a result that has only a URL, built from the id in that URL.
+        url: the address of the rows according to the tool result; None if it has none.
+        sample: None for a bare link.
+        is_pending: the query was still running.
         key: equal for two descriptions of one resource.
     """
 
@@ -126,64 +128,66 @@ def find(
 ) -> list[Detected]:
     """All dual responses inside `tool_result`, one for each resource, the shallowest first.
 
-    What stands inside a dual response, or inside a result marked as an error, is not looked at. Where there is
-    nothing else, private attributes are looked at, and then texts for a resource's URI.
+    The content of a dual response, and of a result marked as an error, is not searched. If nothing else matches,
+    private attributes are searched, and then texts for a resource's URI.
 
     Args:
-        in_texts: False where a text may have been cut anywhere.
-        is_configured: decides about resources that have a URL and no URI.
+        in_texts: False for texts that may be cut.
+        is_configured: accepts the URL of a resource without a URI.
     """
-    found, walk = _found(Walk(tool_result), is_configured)
+    walk = Walk(tool_result)
+    responses = _search(walk, is_configured)
     texts = walk.texts
-    if not found and walk.met_objects:
-        found, walk = _found(Walk(tool_result, hidden=True), is_configured)
-    if not found and in_texts:
-        found = {uri: Detected(uri=uri, name="") for uri in uris_in(texts) or uris_in(walk.texts)}
-    return list(found.values())
+    if not responses and walk.met_objects:
+        walk = Walk(tool_result, hidden=True)
+        responses = _search(walk, is_configured)
+    if not responses and in_texts:
+        responses = {uri: Detected(uri=uri, name="") for uri in uris_in(texts) or uris_in(walk.texts)}
+    return list(responses.values())
 
 
-def _found(walk: Walk, is_configured: IsConfigured) -> tuple[dict[str, Detected], Walk]:
-    found: dict[str, Detected] = {}
+def _search(walk: Walk, is_configured: IsConfigured) -> dict[str, Detected]:
+    responses: dict[str, Detected] = {}
     while walk:
         try:
-            _visit(walk, found, is_configured)
-        except Exception:  # noqa: BLE001 - a foreign object may raise anything when it is looked at
+            _visit(walk, responses, is_configured)
+        except Exception:  # noqa: BLE001 - a foreign object may raise anything when it is read
             continue
-    return found, walk
+    return responses
 
 
 def read_structure(value: object, *, is_configured: IsConfigured = lambda _: False) -> Detected | None:
     """The dual response that `value` itself is (a structuredContent), or None."""
     try:
         fields = fields_of(value)
-        return (_structure(fields) or _addressed(fields, is_configured)) if fields else None
+        return (_structure(fields) or _by_url(fields, is_configured)) if fields else None
     except Exception:  # noqa: BLE001 - as in find
         return None
 
 
-def _visit(walk: Walk, found: dict[str, Detected], is_configured: IsConfigured) -> None:
+def _visit(walk: Walk, responses: dict[str, Detected], is_configured: IsConfigured) -> None:
     fields = walk.step()
     if not fields:
         return
-    if _TELLING.isdisjoint(fields):
+    if _EVIDENCE.isdisjoint(fields):
         walk.descend(fields)
         return
     if _is_error(fields):
         return
-    detected = _structure(fields) or _addressed(fields, is_configured) or _link(fields)
+    detected = _structure(fields) or _by_url(fields, is_configured) or _link(fields)
     if detected is None:
         walk.descend(fields)
-    elif is_more_complete(detected, found.get(detected.key)):
-        found[detected.key] = detected
+    elif is_more_complete(detected, responses.get(detected.key)):
+        responses[detected.key] = detected
 
 
-def is_more_complete(detected: Detected, known: Detected | None) -> bool:
-    """Whether a dual response adds to what is known of its resource."""
-    return known is None or (known.sample is None and detected.sample is not None)
+def is_more_complete(detected: Detected, earlier: Detected | None) -> bool:
+    """Whether a dual response adds to an earlier one of the same resource."""
+    return earlier is None or (earlier.sample is None and detected.sample is not None)
 
 
 def _is_error(fields: Fields) -> bool:
-    # The second is how LangChain's ToolMessage says it.
+    # The second form is that of LangChain's ToolMessage.
     return _either(fields, "is_error", "isError") is True or _text(fields.get("status")) == "error"
 
 
@@ -198,22 +202,22 @@ def _structure(fields: Fields) -> Detected | None:
     sample, columns = _rows(results), _columns(metadata)
     if sample is None or columns is None or not _has_total(metadata):
         return None
-    return _described(uri, resource, metadata, sample, columns)
+    return _detected(uri, resource, metadata, sample, columns)
 
 
-def _addressed(fields: Fields, is_configured: IsConfigured) -> Detected | None:
-    """A result whose resource has a URL and no URI. The configured address is evidence enough to leave out the rest."""
+def _by_url(fields: Fields, is_configured: IsConfigured) -> Detected | None:
+    """A result whose resource has a URL and no URI. With a configured address, the other parts are optional."""
     resource, metadata = fields_of(fields.get("resource")), fields_of(fields.get("metadata")) or {}
     url = _text(resource.get("url")) if resource and resource.get("uri") is None else None
     uri = uri_of_url(url) if url else None
     if resource is None or uri is None or url is None or not is_configured(url):
         return None
     sample, columns = _rows(fields.get("results")), _columns(metadata)
-    known = metadata if _has_total(metadata) else {**metadata, "total_count": None, "totalCount": None}
-    return replace(_described(uri, resource, known, sample, columns or []), has_uri=False)
+    counts = metadata if _has_total(metadata) else {**metadata, "total_count": None, "totalCount": None}
+    return replace(_detected(uri, resource, counts, sample, columns or []), has_uri=False)
 
 
-def _described(
+def _detected(
     uri: str, resource: Fields, metadata: Fields, sample: list[Row] | None, columns: list[Column]
 ) -> Detected:
     total = _either(metadata, "total_count", "totalCount")
@@ -235,7 +239,7 @@ def _link(fields: Fields) -> Detected | None:
     if _text(fields.get("type")) != "resource_link":
         return None
     uri, mime_type = _text(fields.get("uri")), _text(_either(fields, "mime_type", "mimeType"))
-    if uri is None or mime_type != "application/json" or not (is_handle(uri) and _is_made(uri)):
+    if uri is None or mime_type != "application/json" or not (is_handle(uri) and _is_generated(uri)):
         return None
     return Detected(uri=uri, name=_text(fields.get("name")) or "")
 
@@ -255,7 +259,7 @@ def _rows_of_columns(columns: Fields) -> list[Row] | None:
 
 
 def _columns(metadata: Fields) -> list[Column] | None:
-    """The columns of a tool result; a server of dualsql names no encoding that the column's type implies."""
+    """The columns of a tool result; a server of dualsql omits the encoding that a column's type implies."""
     is_ours = _either(metadata, "total_count_kind", "totalCountKind") is not None
     return read_columns(metadata.get("columns"), implied=IMPLIED_ENCODINGS if is_ours else {})
 
@@ -283,10 +287,10 @@ Session = TypeVar("Session")
 
 
 class KeptResults:
-    """The results of the tool calls of the sessions it watches.
+    """Keeps the results of the tool calls of sessions.
 
     Args:
-        maximum: the most that are kept; the oldest go first.
+        maximum: the most results; the oldest are dropped.
     """
 
     def __init__(self, *, maximum: int = 1_000) -> None:
@@ -298,19 +302,19 @@ class KeptResults:
         return list(self._results)
 
     def take(self) -> list[Any]:
-        """Return the kept results and forget them, so that the next run of an agent starts empty."""
+        """Return the kept results and remove them, so that the next run of an agent starts empty."""
         results = self.results
         self._results.clear()
         return results
 
     def watch(self, session: Session, *, drop_links: bool = False) -> Session:
-        """Keep what `call_tool` of the session returns from now on; the same session is returned.
+        """Keep the results of `call_tool` of a session from now on; returns the same session.
 
         Args:
-            drop_links: hand the SDK results without their resource_link blocks: anthropic's takes a result that has one
-                for an error.
+            drop_links: return results without resource_link blocks to the SDK: anthropic's treats a result with one as
+                an error.
         """
-        original = session.call_tool  # type: ignore[attr-defined]  # whatever has one
+        original = session.call_tool  # type: ignore[attr-defined]  # any class with the method
 
         @wraps(original)
         async def call_tool(*args: Any, **options: Any) -> Any:
@@ -318,7 +322,7 @@ class KeptResults:
             self._results.append(result)
             return _without_links(result) if drop_links else result
 
-        # An attribute of this session alone: other sessions keep the method of their class.
+        # An attribute of this session only: other sessions use the method of their class.
         session.call_tool = call_tool  # type: ignore[attr-defined]
         return session
 

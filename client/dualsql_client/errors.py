@@ -1,4 +1,4 @@
-"""Every error the client raises, and how a server's error becomes one.
+"""The errors of the client, and their construction from a server's errors.
 
 DualResponseClientError
 ├── ParseError                 PARSE_ERROR          no dual response, several, or a wrong value in a column
@@ -27,8 +27,8 @@ from typing import Any, TypeVar
 
 from typing_extensions import is_typeddict
 
-_PASSING_STATUSES = frozenset({429, 502, 503, 504})
-_PASSING_CODES = frozenset(
+_TEMPORARY_STATUSES = frozenset({429, 502, 503, 504})
+_TEMPORARY_CODES = frozenset(
     {
         "DATABASE_BUSY",
         "DATABASE_UNREACHABLE",
@@ -38,10 +38,10 @@ _PASSING_CODES = frozenset(
         "TOO_MANY_QUERIES",
     }
 )
-"""Of the server, in the last record of a stream, whose status has left by then."""
+"""Codes in the last record of a stream, whose status 200 was sent before."""
 
-_LASTING_CODES = frozenset({"QUERY_TIMEOUT"})
-"""It is 504, and would run as long again."""
+_PERMANENT_CODES = frozenset({"QUERY_TIMEOUT"})
+"""Its status is 504, but the query would take as long again."""
 
 
 class DualResponseClientError(Exception):
@@ -51,7 +51,7 @@ class DualResponseClientError(Exception):
         code: a stable name; the server's own for a problem the server reported.
         message: one sentence for a person or a model.
         hint: what to do next, or an empty string.
-        details: JSON values that a program can use.
+        details: JSON values for a program.
     """
 
     default_code = "CLIENT_ERROR"
@@ -82,7 +82,7 @@ class ParseError(DualResponseClientError):
 
 
 class NotConfiguredError(DualResponseClientError):
-    """The client does not know where to fetch."""
+    """The client has no address to fetch from."""
 
     default_code = "NOT_CONFIGURED"
     default_hint = "Give the client its server's address: base_url='https://api.example.com/resources'."
@@ -105,10 +105,10 @@ class FetchError(DualResponseClientError):
 
     Attributes:
         status: the HTTP status of the answer; None when no answer came, or it broke off.
-        retry_after: seconds that the server asks the client to wait; None if it does not.
-        may_pass: the same request may succeed a little later: the connection broke, or the server was busy, restarting,
-            or without its database for the moment.
-        is_unrouted: the server takes no such request at this address: 405, 501, or a 404 that is no JSON.
+        retry_after: seconds to wait, from the server's Retry-After header; None without it.
+        may_pass: the same request may succeed later: the connection broke, or the server was busy, restarting, or
+            without its database.
+        is_unrouted: the server has no such route: 405, 501, or a 404 that is no JSON.
     """
 
     default_code = "FETCH_ERROR"
@@ -126,8 +126,8 @@ class FetchError(DualResponseClientError):
         self.status = status
         self.retry_after: float | None = None
         self.is_unrouted = False
-        passing = status in _PASSING_STATUSES or code in _PASSING_CODES
-        self.may_pass = passing and code not in _LASTING_CODES
+        is_temporary = status in _TEMPORARY_STATUSES or code in _TEMPORARY_CODES
+        self.may_pass = is_temporary and code not in _PERMANENT_CODES
 
 
 class FetchTimeoutError(FetchError):
@@ -188,11 +188,10 @@ class UntrustedOriginError(FetchError):
 
 MAXIMUM_TEXT = 2_000
 
-_NOT_FOUND = 404
-_FOREIGN = (
+_NO_DUALSQL = (
     "The server answered with status 404, and not as dualsql does: nothing of dualsql is at this address."
 )
-_NOT_THERE = "Check base_url, of the client and of DualResponseServer: it is where router() is mounted."
+_CHECK_BASE_URL = "Check base_url, of the client and of DualResponseServer: it is where router() is mounted."
 _UNROUTED = frozenset({405, 501})
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _BY_STATUS: Mapping[int, type[FetchError]] = {404: ResourceNotFoundError, 410: ResourceExpiredError}
@@ -204,7 +203,7 @@ def fetch_error(status: int, body: object) -> FetchError:
     """The error for an answer with an error status.
 
     Args:
-        body: the decoded JSON of the answer (wire.Problem, or less), or None when it had none.
+        body: the decoded JSON of the answer, such as a wire.Problem; None without one.
     """
     problem: Mapping[str, Any] = body if isinstance(body, dict) else {}
     code = problem.get("code")
@@ -212,21 +211,21 @@ def fetch_error(status: int, body: object) -> FetchError:
         code = None
     kind = _BY_CODE.get(code or "") or _BY_STATUS.get(status, FetchError)
     details = problem.get("details")
-    is_foreign = status == _NOT_FOUND and not problem.keys() & {"code", "error", "message"}
+    is_foreign = status == 404 and not problem.keys() & {"code", "error", "message"}
     error = kind(
         _text(problem, "message")
-        or (_FOREIGN if is_foreign else f"The server answered with status {status}."),
+        or (_NO_DUALSQL if is_foreign else f"The server answered with status {status}."),
         status=status,
         code=code,
-        hint=_NOT_THERE if is_foreign else _text(problem, "hint"),
+        hint=_CHECK_BASE_URL if is_foreign else _text(problem, "hint"),
         details=details if isinstance(details, dict) else None,
     )
-    error.is_unrouted = status in _UNROUTED or (status == _NOT_FOUND and body is None)
+    error.is_unrouted = status in _UNROUTED or (status == 404 and body is None)
     return error
 
 
 def pages_only(status: int | None) -> FetchError:
-    """The error for what a server that has pages by GET and nothing else cannot do."""
+    """The error for an operation that a server with nothing but pages by GET does not have."""
     return FetchError(
         "This server has pages by GET and nothing else: no streams, no metadata, no queries, no pins.",
         status=status,
@@ -234,11 +233,11 @@ def pages_only(status: int | None) -> FetchError:
     )
 
 
-def failed_with(error: Mapping[str, Any]) -> ResourceFailedError:
+def query_failed(error: Mapping[str, Any]) -> ResourceFailedError:
     """The error for a resource whose query failed, from its metadata."""
-    said = _text(error, "message") or "The server does not say why."
+    message = _text(error, "message") or "The server does not say why."
     return ResourceFailedError(
-        f"The query failed: {said}", hint=_text(error, "hint"), details={"error": dict(error)}
+        f"The query failed: {message}", hint=_text(error, "hint"), details={"error": dict(error)}
     )
 
 
@@ -247,7 +246,7 @@ def _text(problem: Mapping[str, Any], name: str) -> str | None:
     return value[:MAXIMUM_TEXT] if isinstance(value, str) and value else None
 
 
-def needed(module: str, extra: str) -> Any:
+def import_extra(module: str, extra: str) -> Any:
     """Import a module that `dualsql-client[extra]` installs.
 
     Raises:
@@ -268,7 +267,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COMPARED = 80
 """Characters of a name: difflib's time grows with the product of the lengths."""
 
-_LEFT_OUT = type("LeftOut", (), {"__repr__": lambda _: "..."})()
+_OMITTED = type("Omitted", (), {"__repr__": lambda _: "..."})()
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -276,55 +275,55 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 def checked_keywords(options: Callable[..., Any] | None = None) -> Callable[[F], F]:
     """A decorator: the function raises TypeError for an unknown keyword argument.
 
-    Python's own TypeError names no near name before 3.13, and `**options` of a TypedDict refuse nothing.
+    Python's own TypeError suggests no similar name before 3.13, and a TypedDict of `**options` is not checked.
 
     Args:
-        options: what the `**options` of the function are: a TypedDict, or a callable. Its parameters that have a
-            default take the place of `**options` in the signature, so that help() shows them.
+        options: the TypedDict of the function's `**options`, or the callable that they are passed to. Its parameters
+            with a default replace `**options` in the signature, so that help() shows them.
     """
 
-    def decorated(function: F) -> F:
+    def decorator(function: F) -> F:
         signature = _signature(function, options)
-        known = [each.name for each in signature.parameters.values() if each.kind in _BY_NAME]
-        names = frozenset(known)
+        names = [each.name for each in signature.parameters.values() if each.kind in _BY_NAME]
+        accepted = frozenset(names)
 
         @wraps(function)
         def call(*args: Any, **keywords: Any) -> Any:
-            if not keywords.keys() <= names:
-                refuse_unknown_keywords(_called(function, args), keywords, known)
+            if not keywords.keys() <= accepted:
+                refuse_unknown_keywords(_qualified_name(function, args), keywords, names)
             return function(*args, **keywords)
 
         @wraps(function)
         async def call_async(*args: Any, **keywords: Any) -> Any:
-            if not keywords.keys() <= names:
-                refuse_unknown_keywords(_called(function, args), keywords, known)
+            if not keywords.keys() <= accepted:
+                refuse_unknown_keywords(_qualified_name(function, args), keywords, names)
             return await function(*args, **keywords)
 
         checked: Any = call_async if inspect.iscoroutinefunction(function) else call
         checked.__signature__ = signature
         return checked  # type: ignore[no-any-return]
 
-    return decorated
+    return decorator
 
 
-def _called(function: Callable[..., Any], args: Sequence[Any]) -> str:
-    """The name that the caller wrote: of a method, that of the object's class and not of the class that defines it."""
+def _qualified_name(function: Callable[..., Any], args: Sequence[Any]) -> str:
+    """The name that the caller sees: of a method, with the class of the object, and not the class that defines it."""
     if not args or "self" not in inspect.signature(function).parameters:
         return function.__qualname__
     kind = type(args[0]).__name__
     return kind if function.__name__ == "__init__" else f"{kind}.{function.__name__}"
 
 
-def refuse_unknown_keywords(function: str, given: Collection[str], known: Collection[str]) -> None:
-    """Raises TypeError for the first name that is not known."""
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{function}() has no argument {name[:_COMPARED]!r}. {_hint(name, known)}")
+def refuse_unknown_keywords(function: str, keywords: Collection[str], names: Collection[str]) -> None:
+    """Raises TypeError for the first keyword that is not among the names of the arguments."""
+    for keyword in keywords:
+        if keyword not in names:
+            raise TypeError(f"{function}() has no argument {keyword[:_COMPARED]!r}. {_hint(keyword, names)}")
 
 
-def _hint(name: str, known: Collection[str]) -> str:
-    names = [each for each in known if each != "self"]
-    close = get_close_matches(name[:_COMPARED], names, n=1)
+def _hint(keyword: str, arguments: Collection[str]) -> str:
+    names = [each for each in arguments if each != "self"]
+    close = get_close_matches(keyword[:_COMPARED], names, n=1)
     return f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(names)}."
 
 
@@ -341,17 +340,19 @@ def _signature(function: Callable[..., Any], options: Callable[..., Any] | None)
 
 
 def _options(options: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of `options` that have a default, keyword-only; `...` stands for a key that may be left out."""
+    """The parameters of `options` that have a default, keyword-only; `...` is the default of an optional key."""
     if is_typeddict(options):
         return [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=_LEFT_OUT,
+                default=_OMITTED,
                 annotation=getattr(kind, "__forward_arg__", kind),
             )
             for name, kind in options.__annotations__.items()
         ]
-    found = inspect.signature(options).parameters.values()
-    named = [each for each in found if each.kind in _BY_NAME and each.default is not inspect.Parameter.empty]
-    return [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in named]
+    return [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in inspect.signature(options).parameters.values()
+        if each.kind in _BY_NAME and each.default is not inspect.Parameter.empty
+    ]

@@ -1,4 +1,4 @@
-"""The formats a client asks for, with their media types, suffixes and framers."""
+"""The formats of streams and files, with their media types, suffixes and framers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dualsql_client.wire import StreamFormat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFormat:
-    """A format of streams, as `dualsql.formats.table` has it on the server.
+    """A format of streams; `dualsql.formats.table` is the server's table of them.
 
     Attributes:
         suffixes: of files, with the dot; the first is the usual one.
-        framer: makes what finds its rows, of at most so many bytes each.
+        framer: creates a Framer for rows of at most so many bytes.
         is_resumable: whether a broken stream of this format resumes where it stopped.
     """
 
@@ -41,7 +41,7 @@ ARROW = DownloadFormat(
 
 
 def _whole_file(name: StreamFormat, media_type: str, *, mark: bytes, size: int) -> DownloadFormat:
-    """A format whose last `size` bytes begin with `mark`, and which is read from them."""
+    """A format whose readers begin at the last `size` bytes, which start with `mark`."""
     return DownloadFormat(
         name=name,
         media_type=media_type,
@@ -60,12 +60,12 @@ XLSX = _whole_file(
 )
 
 _FORMATS = (NDJSON, CSV, ARROW, PARQUET, XLSX)
-BY_NAME: Mapping[str, DownloadFormat] = {found.name: found for found in _FORMATS}
-BY_SUFFIX = {suffix: found for found in _FORMATS for suffix in found.suffixes}
+BY_NAME: Mapping[str, DownloadFormat] = {each.name: each for each in _FORMATS}
+BY_SUFFIX = {suffix: each for each in _FORMATS for suffix in each.suffixes}
 
 DatabaseFormat = Literal["duckdb", "sqlite"]
 FileFormat = Literal["ndjson", "csv", "arrow", "parquet", "xlsx", "duckdb", "sqlite"]
-"""What a file can be: a stream as the server sends it, or a database that the client makes of one."""
+"""The format of a file: a stream as the server sends it, or a database that the client builds from one."""
 
 DATABASES: Mapping[DatabaseFormat, tuple[str, ...]] = {
     "duckdb": (".duckdb",),

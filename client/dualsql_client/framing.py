@@ -1,4 +1,4 @@
-"""Where a row ends in the bytes of a stream."""
+"""Splits the bytes of a stream into whole rows."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Framer(Protocol):
         """The rows that are complete by now.
 
         Raises:
-            FetchError: the bytes are not of this format, or a row is larger than can be held.
+            FetchError: the bytes are not of this format, or a row is too large.
         """
         ...
 
     def finish(self, rows: int) -> list[Block]:
-        """What is left at the end of the body.
+        """The rows that the end of the body completes.
 
         Args:
-            rows: how many rows were passed on, by this framer and earlier ones.
+            rows: the number of rows returned so far, by this framer and earlier ones.
 
         Raises:
-            FetchError: the stream ended before its end (then without a status), or with a problem.
+            FetchError: the stream ended early (then without a status), or with a problem.
         """
         ...
 
@@ -45,50 +45,47 @@ class Framer(Protocol):
         ...
 
     def last_digest(self) -> str | None:
-        """`wire.row_digest` of the last row that was passed on; None if the format has none."""
+        """`wire.row_digest` of the last row returned; None if the format has none."""
         ...
 
 
 class LineFramer:
-    """NDJSON: one row a line, and a last line that is the summary."""
+    """NDJSON: one row a line; the last line is the summary."""
 
     def __init__(self, maximum_bytes: int) -> None:
         self._pending = _Pending(maximum_bytes)
         self._last = b""
 
     def feed(self, data: bytes) -> list[Block]:
-        """See `Framer`. The last line so far is held back: it may be the end."""
+        """See `Framer`. It does not return the last line so far, which may be the summary."""
         pieces = self._pending
         if b"\n" not in data:
             pieces.add(data)
             return []
-        pending = pieces.taken() + data
+        pending = pieces.take() + data
         end = pending.rfind(b"\n", 0, pending.rfind(b"\n")) + 1
         pieces.add(pending[end:])
-        return self._handed_on(pending[:end])
+        if not end:
+            return []
+        self._last = pending[:end]
+        return [Block(self._last, self._last.count(b"\n"))]
 
     def finish(self, rows: int) -> list[Block]:
         """See `Framer`."""
-        last = self._pending.taken()
+        last = self._pending.take()
         if not (last.startswith(_MARKS) and last.endswith(b"\n")):
             raise ended_early()
-        said = _record(last)
-        check_end(said.get(SUMMARY_KEY), said.get(PROBLEM_KEY), rows)
+        record = _record(last)
+        check_end(record.get(SUMMARY_KEY), record.get(PROBLEM_KEY), rows)
         return []
 
     def forget(self) -> None:
         """See `Framer`."""
-        self._pending.taken()
+        self._pending.take()
 
     def last_digest(self) -> str | None:
         """See `Framer`."""
         return row_digest(self._last[self._last.rfind(b"\n", 0, -1) + 1 : -1]) if self._last else None
-
-    def _handed_on(self, data: bytes) -> list[Block]:
-        if not data:
-            return []
-        self._last = data
-        return [Block(data, data.count(b"\n"))]
 
 
 class RecordFramer:
@@ -103,28 +100,28 @@ class RecordFramer:
 
     def feed(self, data: bytes) -> list[Block]:
         """See `Framer`."""
-        held = self._pending.size
+        pending_size = self._pending.size
         end = self._scan(data)
-        # The names are handed on with the first row: a stream that breaks before it begins anew, with its names.
+        # Returned with the first row: if the stream breaks before that, the next attempt begins with the names.
         if end is None or self._records + self._has_names < 2:
             self._pending.add(data)
             return []
-        whole = self._pending.taken() + data
-        self._pending.add(whole[held + end :])
-        return [self._handed_on(whole[: held + end])]
+        whole = self._pending.take() + data
+        self._pending.add(whole[pending_size + end :])
+        return [self._block(whole[: pending_size + end])]
 
     def finish(self, rows: int) -> list[Block]:
-        """See `Framer`. Nothing but the end of the body says that it is whole."""
-        left = self._pending.taken()
-        if self._has_names and not left:
+        """See `Framer`. CSV has no summary: the stream is complete if the body ends with a record."""
+        pending = self._pending.take()
+        if self._has_names and not pending:
             return []
-        if self._has_names or self._is_quoted or not left.endswith(b"\r\n"):
+        if self._has_names or self._is_quoted or not pending.endswith(b"\r\n"):
             raise ended_early()
-        return [Block(left, 0)]
+        return [Block(pending, 0)]
 
     def forget(self) -> None:
         """See `Framer`."""
-        self._pending.taken()
+        self._pending.take()
         self._is_quoted, self._records = False, 0
 
     def last_digest(self) -> str | None:
@@ -132,8 +129,8 @@ class RecordFramer:
         return row_digest(_last_record(self._last)) if self._last else None
 
     def _scan(self, data: bytes) -> int | None:
-        """Count the records that end in `data`; where the last of them does."""
-        # A line break may be cut in two by the network: its first half was the end of the piece before.
+        """Count the records that end in `data`, and return the end of the last of them."""
+        # The network may cut a line break in two: its first half is the end of the piece before.
         if self._pending.ends_in_return and data.startswith(b"\n") and not self._is_quoted:
             self._records, end = self._records + 1, 1
         else:
@@ -141,25 +138,25 @@ class RecordFramer:
         position = 0
         for piece in data.split(b'"'):
             if position:
-                # A doubled quote, which stands for one in a value, turns it twice (RFC 4180, section 2, rule 7).
+                # A doubled quote, which is one quote of a value, inverts it twice (RFC 4180, section 2, rule 7).
                 self._is_quoted = not self._is_quoted
-            if not self._is_quoted and (ended := piece.count(b"\r\n")):
-                self._records += ended
+            if not self._is_quoted and (records := piece.count(b"\r\n")):
+                self._records += records
                 end = position + piece.rfind(b"\r\n") + 2
             position += len(piece) + 1
         return end
 
-    def _handed_on(self, data: bytes) -> Block:
+    def _block(self, data: bytes) -> Block:
         rows = self._records - (not self._has_names)
         self._has_names, self._records, self._last = True, 0, data
         return Block(data, rows)
 
 
 class WholeFileFramer:
-    """Parquet and Excel: the bytes cannot be read before their end, so a broken stream cannot resume.
+    """Parquet and Excel: the file can be read only when it is complete, so a broken stream cannot resume.
 
     Args:
-        mark: what the last bytes of the file begin with.
+        mark: the beginning of the last bytes of the file.
         size: the number of these last bytes.
     """
 
@@ -206,7 +203,7 @@ class _Pending:
         if self.size > self._maximum_bytes:
             raise too_large(self._maximum_bytes)
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         pieces, self._pieces, self.size = self._pieces, [], 0
         return b"".join(pieces)
 
@@ -215,16 +212,16 @@ def check_end(summary: Any, problem: Any, rows: int) -> None:
     """Check that the last record says "complete" and has the number of rows that arrived.
 
     Raises:
-        FetchError: it tells of a problem, or of another number of rows.
+        FetchError: the record is a problem, is missing, or has another number of rows.
     """
     if isinstance(problem, dict):
         details = problem.get("details")
-        told = {**(details if isinstance(details, dict) else {}), "rows": rows}
-        raise fetch_error(200, {**problem, "details": told})
+        details = {**(details if isinstance(details, dict) else {}), "rows": rows}
+        raise fetch_error(200, {**problem, "details": details})
     if not isinstance(summary, dict) or summary.get("complete") is not True:
         raise ended_early()
     # By class, too: true equals 1, and 5.0 equals 5.
-    if type(said := summary.get("rows")) is not int or said != rows:
+    if type(count := summary.get("rows")) is not int or count != rows:
         raise FetchError(
             f"The stream ended with another number of rows than the {rows:,} received.",
             status=200,
@@ -233,12 +230,12 @@ def check_end(summary: Any, problem: Any, rows: int) -> None:
 
 
 def ended_early() -> FetchError:
-    """The body is over, and the stream is not."""
+    """The error for a body that ends before the stream does."""
     return FetchError("The stream ended too early.")
 
 
 def too_large(maximum_bytes: int) -> FetchError:
-    """One row does not fit."""
+    """The error for a row that is larger than the client reads."""
     return FetchError(
         f"A row of the stream is larger than {maximum_bytes:,} bytes.",
         status=200,
@@ -255,9 +252,9 @@ def _record(line: bytes) -> dict[str, Any]:
 
 def _last_record(data: bytes) -> bytes:
     start = end = quotes = 0
-    while (found := data.find(b"\r\n", end, -1)) >= 0:
-        quotes += data.count(b'"', end, found)
-        end = found + 2
+    while (position := data.find(b"\r\n", end, -1)) >= 0:
+        quotes += data.count(b'"', end, position)
+        end = position + 2
         if quotes % 2 == 0 and end < len(data):
             start = end
     return data[start:-2]

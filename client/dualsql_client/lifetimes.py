@@ -1,4 +1,4 @@
-"""How long a resource lives, by the server's clock."""
+"""Lifetimes of resources, by the server's clock."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from dualsql_client.conversions import read_http_date
 from dualsql_client.errors import DualResponseClientError
 
 _UNDETECTABLE = timedelta(seconds=2)
-"""A Date header has whole seconds and was on its way for a while: less is no skew."""
+"""A Date header has whole seconds and takes time to arrive: a smaller difference is no skew."""
 
 _INCREDIBLE = timedelta(days=3_650)
-"""Nobody's clock is that wrong, and sums with it may leave the calendar."""
+"""A larger difference is an error in the header, and a sum with it may be no datetime."""
 
 _SHORTEST_WAIT, _LONGEST_WAIT = timedelta(seconds=0.1), timedelta(days=1)
 
 
 class ServerClock:
-    """The server's clock."""
+    """The server's clock, estimated from its answers."""
 
     def __init__(self) -> None:
         self._skew = timedelta()
 
     def now(self) -> datetime:
-        """This computer's time, corrected by what the server's last answer said; aware, UTC."""
+        """This computer's time, corrected by the Date of the server's last answer; aware, UTC."""
         return datetime.now(UTC) + self._skew
 
     def note(self, date: str | None, age: str | None = None) -> None:
-        """Read an answer's Date header (RFC 9110, 6.6.1); one that a cache kept (Age) says nothing about now."""
-        said = None if age else read_http_date(date)
-        if said is None:
+        """Read an answer's Date header (RFC 9110, 6.6.1); that of a cached answer (Age) is ignored."""
+        server_time = None if age else read_http_date(date)
+        if server_time is None:
             return
-        skew = said - datetime.now(UTC)
+        skew = server_time - datetime.now(UTC)
         if abs(skew) < _INCREDIBLE:
             self._skew = skew if abs(skew) > _UNDETECTABLE else timedelta()
 
@@ -44,11 +44,11 @@ async def kept_alive(
     touch: Callable[[], Awaitable[object]],
     time_left: Callable[[], timedelta | None],
 ) -> AsyncIterator[None]:
-    """Read one row of a resource whenever half of its lifetime is over, as long as that extends the lifetime.
+    """Call `touch` whenever half of a resource's lifetime is over, as long as that extends the lifetime.
 
-    Where it does not (the server's lifetimes do not slide, or the longest is reached), it is read once and no more.
+    If it does not (the lifetimes of the server do not slide, or have reached their maximum), it is called once.
     """
-    task = asyncio.create_task(_touching(touch, time_left))
+    task = asyncio.create_task(_touch_repeatedly(touch, time_left))
     try:
         yield
     finally:
@@ -57,17 +57,17 @@ async def kept_alive(
             await task
 
 
-async def _touching(
+async def _touch_repeatedly(
     touch: Callable[[], Awaitable[object]], time_left: Callable[[], timedelta | None]
 ) -> None:
-    while (left := time_left()) is not None and left > timedelta():
-        wait = min(max(left / 2, _SHORTEST_WAIT), _LONGEST_WAIT)
+    while (lifetime := time_left()) is not None and lifetime > timedelta():
+        wait = min(max(lifetime / 2, _SHORTEST_WAIT), _LONGEST_WAIT)
         await asyncio.sleep(wait.total_seconds())
-        expected = left - wait
+        expected = lifetime - wait
         try:
             await touch()
         except DualResponseClientError:
-            return  # who reads the rows will be told
+            return  # the application's next request raises the same error
         after = time_left()
         if after is None or after <= expected:
             return

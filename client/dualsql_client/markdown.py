@@ -14,38 +14,38 @@ from dualsql_client.wire import Row
 
 LONGEST_LINE = 2_000
 
-# The colon may be an ideographic one, as Chinese and Japanese write it.
+# With the ideographic colon of Chinese and Japanese.
 _COLON = "[:=\\uff1a]"
-# Possessive, as _DELIMITER: plain quantifiers took up to 6 seconds for a line of 2,000 spaces or stars.
+# Possessive, like _DELIMITER: plain quantifiers took up to 6 seconds for a line of 2,000 spaces or stars.
 _LABELLED = re.compile(
     rf"^[\s>*+\-•·\d.)#]*+(?P<label>[^\s:=|\uff1a][^:=|\uff1a]{{0,60}}?)[\s*_`]*+{_COLON}[\s*_`]*+(?P<value>[^|]*+)$"
 )
 _TWO_CELLS = re.compile(r"^\s*+\|\s*+(?P<label>[^|\s][^|]{0,59}?)\s*+\|(?P<value>[^|]*+)\|\s*+$")
 _MARKS = " \t*_`'\"“”«»|,;\u2018\u2019"
-# Symbols, modifiers, marks that combine, format signs and what Unicode has not assigned yet: emoji are made of these.
+# Symbols, modifiers, combining marks, format signs and unassigned code points: the parts of emoji.
 _PICTURES = frozenset({"So", "Sk", "Mn", "Cf", "Cn"})
 
 
 def labels_in(prose: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Label, as `plain` has it, and value: of each line that has both, and of rows of two cells."""
+    """The label, normalized by `plain`, and the value of each line that has both, and of rows of two cells."""
     for line in prose:
         if len(line) <= LONGEST_LINE and (match := _TWO_CELLS.match(line) or _LABELLED.match(line)):
             yield plain(match["label"]), undecorated(match["value"].strip())
 
 
 def plain(label: str) -> str:
-    """A label, or a word, as it is compared."""
-    kept = "".join(c for c in unicodedata.normalize("NFKC", label) if c.isalnum() or c in " _'-/")
-    return " ".join(kept.lower().split()).strip("_- ")
+    """A label, or a word, in the form for comparisons."""
+    text = "".join(c for c in unicodedata.normalize("NFKC", label) if c.isalnum() or c in " _'-/")
+    return " ".join(text.lower().split()).strip("_- ")
 
 
 def compact(label: str) -> str:
-    """A label as a program spells names: `Data Access ID`, `data_access_id` and `dataAccessId` are one."""
+    """A label without its spelling: `Data Access ID`, `data_access_id` and `dataAccessId` are equal."""
     return re.sub(r"[\s_'-]", "", label).lower()
 
 
 def undecorated(value: str) -> str:
-    """A value without the marks, and the pictures, before and behind it."""
+    """A value without the marks and emoji at its ends."""
     start, end = 0, len(value)
     while start < end and _is_decoration(value[start]):
         start += 1
@@ -64,7 +64,7 @@ _OPENING = re.compile(
 
 
 class Fence(NamedTuple):
-    """A block of code: its language in small letters, and whether its end was there."""
+    """A block of code: its language in small letters, and whether it has an end."""
 
     language: str
     text: str
@@ -75,28 +75,23 @@ def split_fences(text: str) -> tuple[list[str], list[Fence]]:
     """The lines outside of all fences, and the fences."""
     prose: list[str] = []
     fences: list[Fence] = []
-    opened: str | None = None
-    language, held = "", list[str]()
+    opening: str | None = None
+    language, code = "", list[str]()
     for line in text.splitlines():
-        if opened is None:
+        if opening is None:
             match = _OPENING.match(line[:200])
             if match is None:
                 prose.append(line)
             else:
-                opened, language, held = match["fence"], match["info"].lower(), []
-        elif _closes(line, opened):
-            fences.append(Fence(language, "\n".join(held), is_closed=True))
-            opened = None
+                opening, language, code = match["fence"], match["info"].lower(), []
+        elif len(mark := line.strip()) >= len(opening) and set(mark) == {opening[0]}:
+            fences.append(Fence(language, "\n".join(code), is_closed=True))
+            opening = None
         else:
-            held.append(line)
-    if opened is not None:
-        fences.append(Fence(language, "\n".join(held), is_closed=False))
+            code.append(line)
+    if opening is not None:
+        fences.append(Fence(language, "\n".join(code), is_closed=False))
     return prose, fences
-
-
-def _closes(line: str, opened: str) -> bool:
-    mark = line.strip()
-    return len(mark) >= len(opened) and set(mark) == {opened[0]}
 
 
 _MAXIMUM_ROWS = 10_000
@@ -107,7 +102,7 @@ _BETWEEN = re.compile(r"(?<!\\)\|")
 def read_tables(lines: Sequence[str]) -> list[list[Row]]:
     """All tables among these lines. Cells are text; an empty one is None.
 
-    A table begins with the line before a line of dashes. It ends where the next begins, so each line is read once.
+    A table begins with the line before a line of dashes, and ends before the next table.
     """
     tables: list[list[Row]] = []
     heads = [*_heads(lines), len(lines)]
@@ -142,8 +137,7 @@ def _rows(lines: Sequence[str]) -> list[Row] | None:
 
 
 def _cells(line: str) -> list[str]:
-    inner = line.strip()
-    inner = inner.removeprefix("|")
+    inner = line.strip().removeprefix("|")
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
     return [cell.replace("\\|", "|").strip().strip("*`").strip() for cell in _BETWEEN.split(inner)]
 
@@ -155,12 +149,12 @@ _LONGEST_VALUE = 500
 
 # With a digit: no word, such as "pending", is an id.
 _ID = re.compile(r"(?=\D*\d)[A-Za-z0-9][A-Za-z0-9_.:-]{4,127}", re.ASCII)
-_NAME = re.compile(r"[^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2}")
+TABLE_NAME = re.compile(r"[^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2}")
 _OPERATION = re.compile(r"[^\W\d][\w .:/-]{0,79}")
 
 
-def _words(written: str) -> frozenset[str]:
-    return frozenset(word.strip() for word in written.split("|"))
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split("|"))
 
 
 _ID_LABELS = _words(
@@ -178,12 +172,12 @@ _NO_VALUE = _words(
     "keine|keiner|unbekannt|ninguno|ninguna|desconocido|aucun|aucune|inconnu|nessuno|nenhum|无|なし|нет"
 )
 
-# With an underscore and a long number, as servers of specification S8 make them; a person writes no such word.
-_MADE_ID = re.compile(r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)*_\d{10,16}_[a-z0-9]{4,16}(?![\w-])")
+# With underscores and a long number, as servers of specification S8 generate them.
+_GENERATED_ID = re.compile(r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)*_\d{10,16}_[a-z0-9]{4,16}(?![\w-])")
 _STATEMENT = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
-_FROM = re.compile(r"\bFROM\s+([^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2})(?![\w.(])", re.IGNORECASE)
+_FROM = re.compile(rf"\bFROM\s+({TABLE_NAME.pattern})(?![\w.(])", re.IGNORECASE)
 _FAILED = re.compile(
-    r"^\W{0,6}(?:[\w ]{1,40} )?(?:error|failed|exception)[*_`]*:\s*(?P<said>[^\s|].*)$", re.IGNORECASE
+    r"^\W{0,6}(?:[\w ]{1,40} )?(?:error|failed|exception)[*_`]*:\s*(?P<message>[^\s|].*)$", re.IGNORECASE
 )
 _FAILED_HEADING = re.compile(r"^\W{0,6}(?:[\w ]{1,40} )?(?:error|failed|exception)[\W_]{0,6}$", re.IGNORECASE)
 _ITEM = re.compile(r"\s*(?:[-*+|>#]|\d+[.)])\s")
@@ -193,13 +187,13 @@ _FIGURE = re.compile(r"[^\w]*(?![45]\d\d [^\W\d])\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkdownAnswer:
-    """Values read from a text; None or empty if the text does not give them, or not unambiguously.
+    """Values read from a text; None or empty if the text has none, or has several.
 
     Attributes:
-        table: where staged data are to be queried.
-        fields: other labelled values that were asked for, as text, by the name they were asked by.
-        blocks: the JSON blocks, read.
-        tables: the tables, as rows of text; cells that are empty are None.
+        table: of the staged data.
+        fields: the values of `expected_fields`, as text, by these names.
+        blocks: the JSON blocks, decoded.
+        tables: the tables, as rows of text; empty cells are None.
         error: the error, in one line.
     """
 
@@ -215,14 +209,14 @@ class MarkdownAnswer:
     @property
     def data(self) -> Any:
         """The only block, or else the only table; None when there are several."""
-        found = self.blocks or self.tables
-        return found[0] if len(found) == 1 else None
+        parts = self.blocks or self.tables
+        return parts[0] if len(parts) == 1 else None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was read."""
-        named = (self.data_access_id, self.table, self.operation, self.error)
-        return not any((*named, self.fields, self.blocks, self.tables))
+        values = (self.data_access_id, self.table, self.operation, self.error)
+        return not any((*values, self.fields, self.blocks, self.tables))
 
 
 def parse_markdown(
@@ -231,28 +225,28 @@ def parse_markdown(
     """Read the values in `text`, of which at most the first million characters are used.
 
     Args:
-        strategy: "conservative" takes what has a label, and the failure that the text begins with. "aggressive" takes,
-            too, an id that looks made by a server, the table of the only SQL example, and any line that begins with a
-            failure.
-        expected_fields: other labels to look for; case, spaces and underscores do not matter.
+        strategy: "conservative" reads labelled values, and an error message at the beginning. "aggressive" also reads
+            an id in the form that servers generate, the table of the only SQL example, and an error message in any
+            line.
+        expected_fields: other labels to read; case, spaces and underscores do not matter.
     """
     prose, fences = split_fences(text[:MAXIMUM_CHARACTERS])
     labels = list(labels_in(prose))
-    said = {
+    values = {
         "data_access_id": _only(_labelled(labels, _ID_LABELS), _ID),
-        "table": _only(_labelled(labels, _TABLE_LABELS), _NAME),
+        "table": _only(_labelled(labels, _TABLE_LABELS), TABLE_NAME),
         "operation": _only(_labelled(labels, _OPERATION_LABELS), _OPERATION),
-        "error": _failure(_labelled(labels, _ERROR_LABELS)) or _beginning_failure(prose),
+        "error": _failure(_labelled(labels, _ERROR_LABELS)) or _first_failure(prose),
     }
     if strategy == "aggressive":
-        guessed = _guessed([line for line in prose if len(line) <= LONGEST_LINE], fences)
-        said = {name: guessed.get(name) if value is None else value for name, value in said.items()}
+        guesses = _guesses([line for line in prose if len(line) <= LONGEST_LINE], fences)
+        values = {name: guesses.get(name) if value is None else value for name, value in values.items()}
     return MarkdownAnswer(
         raw_text=text,
         fields=dict(_expected(labels, expected_fields)),
         blocks=list(_json_blocks(fences)),
         tables=read_tables(prose),
-        **said,
+        **values,
     )
 
 
@@ -270,14 +264,14 @@ def _only(values: set[str], form: re.Pattern[str]) -> str | None:
 def _failure(values: set[str]) -> str | None:
     if len(values) != 1:
         return None
-    [said] = values
-    return None if plain(said) in _NO_VALUE else said[:_LONGEST_VALUE]
+    [message] = values
+    return None if plain(message) in _NO_VALUE else message[:_LONGEST_VALUE]
 
 
-def _beginning_failure(prose: Sequence[str]) -> str | None:
-    """The failure in the first line, such as `Query Error: no such table`, or below a heading that says so.
+def _first_failure(prose: Sequence[str]) -> str | None:
+    """The error in the first line, such as `Query Error: no such table`, or below a heading such as `Error`.
 
-    A server that has only texts answers a failure so. Further down, such a line may be about anything.
+    Servers that return text only report errors in this form. Further down, such a line may have another meaning.
     """
     lines = [line for line in prose if line.strip()][:2]
     if not lines or len(lines[0]) > LONGEST_LINE:
@@ -285,15 +279,15 @@ def _beginning_failure(prose: Sequence[str]) -> str | None:
     match = _FAILED.match(lines[0])
     if match is None and _FAILED_HEADING.match(lines[0]):
         return _failure({undecorated(line[:LONGEST_LINE]) for line in lines[1:] if not _ITEM.match(line)})
-    said = undecorated(match["said"]) if match else ""
-    return None if not said or _FIGURE.match(said) else _failure({said})
+    message = undecorated(match["message"]) if match else ""
+    return None if not message or _FIGURE.match(message) else _failure({message})
 
 
-def _guessed(prose: Sequence[str], fences: Sequence[Fence]) -> dict[str, str | None]:
-    failures = {undecorated(match["said"]) for line in prose if (match := _FAILED.match(line))}
+def _guesses(prose: Sequence[str], fences: Sequence[Fence]) -> dict[str, str | None]:
+    failures = {undecorated(match["message"]) for line in prose if (match := _FAILED.match(line))}
     return {
-        "data_access_id": _only({made for line in prose for made in _MADE_ID.findall(line)}, _ID),
-        "table": _only({name for sql in _examples(prose, fences) for name in _FROM.findall(sql)}, _NAME),
+        "data_access_id": _only({value for line in prose for value in _GENERATED_ID.findall(line)}, _ID),
+        "table": _only({name for sql in _examples(prose, fences) for name in _FROM.findall(sql)}, TABLE_NAME),
         "error": _failure(failures),
     }
 

@@ -19,7 +19,7 @@ from dualsql_client.wire import INFINITIES, UNFIT_KEY, Column, Encoding, Row
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 19
-"""As many as a whole number beyond 64 bits has at least."""
+"""The fewest digits of a whole number beyond 64 bits."""
 
 
 def rows_of(block: Block) -> list[Row]:
@@ -33,7 +33,7 @@ def rows_of(block: Block) -> list[Row]:
         rows = _loads(array)
     except (ValueError, RecursionError):
         raise _no_rows() from None
-    # A line of half a row or of two would be seen in the number; what is between the brackets is a list.
+    # The number differs if a line has half a row or two rows.
     if len(rows) != block.rows or not all(type(row) is dict for row in rows):
         raise _no_rows()
     return rows
@@ -46,7 +46,7 @@ def _loads(array: bytes) -> list[Any]:
         try:
             rows = fast_loads(array)
         except ValueError:
-            pass  # json reads some things more: numbers beyond a double, deeper nesting
+            pass  # json accepts more: numbers beyond a double, deeper nesting
         else:
             return rows
     rows = json.loads(array)
@@ -82,38 +82,39 @@ _DURATION = re.compile(
 def decode_rows(rows: list[Row], columns: Sequence[Column]) -> list[Row]:
     """Replace JSON values, in place, by Decimal, datetime, date, time, timedelta, UUID, bytes, int or float.
 
-    NULL stays None. JSON, text and columns of unknown encoding stay as they came, and so do "infinity" and "-infinity",
-    which no date can hold, and the cells that a row names under UNFIT_KEY: texts of what their columns do not declare.
+    Unchanged are NULL (None), JSON, text, columns of unknown encoding, "infinity" and "-infinity", which no date can
+    hold, and the cells that a row lists under UNFIT_KEY: texts of values that do not fit the type of their column.
 
     Raises:
-        ParseError: a value is not what its column's encoding says.
+        ParseError: a value does not fit its column's encoding.
     """
     odd = [row for row in rows if UNFIT_KEY in row]
-    kept = [{name: row[name] for name in _unfit(row)} for row in odd]
-    for row, texts in zip(odd, kept, strict=True):
+    unfit = [{name: row[name] for name in _unfit_columns(row)} for row in odd]
+    for row, texts in zip(odd, unfit, strict=True):
         row.update(dict.fromkeys(texts))
     for column in columns:
         if decode := decoder(column):
             _decode_column(rows, column, decode)
-    for row, texts in zip(odd, kept, strict=True):
+    for row, texts in zip(odd, unfit, strict=True):
         row.update(texts)
     return rows
 
 
-def _unfit(row: Row) -> list[str]:
-    named = row[UNFIT_KEY]
+def _unfit_columns(row: Row) -> list[str]:
+    names = row[UNFIT_KEY]
     return (
-        [name for name in named if isinstance(name, str) and name in row] if isinstance(named, list) else []
+        [name for name in names if isinstance(name, str) and name in row] if isinstance(names, list) else []
     )
 
 
 def decoder(column: Column) -> Decode | None:
-    """The function for the values of one column; None when they are right as JSON has them."""
+    """The function for the values of one column; None when JSON's values remain."""
     encoding = column["encoding"]
     if encoding == "array":
-        return _array_decoder(column.get("items", "any"))
+        decode = _DECODERS.get(column.get("items", "any"))
+        return partial(_decode_array, decode) if decode else None
     if encoding == "any" and column["type"] == "date":
-        # A server of the pattern that describes no encodings: a date is told from a timestamp by its text.
+        # Another server of the pattern, without encodings: the text shows whether it is a date or a timestamp.
         return _date_or_text
     return _DECODERS.get(encoding)
 
@@ -133,21 +134,16 @@ def _decode_column(rows: list[Row], column: Column, decode: Decode) -> None:
         ) from error
 
 
-def _array_decoder(items: Encoding) -> Decode | None:
-    decode = _DECODERS.get(items)
-    return partial(_decode_array, decode) if decode else None
-
-
 def _decode_array(decode: Decode, value: Any) -> Any:
     if value is None:
         return None
-    # An array of several dimensions is an array of arrays, with one encoding for the values at the bottom.
+    # An array of several dimensions is an array of arrays, with one encoding for the innermost values.
     return [_decode_array(decode, item) for item in value] if isinstance(value, list) else decode(value)
 
 
-def _interval(written: str) -> timedelta:
-    match = _DURATION.fullmatch(written)
-    if match is None or written[-1] in "PT":
+def _interval(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text)
+    if match is None or text[-1] in "PT":
         raise ValueError("not an ISO 8601 duration of days and seconds")
     days, hours, minutes = (int(match[part] or 0) for part in ("days", "hours", "minutes"))
     microseconds = int(Decimal(match["seconds"] or 0).scaleb(6))
@@ -155,22 +151,22 @@ def _interval(written: str) -> timedelta:
     return -length if match["sign"] == "-" else length
 
 
-def _date_or_text(written: Any) -> Any:
-    if not isinstance(written, str):
-        return written
+def _date_or_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
     try:
-        return date.fromisoformat(written) if len(written) == 10 else datetime.fromisoformat(written)
+        return date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
     except ValueError:
-        return written
+        return value
 
 
 def _or_infinity(read: Decode) -> Decode:
-    def decode(written: Any) -> Any:
+    def decode(value: Any) -> Any:
         try:
-            return read(written)
+            return read(value)
         except ValueError:
-            if written in INFINITIES:
-                return written
+            if value in INFINITIES:
+                return value
             raise
 
     return decode

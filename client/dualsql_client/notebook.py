@@ -24,7 +24,7 @@ def dualsql(line: str) -> SyncParsedDualResponse:
         %dualsql http://127.0.0.1:8000/resources/ID
         schools = %dualsql ID
 
-    An id alone is looked up at the environment variable DUALSQL_BASE_URL. DUALSQL_TOKEN is sent as a bearer token.
+    The environment variable DUALSQL_BASE_URL is the address for an id alone. DUALSQL_TOKEN is sent as a bearer token.
 
     Raises:
         ParseError: the line is no URL or id.
@@ -37,14 +37,15 @@ def dualsql(line: str) -> SyncParsedDualResponse:
             "Give the URL of a result, or its id with DUALSQL_BASE_URL set.",
             hint="%dualsql http://127.0.0.1:8000/resources/ID",
         )
-    found = _client(base_url, os.environ.get("DUALSQL_TOKEN", "")).parse(f"resource://{name}", strict=True)
-    metadata, page = found.wait_until_ready(), found.fetch(limit=ROWS)
-    shown = found._parsed  # noqa: SLF001 - the response that this one wraps
-    shown.name, shown.columns, shown.sample = metadata.name, metadata.columns, page.data
-    return found
+    client = _client(base_url, os.environ.get("DUALSQL_TOKEN", ""))
+    result = client.parse(f"resource://{name}", strict=True)
+    metadata, page = result.wait_until_ready(), result.fetch(limit=ROWS)
+    parsed = result._parsed  # noqa: SLF001 - the response that this one wraps
+    parsed.name, parsed.columns, parsed.sample = metadata.name, metadata.columns, page.data
+    return result
 
 
 @cache
 def _client(base_url: str, token: str) -> SyncDualResponseClient:
-    """One for each server: what a cell returns goes on using it."""
+    """The client of a server. It stays open: the results of earlier cells use it."""
     return SyncDualResponseClient(base_url, headers={"authorization": f"Bearer {token}"} if token else None)

@@ -1,7 +1,7 @@
 """Finds the mappings inside any object that an SDK returns, with a bounded search.
 
-It reads attributes where an object stores them, so no property and no `__getattr__` of an SDK runs. It compares `type`
-and does not call isinstance(), which reads the object's `__class__`."""
+It reads stored attributes only, so no property and no `__getattr__` of an SDK runs. It compares `type` and does not
+call isinstance(), which reads the object's `__class__`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Fields = Mapping[Any, Any]
 _LISTS = (list, tuple, set, frozenset, deque)
 _TEXTS = (str, bytes, bytearray)
 _LEAVES = (int, float, memoryview, type, ModuleType, type(None))
-# Asked first, by identity, because most of a large result is made of these.
+# Compared first, by identity: most values of a large result have these types.
 _PLAIN_LEAVES = frozenset({int, float, bool, type(None)})
-_PLAIN_HOLDERS = frozenset({dict, list})
+_PLAIN_CONTAINERS = frozenset({dict, list})
 
 _SHORTEST_TEXT = 24
-"""Characters that neither a URI with an id made by a machine nor the JSON of a dual response can do without."""
+"""A URI with a generated id and the JSON of a dual response are longer."""
 
 _TEXT_NAMES = frozenset({"text", "content", "output", "result", "value", "message"})
-"""Where SDKs keep what a model reads. A column of a table may be called so, too, hence the doubts of `handles`."""
+"""Names under which SDKs keep the text for a model. A column of a table may have the same name: see `is_handle`."""
 
 _BEGINS_JSON = re.compile(r"\s{0,64}(?:\{|\[\s{0,64}(?:[\[{\"\]\d-]|true|false|null))")
 _EVENT_LINES = ("data:", "event:", "id:", ":")
@@ -50,11 +50,11 @@ def fields_of(value: object, *, hidden: bool = False) -> Fields | None:
     if issubclass(kind, (*_TEXTS, *_LISTS, *_LEAVES)):
         return None
     slots = {name: item for name in _slots(kind) if (item := _stored(value, name)) is not None}
-    # pydantic keeps what a model does not declare (extra="allow") beside its fields.
+    # pydantic stores undeclared values (extra="allow") apart from the fields.
     stored = (slots, _stored(value, "__dict__"), _stored(value, "__pydantic_extra__"))
-    unwanted = "__" if hidden else "_"
+    private = "__" if hidden else "_"
     return {
-        name: item for part in stored if part for name, item in part.items() if not name.startswith(unwanted)
+        name: item for part in stored if part for name, item in part.items() if not name.startswith(private)
     }
 
 
@@ -74,14 +74,14 @@ def _stored(value: object, name: str) -> Any:
 class Walk:
     """Visits the mappings inside a value, the shallowest first, each once; the caller decides where to `descend`.
 
-    True as long as there is something left to visit.
+    True while values remain to be visited.
 
     Args:
-        hidden: look at private attributes, too; there is much more behind them, so less of it is visited.
+        hidden: visit private attributes, too, and fewer values in all: private attributes lead to many more.
 
     Attributes:
-        texts: strings met on the way that hold a URI and no JSON, as far as SDKs keep what a model reads there.
-        met_objects: whether something was visited that has attributes.
+        texts: strings under `_TEXT_NAMES` that contain a URI and are no JSON.
+        met_objects: whether a visited value has attributes.
     """
 
     def __init__(self, root: object, *, hidden: bool = False) -> None:
@@ -90,7 +90,7 @@ class Walk:
         self._hidden = hidden
         self._maximum = MAXIMUM_HIDDEN_NODES if hidden else MAXIMUM_NODES
         self._queue: deque[tuple[object, int, int, bool]] = deque()
-        # The values are kept, not their ids alone: the id of a freed value is given to another one.
+        # The values are stored with their ids: another value may get the id of a freed one.
         self._seen: dict[int, object] = {}
         self._characters = MAXIMUM_JSON_CHARACTERS
         self._depth = self._nesting = 0
@@ -100,14 +100,14 @@ class Walk:
         return bool(self._queue) and len(self._seen) < self._maximum
 
     def step(self) -> Fields | None:
-        """Visit the next value; its fields, or None when it is no mapping or was visited before."""
+        """Visit the next value. Returns its fields; None when it is no mapping or was visited before."""
         value, self._depth, self._nesting, is_text = self._queue.popleft()
         if id(value) in self._seen:
             return None
         self._seen[id(value)] = value
         kind = type(value)
         if kind is dict:
-            return value  # type: ignore[return-value]  # so often that a cast would be felt
+            return value  # type: ignore[return-value]  # a cast would cost time for each row
         if issubclass(kind, _TEXTS):
             self._open(cast("str | bytes | bytearray", value))
         elif issubclass(kind, _LISTS):
@@ -118,7 +118,7 @@ class Walk:
         return None
 
     def descend(self, fields: Fields) -> None:
-        """Visit what the mapping just given holds, too."""
+        """Visit the values of a mapping, too."""
         self._depth += 1
         if self._depth <= MAXIMUM_DEPTH:
             for name, value in fields.items():
@@ -139,7 +139,7 @@ class Walk:
 
     def _push(self, value: object, *, is_text: bool) -> None:
         kind = type(value)
-        if kind not in _PLAIN_HOLDERS:
+        if kind not in _PLAIN_CONTAINERS:
             if issubclass(kind, _TEXTS):
                 if not self._may_be_json(cast("str | bytes | bytearray", value), is_text=is_text):
                     return
@@ -168,7 +168,7 @@ class Walk:
 
 
 def _may_hold_result(text: str | bytes | bytearray) -> bool:
-    """Whether the text is worth parsing as JSON: each kind of evidence contains one of these words."""
+    """Whether the text may contain evidence, each kind of which contains one of these words."""
     return ("resource" in text or "://" in text) if isinstance(text, str) else b"resource" in text
 
 

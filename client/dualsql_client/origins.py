@@ -1,4 +1,4 @@
-"""The configured servers. A tool result can choose one of them, and cannot add one."""
+"""The configured servers. A tool result can name one of them, and cannot add one."""
 
 from __future__ import annotations
 
@@ -47,40 +47,42 @@ class Origins:
         Args:
             url: the address according to the tool result.
         """
-        if url is not None and (named := self.named(uri, url)) is not None:
-            return named
+        if url is not None and (transport := self.at(uri, url)) is not None:
+            return transport
         if self.default is None and url is None and len(self._transports) == 1:
             return self._transports[0]
         return self.default
 
     def has(self, url: str) -> bool:
-        """Whether `url`, which may hold anything, is the address of a resource at one of them."""
+        """Whether `url`, any text, is the address of a resource at one of them."""
         uri = uri_of_url(url)
-        return uri is not None and self.named(uri, url) is not None
+        return uri is not None and self.at(uri, url) is not None
 
-    def named(self, uri: str, url: str) -> Transport | None:
+    def at(self, uri: str, url: str) -> Transport | None:
         """The configured transport whose resource with this URI is at this address."""
-        named = (transport for transport in self._transports if is_same_place(transport.url_of(uri), url))
-        return next(named, None)
+        return next(
+            (each for each in self._transports if is_same_address(each.url_of(uri), url)),
+            None,
+        )
 
 
-def is_same_place(ours: str, theirs: str) -> bool:
-    """Whether `theirs`, which may hold anything, is the address `ours`."""
+def is_same_address(ours: str, theirs: str) -> bool:
+    """Whether `theirs`, any text, is the address `ours`."""
     try:
         one, other = urlsplit(ours), urlsplit(theirs)
-        same = origin_of(one) == origin_of(other)
+        is_same_origin = origin_of(one) == origin_of(other)
     except ValueError:
         return False
     return (
-        same
+        is_same_origin
         and one.path == other.path
         and other.netloc.count("@") == 0
         and not (other.query or other.fragment)
     )
 
 
-def described(url: str) -> str:
-    """The host of an address as an error may name it, and what kind of address that is."""
+def describe_host(url: str) -> str:
+    """The host of an address for an error message, and whether the address is private or link-local."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

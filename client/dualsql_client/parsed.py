@@ -33,19 +33,19 @@ from dualsql_client.errors import (
     ResourceNotFoundError,
     UntrustedOriginError,
     checked_keywords,
-    failed_with,
-    needed,
+    import_extra,
+    query_failed,
 )
 from dualsql_client.formats import ARROW, CSV, NDJSON, DownloadFormat, FileFormat
 from dualsql_client.framing import Block
 from dualsql_client.lifetimes import kept_alive
 from dualsql_client.ndjson import decode_rows, rows_of
-from dualsql_client.origins import described
+from dualsql_client.origins import describe_host
 from dualsql_client.preview import html, preview, rich_group
-from dualsql_client.progress import Meter, Tell
+from dualsql_client.progress import Meter, ProgressCallback
 from dualsql_client.query import QueryMethods, Sort, StreamOptions, page_at, page_request, rows_request
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
-from dualsql_client.transport import Transport, wait_until_settled
+from dualsql_client.transport import Transport, wait_while
 from dualsql_client.wire import Column, PageBody, Row, TotalCountKind
 
 if TYPE_CHECKING:
@@ -57,20 +57,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParsedDualResponse(QueryMethods):
-    """The sample a model saw, and the way to every row.
+    """The sample that the model has read, and the methods that fetch every row.
 
     Attributes:
-        sample: the rows in the tool result, as JSON has them; empty when it held only a link.
+        sample: the rows in the tool result, with JSON's values; empty for a bare link.
         total_count: all rows of the result; None when the server did not count them.
         total_count_kind: "exact", "estimated", "capped" (a lower bound), or "none".
-        resource_uri: the resource as the tool result names it, such as `resource://abc123`.
-        resource_url: where the rows are fetched: `base_url` and the resource's id. Without a `base_url` it is
-            what the tool result says, untrusted and never fetched.
-        columns: of the sample; a page brings its own. Empty when only a link was found.
-        executed_at: when the query ran, if the tool result says so; dualsql's do not, and `get_metadata` does.
-        expires_at: when the resource expires, brought up to date by every page and by `pin`; None for a
-            pinned one, or when it is not known.
-        status: "pending" while the query still runs, then "ready" or "failed"; as it was last heard of.
+        resource_uri: the URI in the tool result, such as `resource://abc123`.
+        resource_url: the address of the rows: `base_url` and the resource's id. Without a `base_url` it is the URL
+            in the tool result, which is untrusted and never fetched.
+        columns: of the sample; a page has its own. Empty for a bare link.
+        executed_at: the time of the query, if the tool result has it. Those of dualsql do not; `get_metadata` does.
+        expires_at: when the resource expires, updated by every page and by `pin`; None for a pinned one, or when it is
+            unknown.
+        status: "pending" while the query still runs, then "ready" or "failed", from the last answer.
     """
 
     name: str
@@ -88,10 +88,10 @@ class ParsedDualResponse(QueryMethods):
 
     def is_expired(self) -> bool:
         """Whether the resource has expired, by the server's clock once it has answered, else by this computer's."""
-        return (left := self.time_left()) is not None and left <= timedelta()
+        return (lifetime := self.time_left()) is not None and lifetime <= timedelta()
 
     def time_left(self) -> timedelta | None:
-        """Until it expires, as `is_expired` sees it; None for a pinned one, or when it is not known."""
+        """The time until the resource expires, by the clock of `is_expired`; None if it is pinned or unknown."""
         if self.expires_at is None:
             return None
         return self.expires_at - (self._transport.clock.now() if self._transport else datetime.now(UTC))
@@ -99,7 +99,7 @@ class ParsedDualResponse(QueryMethods):
     def kept_alive(self) -> AbstractAsyncContextManager[None]:
         """Keep the resource from expiring while it is read page by page: `async with parsed.kept_alive(): ...`.
 
-        This works if the server's lifetimes slide. The methods that read all rows do it themselves.
+        This works if the server's lifetimes slide. The methods that read all rows include it.
         """
         return kept_alive(partial(self.fetch, limit=1), self.time_left)
 
@@ -122,16 +122,16 @@ class ParsedDualResponse(QueryMethods):
 
         Args:
             offset: position of its first row, from 0.
-            limit: the most rows it may have; None for the server's default.
-            sort: the order, the first key decides first: "-enrollment,name", where `-` is descending, or
+            limit: the most rows; None for the server's default.
+            sort: the order, the first key first: "-enrollment,name", where `-` is descending, or
                 `{"field": "enrollment", "order": "desc"}`, or several keys.
             typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
-            cursor: `next_cursor` or `previous_cursor` of a page, in place of an offset; with the same sort.
+            cursor: `next_cursor` or `previous_cursor` of a page, instead of an offset; with the same sort.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
             FetchError: see `dualsql_client.errors`.
-            ParseError: with `typed`, a value is not what its column says.
+            ParseError: with `typed`, a value does not fit its column's encoding.
         """
         start = PageBody(offset=offset) if cursor is None else page_at(cursor, offset)
         return await self._page(page_request(start, limit, sort), typed=typed)
@@ -140,10 +140,9 @@ class ParsedDualResponse(QueryMethods):
     async def fetch_stream(
         self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> AsyncGenerator[list[Row], None]:
-        """All rows in order, in batches of `batch_size`; no more than a few of them are held at once.
+        """All rows in order, in batches of `batch_size`, of which only a few are in memory at once.
 
-        They come as one stream, which resumes where its connection breaks; from a server that has no
-        streams, as pages.
+        They arrive as one stream, which resumes after a broken connection; from a server without streams, as pages.
 
         Args:
             options: see StreamOptions.
@@ -152,17 +151,17 @@ class ParsedDualResponse(QueryMethods):
             StreamBrokenError: the stream broke and could not resume.
             FetchError, ParseError: see `fetch`.
         """
-        held: list[Row] = []
+        pending: list[Row] = []
         async with aclosing(self._rows(batch_size, options, typed=typed, is_iterated=True)) as blocks:
             async for rows in blocks:
-                held += rows
-                # Cut off once for each block: to remove each batch from the start would move the rest each time.
-                whole = len(held) - len(held) % batch_size
-                for start in range(0, whole, batch_size):
-                    yield held[start : start + batch_size]
-                held = held[whole:]
-        if held:
-            yield held
+                pending += rows
+                # Cut once for each block: removing each batch from the start would copy the rest each time.
+                end = len(pending) - len(pending) % batch_size
+                for start in range(0, end, batch_size):
+                    yield pending[start : start + batch_size]
+                pending = pending[end:]
+        if pending:
+            yield pending
 
     @checked_keywords(StreamOptions)
     async def fetch_all(
@@ -171,7 +170,7 @@ class ParsedDualResponse(QueryMethods):
         """All rows in one list; `fetch_stream` is for results that do not fit in memory.
 
         Args:
-            batch_size: rows of a page, from a server that has no streams.
+            batch_size: rows of a page, from a server without streams.
             typed: values as in `fetch`.
             options: see StreamOptions.
 
@@ -191,14 +190,14 @@ class ParsedDualResponse(QueryMethods):
 
     @checked_keywords(StreamOptions)
     async def to_arrow(self, **options: Unpack[StreamOptions]) -> pa.Table:
-        """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
-        field says in its metadata (`dualsql.encoding`) how that is written.
+        """All rows as a pyarrow.Table of the declared types. Values without a type in Arrow, such as JSON, are text;
+        the metadata of a field have its encoding (`dualsql.encoding`).
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            MissingExtraError: it needs dualsql-client[arrow].
+            MissingExtraError: dualsql-client[arrow] is not installed.
         """
-        needed("pyarrow", "arrow")
+        import_extra("pyarrow", "arrow")
         return await read_table(self._required(self._metered(self._stream(ARROW, options), options)))
 
     @checked_keywords(StreamOptions)
@@ -207,11 +206,11 @@ class ParsedDualResponse(QueryMethods):
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            MissingExtraError: it needs dualsql-client[polars].
+            MissingExtraError: dualsql-client[polars] is not installed.
         """
-        polars = needed("polars", "polars")
-        # Asked for here, because to_arrow would name its own extra.
-        needed("pyarrow", "polars")
+        polars = import_extra("polars", "polars")
+        # Imported here, because the error of to_arrow names another extra.
+        import_extra("pyarrow", "polars")
         frame: pl.DataFrame = polars.from_arrow(await self.to_arrow(**options))
         return frame
 
@@ -222,10 +221,10 @@ class ParsedDualResponse(QueryMethods):
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            MissingExtraError: it needs dualsql-client[pandas].
+            MissingExtraError: dualsql-client[pandas] is not installed.
         """
-        pandas = needed("pandas", "pandas")
-        needed("pyarrow", "pandas")
+        pandas = import_extra("pandas", "pandas")
+        import_extra("pyarrow", "pandas")
         table = await self.to_arrow(**options)
         frame: pd.DataFrame = table.to_pandas(types_mapper=pandas.ArrowDtype)
         return frame
@@ -240,21 +239,21 @@ class ParsedDualResponse(QueryMethods):
         guard_formulas: bool = False,
         **options: Unpack[StreamOptions],
     ) -> Path:
-        """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
+        """Write all rows to a file, in the format of its suffix: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
         `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
 
-        It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
-        of the stream, without the record at its end that counts the rows. A database is made of an Arrow stream: it
-        has one table, named after the result (`rows`, where its name is not known), and an existing file is refused,
-        since it may have others.
+        The rows are written to a temporary file in the same folder, which replaces the file at `path` when it is
+        complete. It has the bytes of the stream, without the summary record at the end. A database is built from an
+        Arrow stream: it has one table, named after the result (`rows` if the name is unknown). An existing file is
+        not replaced by a database, since it may have other tables.
 
         Args:
             path: of the file; its folder must exist.
             file_format: "csv", "ndjson", "parquet", "arrow", "xlsx", "duckdb" or "sqlite", whatever the suffix.
-            partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
-                them beside the file. "continue" does so too, and goes on with those that are there. Parquet, Excel
-                and databases have no rows before their end: they begin anew.
-            guard_formulas: of CSV: cells that a spreadsheet would run as a formula get an apostrophe before them.
+            partial: what happens to the received rows when the download stops. "discard" deletes them. "keep" keeps
+                them in a file next to `path`. "continue" does so, too, and resumes from the rows of an earlier
+                download. Parquet, Excel and databases always start again: they have no rows before their end.
+            guard_formulas: for CSV: put an apostrophe before cells that a spreadsheet would run as a formula.
             options: see StreamOptions.
 
         Returns:
@@ -262,9 +261,9 @@ class ParsedDualResponse(QueryMethods):
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            ValueError: no format has that suffix, or that name; what is there is of another result;
+            ValueError: no format has this suffix or name; the rows to continue with are of another result;
                 `guard_formulas` for another format than CSV.
-            FileExistsError: there is a file where a database is to be.
+            FileExistsError: the file of a database exists.
             OSError: the file cannot be written.
             MissingExtraError: a database needs dualsql-client[duckdb], or dualsql-client[arrow] for SQLite.
         """
@@ -275,25 +274,25 @@ class ParsedDualResponse(QueryMethods):
             )
         if (database := database_of(target, file_format)) is not None:
             rows = self._required(self._metered(self._stream(ARROW, options), options))
-            await write_database(rows, target, database, self.name or await self._told_name())
+            await write_database(rows, target, database, self.name or await self._fetch_name())
             return target
         stream = self._stream(format_of(target, file_format), options)
         if guard_formulas:
             stream.request["guard_formulas"] = True
         keeps = partial != "discard" and stream.format.is_resumable
-        kept = Partial(target, stream, is_continued=partial == "continue") if keeps else None
-        await write(self._required(self._metered(stream, options)), target, kept)
+        partial_file = Partial(target, stream, is_continued=partial == "continue") if keeps else None
+        await write(self._required(self._metered(stream, options)), target, partial_file)
         return target
 
-    async def _told_name(self) -> str:
-        """The name as the server says it. A signed link is not asked: it may allow one request."""
+    async def _fetch_name(self) -> str:
+        """The name from the metadata; empty with a signed link, which may allow only one request."""
         return "" if self._configured().carries_link else (await self.get_metadata()).name
 
     async def get_metadata(self, *, count: str | None = None) -> ResourceMetadata:
         """The current metadata of the resource.
 
         Args:
-            count: count the rows anew: "exact", "estimated", "capped:10000", or "auto". `total_count` follows.
+            count: count the rows again: "exact", "estimated", "capped:10000", or "auto". This updates `total_count`.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -308,72 +307,78 @@ class ParsedDualResponse(QueryMethods):
         return metadata
 
     async def wait_until_ready(
-        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+        self, timeout: float | timedelta | None = None, *, progress: bool | ProgressCallback = False
     ) -> ResourceMetadata:
         """Wait for a query that still runs, and return the metadata of the resource.
 
         Args:
-            timeout: for how long, seconds or a timedelta; None for as long as it takes.
-            progress: True for a bar in the terminal, or a function that gets a `Progress`, with the rows that the
-                server has read of a result whose rows it keeps.
+            timeout: the longest wait, seconds or a timedelta; None for no limit.
+            progress: True for a bar in the terminal, or a function that gets a `Progress`, with the number of rows that
+                the server has read so far, if it keeps the rows of the result.
 
         Raises:
             ResourceFailedError: the query failed.
-            FetchTimeoutError: it still runs.
+            FetchTimeoutError: the query still runs.
             FetchError: see `dualsql_client.errors`.
         """
-        answer = await self._settled(is_pending, timeout, progress=progress)
+        answer = await self._wait_while(is_pending, timeout, progress=progress)
         metadata = read_metadata(answer)
         self._note_expiry(answer)
         self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
         self.status = status_of(metadata.status)
         if metadata.error is not None and self.status == "failed":
-            raise failed_with(metadata.error)
+            raise query_failed(metadata.error)
         return metadata
 
-    async def _settled(
-        self, waits: Callable[[object], bool], timeout: float | timedelta | None, *, progress: bool | Tell
+    async def _wait_while(
+        self,
+        is_running: Callable[[object], bool],
+        timeout: float | timedelta | None,
+        *,
+        progress: bool | ProgressCallback,
     ) -> Any:
-        """The metadata of the resource once they no longer say what one `waits` for the end of."""
+        """The first metadata of the resource for which `is_running` is False."""
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         with Meter(self.name, on_progress=None, progress=progress) as meter:
 
-            async def heard(answer: object) -> None:
+            async def report(answer: object) -> None:
                 rows = rows_so_far(answer)
                 if rows is not None:
                     await meter.report(rows, None, 0)
 
-            configured = self._configured()
-            return await wait_until_settled(configured, self.resource_uri, seconds, waits=waits, heard=heard)
+            transport = self._configured()
+            return await wait_while(
+                is_running, transport=transport, uri=self.resource_uri, seconds=seconds, report=report
+            )
 
     async def refresh(
-        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+        self, timeout: float | timedelta | None = None, *, progress: bool | ProgressCallback = False
     ) -> ResourceMetadata:
-        """Let the server run the query again and keep its rows, and wait until it has.
+        """Let the server run the query again and keep its rows, and wait for its end.
 
-        Until then, the old rows are read. Cursors and streams of the old rows are refused afterwards.
+        Until then, requests return the old rows. Afterwards, cursors and streams of the old rows are refused.
 
         Args:
-            timeout: for how long, seconds or a timedelta; None for as long as it takes. The query goes on after it.
+            timeout: the longest wait, seconds or a timedelta; None for no limit. The query continues after it.
             progress: as for `wait_until_ready`.
 
         Raises:
-            FetchTimeoutError: it still runs.
-            ResourceFailedError: the query failed; the result is as it was.
+            FetchTimeoutError: the query still runs.
+            ResourceFailedError: the query failed; the result is unchanged.
             FetchError: see `dualsql_client.errors`.
         """
         answer = await self._configured().send("POST", self.resource_uri, below="/refresh")
         if is_refreshing(answer):
-            answer = await self._settled(is_refreshing, timeout, progress=progress)
+            answer = await self._wait_while(is_refreshing, timeout, progress=progress)
         metadata = read_metadata(answer)
         self._note_expiry(answer)
         if metadata.kept is not None and "error" in metadata.kept:
-            raise failed_with(metadata.kept["error"])
+            raise query_failed(metadata.kept["error"])
         self.total_count, self.total_count_kind = metadata.total_count, metadata.total_count_kind
         return metadata
 
     async def pin(self) -> bool:
-        """Keep the resource until it is deleted. A resource that is gone already is an error.
+        """Keep the resource until it is deleted. A resource that no longer exists is an error.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -383,7 +388,7 @@ class ParsedDualResponse(QueryMethods):
         return True
 
     async def unpin(self) -> bool:
-        """Let a pinned resource expire again, one lifetime from now; True, too, when it was not pinned.
+        """Let a pinned resource expire again, one lifetime from now. Returns True, also when it was not pinned.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -393,7 +398,7 @@ class ParsedDualResponse(QueryMethods):
         return True
 
     async def delete(self) -> bool:
-        """Delete the resource; False when it was gone already.
+        """Delete the resource. Returns False when it no longer exists.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -409,42 +414,42 @@ class ParsedDualResponse(QueryMethods):
     ) -> AsyncGenerator[list[Row], None]:
         if batch_size < 1:
             raise ValueError("batch_size must be at least 1.")
-        transport, has_begun = self._configured(), False
+        transport, has_rows = self._configured(), False
         try:
             if transport.has_streams:
-                texts = options.get("text_columns", ())
+                text_columns = options.get("text_columns", ())
                 stream = self._stream(NDJSON, options, is_iterated=is_iterated)
                 async with aclosing(self._metered(stream, options, batch_size)) as blocks:
                     async for block in blocks:
-                        has_begun, rows = True, rows_of(block)
+                        has_rows, rows = True, rows_of(block)
                         if typed:
-                            decoded = [c for c in await self._known_columns() if c["name"] not in texts]
-                            decode_rows(rows, decoded)
+                            columns = await self._known_columns()
+                            decode_rows(rows, [c for c in columns if c["name"] not in text_columns])
                         yield rows
                 return
         except FetchError as error:
-            # Either there is no such resource, or a server older than streams does not know the address.
-            if has_begun or not (error.is_unrouted or error.status == 404):
+            # Either the resource does not exist, or the server has no streams.
+            if has_rows or not (error.is_unrouted or error.status == 404):
                 raise
         async with aclosing(self._pages(batch_size, options, typed=typed, is_iterated=is_iterated)) as pages:
             async for page in pages:
-                # Only now: a resource that is gone answers 404 as well.
+                # Only after a page: for a missing resource the answer is 404, too.
                 transport.has_streams = False
                 yield page
 
     def _stream(
-        self, wanted: DownloadFormat, options: StreamOptions, *, is_iterated: bool = False
+        self, form: DownloadFormat, options: StreamOptions, *, is_iterated: bool = False
     ) -> RowStream:
         return RowStream(
             transport=self._configured(),
             uri=self.resource_uri,
-            format=wanted,
+            format=form,
             request=rows_request(options),
             is_iterated=is_iterated,
         )
 
     async def _required(self, blocks: AsyncGenerator[Block, None]) -> AsyncGenerator[Block, None]:
-        """The blocks of a stream that nothing can replace: an error says so if the server has no streams."""
+        """The blocks of a stream that pages cannot replace: without streams on the server, the error says so."""
         try:
             async with aclosing(blocks):
                 async for block in blocks:
@@ -477,8 +482,8 @@ class ParsedDualResponse(QueryMethods):
             async with self.kept_alive():
                 while offset is not None and offset != most:
                     size = batch_size if most is None else min(batch_size, most - offset)
-                    asked = page_request(PageBody(offset=offset), size, options.get("sort"))
-                    page = await self._page(asked, typed=typed, budget=budget)
+                    request = page_request(PageBody(offset=offset), size, options.get("sort"))
+                    page = await self._page(request, typed=typed, budget=budget)
                     offset = page.next_offset
                     await meter.report(page.offset + len(page.data), page.total_count, 0)
                     if offset is not None:
@@ -490,10 +495,10 @@ class ParsedDualResponse(QueryMethods):
                             else [{n: row[n] for n in columns} for row in page.data]
                         )
 
-    async def _page(self, asked: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
+    async def _page(self, request: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
         transport = self._configured()
-        answer = await transport.page(self.resource_uri, asked, budget=budget)
-        page = read_page(answer, offset=asked.get("offset"), known_columns=self.columns, typed=typed)
+        answer = await transport.page(self.resource_uri, request, budget=budget)
+        page = read_page(answer, offset=request.get("offset"), known_columns=self.columns, typed=typed)
         self._note_expiry(answer)
         return page
 
@@ -518,13 +523,14 @@ class ParsedDualResponse(QueryMethods):
         if self._transport is not None:
             return self._transport
         if self._has_origins and self.resource_url is not None:
+            host = describe_host(self.resource_url)
             raise UntrustedOriginError(
-                f"The tool result says that its rows are at {described(self.resource_url)}, which was not configured.",
+                f"The tool result says that its rows are at {host}, which was not configured.",
                 hint="If that is right, give its address to the client: origins=['https://...'].",
             )
         raise NotConfiguredError("The client has no base_url, and fetches only from configured addresses.")
 
 
-def status_of(said: str) -> Literal["pending", "ready", "failed"]:
-    """A server's word for the status of a resource, as far as its rows are concerned."""
-    return "pending" if said == "pending" else "failed" if said == "failed" else "ready"
+def status_of(status: str) -> Literal["pending", "ready", "failed"]:
+    """The status of a resource's rows, from that of the resource."""
+    return "pending" if status == "pending" else "failed" if status == "failed" else "ready"

@@ -23,20 +23,16 @@ async def each_of(items: Iterable[T]) -> AsyncGenerator[T, None]:
 
 
 def stepped(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-    """What it yields, in the thread that asks, without an event loop: it awaits nothing but `each_of`."""
+    """The items, in the calling thread and without an event loop. The generator may await only `each_of`."""
     try:
-        while (item := _result(_next_step(items))) is not _END:
+        while (item := _result(_next(items))) is not _END:
             yield item
     finally:
-        _result(_close_steps(items))
+        _result(items.aclose())
 
 
-async def _next_step(items: AsyncGenerator[T, None]) -> T:
+async def _next(items: AsyncGenerator[T, None]) -> T:
     return await anext(items, _END)
-
-
-async def _close_steps(items: AsyncGenerator[Any, None]) -> None:
-    await items.aclose()
 
 
 def _result(step: Coroutine[Any, Any, T]) -> T:
@@ -52,23 +48,23 @@ P = ParamSpec("P")
 AtEnd = Callable[[], Coroutine[Any, Any, None]]
 
 
-# Seconds. Python sees a Ctrl-C when the waiting thread wakes, and nothing else wakes it once polars is imported: its
-# handler has the kernel go on with what was interrupted.
+# Seconds. Python handles a Ctrl-C when the waiting thread wakes. Once polars is imported, a signal does not wake it:
+# polars installs a handler with SA_RESTART.
 _INTERRUPTIBLE = 0.2
 
 
 class Portal:
-    """Runs coroutines for threads that are in no event loop, or in one of another's: a notebook's.
+    """Runs coroutines for threads without an event loop, or with another one, such as a notebook's.
 
-    It has no thread until the first of them is run. A portal that is not closed leaves a waiting thread, which
-    neither keeps the process from ending nor outlives the portal.
+    The first call starts its thread. An open portal does not keep the process from ending, and its thread ends with
+    it.
 
     Args:
-        at_end: run last, whether the portal is closed, collected, or left to the end of the process. It may not
-            refer to the portal.
+        at_end: runs last, when the portal is closed or collected, or when the process ends. It must not refer to the
+            portal.
 
     Attributes:
-        is_closed: nothing is run any more.
+        is_closed: further calls are refused.
     """
 
     def __init__(self, at_end: AtEnd | None = None) -> None:
@@ -78,17 +74,17 @@ class Portal:
         self.is_closed = False
 
     def __del__(self) -> None:
-        # Garbage is collected in any thread, perhaps in the worker's own: it may not wait.
+        # The garbage collector may run in the worker's own thread, which must not wait for itself.
         if worker := self.__dict__.get("_worker"):
             worker.stop()
 
     def call(self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the coroutine returns. An interrupt of the waiting thread cancels it.
+        """The result of the coroutine. An interrupt of the waiting thread cancels it.
 
         Raises:
             RuntimeError: the portal is closed, or the caller runs in its event loop and would wait for itself.
         """
-        worker = self._started()
+        worker = self._running_worker()
         if worker.is_current():
             raise RuntimeError("A callback cannot wait for the client that calls it.")
         return worker.result_of(function(*args, **kwargs))
@@ -96,9 +92,9 @@ class Portal:
     def each(
         self, function: Callable[P, AsyncGenerator[T, None]], *args: P.args, **kwargs: P.kwargs
     ) -> Generator[T, None, None]:
-        """What the asynchronous generator yields; it ends with this one, or with the portal."""
+        """The items of the asynchronous generator, which ends with this one or with the portal."""
         items = function(*args, **kwargs)
-        worker = self._started()
+        worker = self._running_worker()
         worker.open.add(items)
         try:
             while (item := self.call(_next, items)) is not _END:
@@ -108,22 +104,22 @@ class Portal:
 
     @contextmanager
     def within(self, manager: AbstractAsyncContextManager[T]) -> Generator[T, None, None]:
-        """The asynchronous context manager as one that waits."""
-        entered = self.call(_aenter, manager)
+        """The asynchronous context manager as a synchronous one."""
+        value = self.call(manager.__aenter__)
         try:
-            yield entered
+            yield value
         finally:
-            self.call(_aexit, manager)
+            self.call(manager.__aexit__, None, None, None)
 
     def close(self) -> None:
-        """End the thread. What still runs is cancelled; closing again does nothing."""
+        """Cancel what still runs and end the thread. Closing a closed portal does nothing."""
         with self._lock:
             worker, self._worker, self.is_closed = self._worker, None, True
         if worker is not None:
             worker.stop()
             worker.wait()
 
-    def _started(self) -> _Worker:
+    def _running_worker(self) -> _Worker:
         with self._lock:
             if self.is_closed:
                 raise RuntimeError("The client is closed.")
@@ -133,10 +129,10 @@ class Portal:
 
 
 class _Worker:
-    """A running event loop; it holds nothing of the portal, whose end is its end.
+    """A running event loop. It has no reference to its portal, so that the portal can be collected and end it.
 
     Attributes:
-        open: generators that are not done; they are closed before the loop is, from the outermost.
+        open: generators that have not ended; they are closed before the loop is.
     """
 
     def __init__(self, at_end: AtEnd | None) -> None:
@@ -154,7 +150,7 @@ class _Worker:
         return self._thread is current_thread()
 
     def result_of(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it and wait.
+        """The result of the coroutine; waits for it.
 
         Raises:
             RuntimeError: the loop has ended.
@@ -168,7 +164,7 @@ class _Worker:
             while not wait([future], _INTERRUPTIBLE).done:
                 pass
             return future.result()
-        # Also KeyboardInterrupt, which is no Exception: otherwise the request would go on in its thread.
+        # Also KeyboardInterrupt, which is no Exception: otherwise the request would continue in its thread.
         except BaseException:
             future.cancel()
             raise
@@ -182,17 +178,17 @@ class _Worker:
                 self.result_of(_close(self.open, items))
 
     def stop(self) -> None:
-        """End soon, from any thread."""
+        """Request the end of the loop, from any thread."""
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._stopped.set)
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Wait for the end of the loop."""
         if not self.is_current():
             self._thread.join()
 
 
-# A thread that is a daemon stands still once the interpreter ends, and whoever waits for it then waits for ever.
+# A daemon thread stops when the interpreter ends. A thread that waits for it then waits for ever.
 _WORKERS: WeakSet[_Worker] = WeakSet()
 
 
@@ -222,19 +218,7 @@ async def _until(stopped: asyncio.Event, items: set[AsyncGenerator[Any, None]], 
         await at_end()
 
 
-async def _aenter(manager: AbstractAsyncContextManager[T]) -> T:
-    return await manager.__aenter__()
-
-
-async def _aexit(manager: AbstractAsyncContextManager[Any]) -> None:
-    await manager.__aexit__(None, None, None)
-
-
-async def _next(items: AsyncGenerator[T, None]) -> T:
-    return await anext(items, _END)
-
-
-async def _close(known: set[AsyncGenerator[Any, None]], items: AsyncGenerator[Any, None]) -> None:
-    known.discard(items)
-    with suppress(RuntimeError):  # another thread is just asking it for more; the end of the loop ends that
+async def _close(open_items: set[AsyncGenerator[Any, None]], items: AsyncGenerator[Any, None]) -> None:
+    open_items.discard(items)
+    with suppress(RuntimeError):  # another thread runs its next step; the end of the loop ends that
         await items.aclose()

@@ -1,4 +1,4 @@
-"""A dual response for a person: one screen of text or HTML, escaped."""
+"""A preview of a dual response for a person: a screen of text, or escaped HTML."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 
-_UNSEEN = "\N{REPLACEMENT CHARACTER}"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
-# Persian, Hindi and families of emoji are spelled with them; they do nothing else.
+# Persian, Hindi and groups of emoji need them.
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def printable(text: str, characters: int) -> str:
-    """The text on one line; an ellipsis stands for what is more than so many characters.
+    """The text on one line, cut with an ellipsis to so many characters.
 
-    Line breaks and tabs are spaces. Control characters, so the escape sequences of terminals, characters that turn
-    the direction of writing, and halves of surrogate pairs are shown as a replacement character.
+    Line breaks and tabs become spaces. Control characters, such as those of terminal escape sequences, characters that
+    change the direction of writing, and halves of surrogate pairs become a replacement character.
     """
     if len(text) > characters:
         text = f"{text[: characters - 1]}…"
     if text.isprintable():
         return text
-    return "".join(_seen(character) for character in text)
+    return "".join(_printable_character(character) for character in text)
 
 
-def _seen(character: str) -> str:
+def _printable_character(character: str) -> str:
     if character.isprintable() or character in _JOINERS:
         return character
-    return " " if character.isspace() else _UNSEEN
+    return " " if character.isspace() else _REPLACEMENT
 
 
-# MathJax, which notebooks run over what they show, makes links of \href{javascript:...} between dollars. It reads
-# text, whatever its escapes; an element of its own around each mark keeps it from seeing a pair of them.
+# The MathJax of notebooks turns \href{javascript:...} between dollars into a link, also in escaped text. With an
+# element around each mark, it finds no pair of them.
 _MARKS = re.compile(r"[$\\]+")
 
 # A long text wraps; one without spaces, too.
@@ -52,10 +52,10 @@ _NUMBER = "text-align:right;vertical-align:top;white-space:nowrap"
 
 
 class Element(NamedTuple):
-    """An element that holds texts and elements.
+    """An element with texts and elements.
 
     Attributes:
-        attributes: of this package's own; their values are escaped, but an address must be an http address.
+        attributes: from this package only; their values are escaped, but an address must be an http address.
     """
 
     name: str
@@ -63,15 +63,14 @@ class Element(NamedTuple):
     attributes: Mapping[str, str] = {}
 
 
-def written(node: str | Element) -> str:
-    """Its HTML."""
+def _to_html(node: str | Element) -> str:
     if isinstance(node, str):
-        return _MARKS.sub(lambda found: f"<span>{found[0]}</span>", escape(node))
+        return _MARKS.sub(lambda match: f"<span>{match[0]}</span>", escape(node))
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in node.attributes.items())
-    return f"<{node.name}{attributes}>{''.join(map(written, node.content))}</{node.name}>"
+    return f"<{node.name}{attributes}>{''.join(map(_to_html, node.content))}</{node.name}>"
 
 
-def table_of(
+def html_table(
     title: str,
     headings: Sequence[str | Element],
     numeric: Sequence[bool],
@@ -87,18 +86,18 @@ def table_of(
     ]
     table = Element("table", [Element("thead", [head]), Element("tbody", body)])
     parts = [Element("b", [title]), table, Element("small", facts)]
-    # Both words by which a page says that there are no formulas, too.
-    return written(Element("div", parts, {"class": "dualsql tex2jax_ignore mathjax_ignore"}))
+    # The classes by which MathJax 2 and MathJax 3 skip an element.
+    return _to_html(Element("div", parts, {"class": "dualsql tex2jax_ignore mathjax_ignore"}))
 
 
 def _cell(name: str, value: str | Element | None, style: str) -> Element:
     content = Element("i", ["NULL"], {"style": "opacity:.5"}) if value is None else value
-    # A text that is written from right to left turns its own cell and nothing beside it.
+    # A text written from right to left changes the direction of its own cell only.
     return Element(name, [content], {"style": style, "dir": "auto"})
 
 
 ROWS, COLUMNS, CELL_CHARACTERS = 20, 30, 200
-"""The most that is shown of a sample; the rest is counted."""
+"""The most that is shown of a sample; the rest is given as a number."""
 
 
 class Previewable(Protocol):
@@ -123,14 +122,14 @@ class Previewable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """A dual response in words, each of them printable and bounded.
+    """The texts of a preview, printable and bounded.
 
     Attributes:
-        columns: names of the columns shown, as they are; `headings` are printable. `numeric` says for each whether its
-            values are numbers.
-        rows: their values in words; None is NULL.
-        left_out: a note on the part of the sample that is not shown, or an empty text.
-        address: the URL of the rows; None if the client has no base_url (the tool result's own is untrusted).
+        columns: the names of the columns shown; `headings` are the printable names, `numeric` is True for columns of
+            numbers.
+        rows: the values of these columns as texts; None is NULL.
+        left_out: the number of rows and columns of the sample that are not shown; empty if all are.
+        address: the URL of the rows; None if the client has no base_url (a URL in a tool result is untrusted).
     """
 
     name: str
@@ -145,67 +144,67 @@ class Preview:
     expiry: str
 
 
-def preview(seen: Previewable, *, is_configured: bool) -> Preview:
-    """The words of a dual response."""
-    names = list(dict.fromkeys([*(column["name"] for column in seen.columns), *_names(seen.sample)]))
-    shown = names[:COLUMNS]
-    types = {column["name"]: column["type"] for column in seen.columns}
+def preview(response: Previewable, *, is_configured: bool) -> Preview:
+    """The preview of a dual response."""
+    sample = response.sample
+    types = {column["name"]: column["type"] for column in response.columns}
+    names = list(dict.fromkeys([*types, *(sample[0] if sample else ())]))
+    columns = names[:COLUMNS]
     return Preview(
-        name=printable(seen.name, 80) or "Result",
-        columns=shown,
-        headings=[printable(name, 60) for name in shown],
-        numeric=[types.get(name) == "number" for name in shown],
-        rows=[[cell(row.get(name)) for name in shown] for row in seen.sample[:ROWS]],
-        count=f"{len(seen.sample):,} of {total_in_words(seen.total_count, seen.total_count_kind)}",
-        left_out=_left_out(len(seen.sample) - ROWS, len(names) - COLUMNS),
-        uri=printable(seen.resource_uri, 512),
-        address=seen.resource_url if is_configured else None,
-        expiry=expiry_in_words(seen.time_left()),
+        name=printable(response.name, 80) or "Result",
+        columns=columns,
+        headings=[printable(name, 60) for name in columns],
+        numeric=[types.get(name) == "number" for name in columns],
+        rows=[[cell(row.get(name)) for name in columns] for row in sample[:ROWS]],
+        count=f"{len(sample):,} of {total_in_words(response.total_count, response.total_count_kind)}",
+        left_out=_left_out(len(sample) - ROWS, len(names) - COLUMNS),
+        uri=printable(response.resource_uri, 512),
+        address=response.resource_url if is_configured else None,
+        expiry=expiry_in_words(response.time_left()),
     )
 
 
-_BESIDE = {"rel": "noreferrer", "target": "_blank"}
-# In a URL, a comma separates the keys of an order, and a minus turns one around.
+_NEW_TAB = {"rel": "noreferrer", "target": "_blank"}
+# In a URL, a comma separates the keys of an order, and a minus means descending.
 _SORTABLE = re.compile(r"(?![-+])[^,]{1,200}")
 
 
-def html(seen: Preview) -> str:
-    """An HTML table for a notebook, without scripts, foreign styles or formulas.
+def html(content: Preview) -> str:
+    """An HTML table for a notebook, without scripts, style sheets or formulas.
 
-    Each heading leads to the page with all rows, sorted by its column: what is shown is only their beginning.
+    Each heading links to the page with all rows, sorted by its column: the preview has only the first rows.
     """
-
-    address = seen.address or ""
-    link = Element("a", [address], {"href": address, **_BESIDE}) if address else "no base_url to fetch from"
+    address = content.address or ""
+    link = Element("a", [address], {"href": address, **_NEW_TAB}) if address else "no base_url to fetch from"
     headings = [
-        Element("a", [heading], {"href": f"{address}?sort={quote(name, safe='')}", **_BESIDE})
+        Element("a", [heading], {"href": f"{address}?sort={quote(name, safe='')}", **_NEW_TAB})
         if address and name.isprintable() and _SORTABLE.fullmatch(name)
         else heading
-        for name, heading in zip(seen.columns, seen.headings, strict=True)
+        for name, heading in zip(content.columns, content.headings, strict=True)
     ]
-    facts = [f"{seen.count}", seen.left_out, seen.uri, link, seen.expiry]
-    spaced = [part for fact in facts if fact for part in (" · ", fact)][1:]
-    return table_of(seen.name, headings, seen.numeric, seen.rows, spaced)
+    facts = [content.count, content.left_out, content.uri, link, content.expiry]
+    parts = [part for fact in facts if fact for part in (" · ", fact)][1:]
+    return html_table(content.name, headings, content.numeric, content.rows, parts)
 
 
-def rich_group(seen: Preview) -> Group:
-    """As its name, a table and a line of facts, for a terminal."""
+def rich_group(content: Preview) -> Group:
+    """The name, a table and a line of facts, for a terminal."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
-    # A Text is words; a str would be markup.
-    for heading, is_number in zip(seen.headings, seen.numeric, strict=True):
+    # rich reads a str as markup, and a Text as it is.
+    for heading, is_number in zip(content.headings, content.numeric, strict=True):
         table.add_column(Text(heading), justify="right" if is_number else "left", overflow="ellipsis")
-    for row in seen.rows:
+    for row in content.rows:
         table.add_row(*(Text("NULL", style="dim") if value is None else Text(value) for value in row))
-    facts = [seen.count, seen.left_out, seen.uri, seen.expiry]
-    return Group(Text(seen.name, style="bold"), table, Text(" · ".join(fact for fact in facts if fact)))
+    facts = [content.count, content.left_out, content.uri, content.expiry]
+    return Group(Text(content.name, style="bold"), table, Text(" · ".join(fact for fact in facts if fact)))
 
 
 def cell(value: Any, characters: int = CELL_CHARACTERS) -> str | None:
-    """A value in one line of words; None for NULL."""
+    """A value as a text of one line; None for NULL."""
     if value is None:
         return None
     if isinstance(value, bool | dict | list):
@@ -217,15 +216,15 @@ def total_in_words(total: int | None, kind: TotalCountKind) -> str:
     """Such as `about 15,000 rows`."""
     if total is None:
         return "an unknown number of rows"
-    before = {"estimated": "about ", "capped": "at least "}.get(kind, "")
-    return f"{before}{total:,} {'row' if total == 1 else 'rows'}"
+    prefix = {"estimated": "about ", "capped": "at least "}.get(kind, "")
+    return f"{prefix}{total:,} {'row' if total == 1 else 'rows'}"
 
 
-def expiry_in_words(left: timedelta | None) -> str:
-    """Such as `expires in 14 min`; nothing of what has no end, or none that is known."""
-    if left is None:
+def expiry_in_words(lifetime: timedelta | None) -> str:
+    """Such as `expires in 14 min`; empty when the end is unknown, or there is none."""
+    if lifetime is None:
         return ""
-    return "expired" if left <= timedelta(0) else f"expires in {span(left)}"
+    return "expired" if lifetime <= timedelta(0) else f"expires in {span(lifetime)}"
 
 
 def span(length: timedelta) -> str:
@@ -240,12 +239,8 @@ def span(length: timedelta) -> str:
     return f"{seconds // 86_400} d"
 
 
-def _names(sample: Sequence[Row]) -> list[str]:
-    return [name for row in sample[:1] for name in row]
-
-
 def _left_out(rows: int, columns: int) -> str:
     parts = [
-        f"{number:,} more {what}" for number, what in ((rows, "rows"), (columns, "columns")) if number > 0
+        f"{number:,} more {unit}" for number, unit in ((rows, "rows"), (columns, "columns")) if number > 0
     ]
     return f"{' and '.join(parts)} in the sample" if parts else ""

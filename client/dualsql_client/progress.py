@@ -1,4 +1,4 @@
-"""The progress of a fetch, as a bar or through a function."""
+"""The progress of a fetch, shown as a bar or passed to a function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from dualsql_client.errors import needed
+from dualsql_client.errors import import_extra
 from dualsql_client.preview import printable
 
 OnProgress = Callable[[int, int | None], Awaitable[object] | object]
@@ -21,8 +21,8 @@ class Progress:
     """The progress of a fetch.
 
     Attributes:
-        rows: fetched so far; of Parquet and Excel 0, since their bytes are not looked into.
-        total: rows that are expected; None when unknown.
+        rows: fetched so far; 0 for Parquet and Excel, whose rows are not counted.
+        total: the expected number of rows; None when unknown.
         bytes: received so far, after decompression; 0 from a server that has only pages.
         seconds: since the fetch began.
     """
@@ -33,7 +33,7 @@ class Progress:
     seconds: float
 
 
-Tell = Callable[[Progress], Awaitable[object] | object]
+ProgressCallback = Callable[[Progress], Awaitable[object] | object]
 """Called with a Progress as rows arrive; may be a coroutine function."""
 
 
@@ -41,11 +41,11 @@ class Meter:
     """Reports progress while the context manager is entered.
 
     Args:
-        progress: True for a bar in the terminal (of stderr; nowhere if it is none), or a function.
-        batch_size: functions are told when so many more rows are there, and at the end; None for every piece.
+        progress: True for a bar on stderr, if that is a terminal; or a function.
+        batch_size: the functions are called after so many rows each, and at the end; None for every piece.
 
     Raises:
-        MissingExtraError: a bar needs rich.
+        MissingExtraError: rich is not installed, which draws the bar.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class Meter:
         name: str,
         *,
         on_progress: OnProgress | None,
-        progress: bool | Tell,
+        progress: bool | ProgressCallback,
         batch_size: int | None = None,
     ) -> None:
         self._batch_size = batch_size
-        self._told = 0
+        self._reported = 0
         self._last: tuple[int, int | None, int] | None = None
         self._on_progress = on_progress
         self._bar = Bar(name) if progress is True else None
-        self._tell = progress if callable(progress) else None
+        self._callback = progress if callable(progress) else None
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
@@ -76,27 +76,27 @@ class Meter:
             self._bar.stop()
 
     async def report(self, rows: int, total: int | None, size: int) -> None:
-        """Say that so many rows and bytes are there."""
+        """Report the rows and bytes so far."""
         self._last = rows, total, size
         if self._bar:
             self._bar.show(self._progress(rows, total, size))
         if self._batch_size is None:
             await self._report(rows, total, size)
             return
-        while self._told + self._batch_size <= rows:
-            await self._report(self._told + self._batch_size, total, size)
+        while self._reported + self._batch_size <= rows:
+            await self._report(self._reported + self._batch_size, total, size)
 
     async def finish(self) -> None:
-        """Say of the last, smaller batch that it is there; also before the error of a stream that broke."""
-        if self._last is not None and self._last[0] > self._told:
+        """Report the last, smaller batch; also before the error of a broken stream."""
+        if self._last is not None and self._last[0] > self._reported:
             await self._report(*self._last)
 
     async def _report(self, rows: int, total: int | None, size: int) -> None:
-        self._told = rows
+        self._reported = rows
         if self._on_progress:
-            await _done(self._on_progress(rows, total))
-        if self._tell:
-            await _done(self._tell(self._progress(rows, total, size)))
+            await _wait_for(self._on_progress(rows, total))
+        if self._callback:
+            await _wait_for(self._callback(self._progress(rows, total, size)))
 
     def _progress(self, rows: int, total: int | None, size: int) -> Progress:
         return Progress(rows=rows, total=total, bytes=size, seconds=time.monotonic() - self._started)
@@ -110,32 +110,34 @@ class Bar:
     """
 
     def __init__(self, name: str, console: Any = None) -> None:
-        rich, columns = needed("rich.console", "progress"), needed("rich.progress", "progress")
+        rich, columns = import_extra("rich.console", "progress"), import_extra("rich.progress", "progress")
         console = console or rich.Console(stderr=True)
         self._progress = columns.Progress(
-            # A name is data of strangers: none of its brackets is markup.
+            # The name is untrusted: its brackets are no markup.
             columns.TextColumn("{task.description}", markup=False),
             columns.BarColumn(),
-            columns.TextColumn("{task.fields[said]}", markup=False),
+            columns.TextColumn("{task.fields[numbers]}", markup=False),
             columns.TimeRemainingColumn(),
             console=console,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task(printable(name, 40), total=None, said="")
+        self._task = self._progress.add_task(printable(name, 40), total=None, numbers="")
 
     def start(self) -> None:
-        """Begin to draw."""
+        """Start drawing."""
         self._progress.start()
 
     def stop(self) -> None:
-        """Draw it as it is for the last time."""
+        """Draw it once more and stop."""
         self._progress.stop()
 
     def show(self, progress: Progress) -> None:
-        """Draw so much of it."""
-        # Of Parquet and Excel no row is known before its end: the bar moves to and fro.
+        """Draw the progress."""
+        # Without rows, as for Parquet and Excel, there is no share to draw: the bar moves to and fro.
         total = progress.total if progress.rows or not progress.bytes else None
-        self._progress.update(self._task, completed=progress.rows, total=total, said=progress_text(progress))
+        self._progress.update(
+            self._task, completed=progress.rows, total=total, numbers=progress_text(progress)
+        )
 
 
 def progress_text(progress: Progress) -> str:
@@ -148,6 +150,6 @@ def progress_text(progress: Progress) -> str:
     return f"{rows} rows  {progress.bytes / 1e6:,.1f} MB  {rate:,.0f} rows/s"
 
 
-async def _done(told: Any) -> None:
-    if inspect.isawaitable(told):
-        await told
+async def _wait_for(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result

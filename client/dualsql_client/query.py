@@ -16,7 +16,7 @@ from dualsql_client import detect
 from dualsql_client.answers import FetchResult, exact_total, read_page
 from dualsql_client.budget import Budget
 from dualsql_client.errors import FetchError, checked_keywords
-from dualsql_client.progress import OnProgress, Tell
+from dualsql_client.progress import OnProgress, ProgressCallback
 from dualsql_client.transport import Transport
 from dualsql_client.wire import (
     Bucket,
@@ -38,7 +38,7 @@ Sort = str | SortKey | Sequence[str | SortKey]
 """An order: "-enrollment,name", {"field": "enrollment", "order": "desc"}, or several keys; the first decides first."""
 
 Value = str | int | float | bool | Decimal | date | datetime | time | timedelta | UUID | bytes
-"""What a column is compared with."""
+"""A value to compare a column with."""
 
 Group = TypedDict("Group", {"column": str, "bucket": NotRequired[Bucket], "as": NotRequired[str]})
 """A column that rows are grouped by; dates may be cut to a bucket."""
@@ -54,7 +54,7 @@ Aggregate = TypedDict(
 )
 """An aggregate of each group: {"function": "median", "column": "tuition"}; `fraction` is a percentile's.
 
-The server has the list of functions, and refuses another with that list.
+The server has the list of functions, and names them in the error for another function.
 """
 
 
@@ -71,26 +71,26 @@ class Condition:
     where("state").one_of(["NJ", "NY"]) & ~where("founded").lt(date(1900, 1, 1))
     """
 
-    __slots__ = ("_said",)
+    __slots__ = ("_json",)
 
     def __init__(self, said: Mapping[str, Any]) -> None:
-        self._said = dict(said)
+        self._json = dict(said)
 
     def __and__(self, other: Condition) -> Condition:
-        return Condition({"and": [self._said, other._said]})
+        return Condition({"and": [self._json, other._json]})
 
     def __or__(self, other: Condition) -> Condition:
-        return Condition({"or": [self._said, other._said]})
+        return Condition({"or": [self._json, other._json]})
 
     def __invert__(self) -> Condition:
-        return Condition({"not": self._said})
+        return Condition({"not": self._json})
 
     def __repr__(self) -> str:
-        return f"Condition({self._said!r})"
+        return f"Condition({self._json!r})"
 
     def to_json(self) -> dict[str, Any]:
-        """The condition as it is sent."""
-        return self._said
+        """The condition as JSON, for a request."""
+        return self._json
 
 
 class Compared:
@@ -103,49 +103,49 @@ class Compared:
 
     def eq(self, value: Value) -> Condition:
         """Equal; texts are compared character by character."""
-        return self._compared("eq", value)
+        return self._condition("eq", value)
 
     def ne(self, value: Value) -> Condition:
         """Not equal; NULLs do not match."""
-        return self._compared("ne", value)
+        return self._condition("ne", value)
 
     def lt(self, value: Value) -> Condition:
         """Below."""
-        return self._compared("lt", value)
+        return self._condition("lt", value)
 
     def le(self, value: Value) -> Condition:
         """Below, or equal."""
-        return self._compared("le", value)
+        return self._condition("le", value)
 
     def gt(self, value: Value) -> Condition:
         """Above."""
-        return self._compared("gt", value)
+        return self._condition("gt", value)
 
     def ge(self, value: Value) -> Condition:
         """Above, or equal."""
-        return self._compared("ge", value)
+        return self._condition("ge", value)
 
     def one_of(self, values: Iterable[Value]) -> Condition:
         """Equal to one of them."""
-        return self._compared("in", list(values))
+        return self._condition("in", list(values))
 
     def between(self, least: Value, most: Value) -> Condition:
         """From `least` to `most`, both included."""
-        return self._compared("between", [least, most])
+        return self._condition("between", [least, most])
 
     def contains(self, part: str) -> Condition:
         """A text that contains `part`, compared character by character."""
-        return self._compared("contains", part)
+        return self._condition("contains", part)
 
     def starts_with(self, beginning: str) -> Condition:
         """A text that begins with `beginning`."""
-        return self._compared("starts_with", beginning)
+        return self._condition("starts_with", beginning)
 
     def is_null(self) -> Condition:
         """NULL."""
-        return self._compared("is_null", True)  # noqa: FBT003 - it is what is sent
+        return self._condition("is_null", True)  # noqa: FBT003 - a value of the request
 
-    def _compared(self, operator: Operator, value: Any) -> Condition:
+    def _condition(self, operator: Operator, value: Any) -> Condition:
         return Condition({"column": self._column, "op": operator, "value": plain_value(value)})
 
 
@@ -158,7 +158,7 @@ class Question(TypedDict, total=False):
     """A query over a result; see docs/querying.md.
 
     Keys:
-        columns: names of the columns wanted; of rows only.
+        columns: names of columns; for rows only.
         filters: which rows: one condition, or several that all hold, of `where` or as JSON.
         group_by: columns, or dates cut to a bucket.
         aggregates: computed for each group; for all rows, without groups.
@@ -175,23 +175,23 @@ class Question(TypedDict, total=False):
 
 
 def plain_question(question: Question) -> dict[str, Any]:
-    """The question as it is sent."""
-    said: dict[str, Any] = {}
+    """The query as JSON, for a request."""
+    body: dict[str, Any] = {}
     for key, value in question.items():
         if isinstance(value, Condition):
-            said[key] = [value.to_json()]
+            body[key] = [value.to_json()]
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            said[key] = [part.to_json() if isinstance(part, Condition) else part for part in value]
+            body[key] = [part.to_json() if isinstance(part, Condition) else part for part in value]
         elif value is not None:
-            # A filter that is left out would be another question: the server says what is wrong with it.
-            said[key] = value
-    return said
+            # Wrong values are sent, too, and the server rejects them: without a filter, the query would be another one.
+            body[key] = value
+    return body
 
 
 def plain_value(value: Any) -> Any:
-    """A value as results show it."""
+    """A value as JSON, in the encoding of results."""
     if isinstance(value, list):
-        return [plain_value(one) for one in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
@@ -212,12 +212,12 @@ class StreamOptions(TypedDict, total=False):
     """Options of the methods that read a whole result.
 
     Keys:
-        columns: names of the columns wanted, in that order; all by default.
-        text_columns: names of those that are given as text, whatever they hold: for Arrow and what is made of it,
-            where a cell does not fit its column's type.
+        columns: names of the columns, in this order; all by default.
+        text_columns: names of columns to return as text, whatever their type: for Arrow, and the formats built from it,
+            if a cell does not fit its column's type.
         sort: an order, as for `fetch`: "-enrollment,name".
         limit: the most rows.
-        on_progress: called with the rows so far and their total, as they arrive.
+        on_progress: called with the number of rows so far and the total, as rows arrive.
         progress: True for a bar in the terminal, which needs dualsql-client[progress]; or a function that is called
             with a Progress.
     """
@@ -227,14 +227,14 @@ class StreamOptions(TypedDict, total=False):
     sort: Sort | None
     limit: int
     on_progress: OnProgress | None
-    progress: bool | Tell
+    progress: bool | ProgressCallback
 
 
 def page_at(cursor: str, offset: int) -> PageBody:
-    """The page that a cursor leads to.
+    """The page at a cursor.
 
     Raises:
-        ValueError: an offset is given, too.
+        ValueError: the offset is not 0.
     """
     if offset:
         raise ValueError("Give either a cursor or an offset.")
@@ -267,15 +267,15 @@ def rows_request(options: StreamOptions) -> RowsBody:
 
 def _sort_keys(sort: Sort) -> SortKey | list[SortKey]:
     if isinstance(sort, str):
-        return [sort_key(written.strip()) for written in sort.split(",")]
+        return [sort_key(key.strip()) for key in sort.split(",")]
     if isinstance(sort, Mapping):
         return sort
     return [sort_key(key) if isinstance(key, str) else key for key in sort]
 
 
-def sort_key(written: str) -> SortKey:
-    """The key that is written as `name`, or as `-name`, which is descending."""
-    return {"field": written.removeprefix("-"), "order": "desc" if written.startswith("-") else "asc"}
+def sort_key(text: str) -> SortKey:
+    """The key for `name`, or for `-name`, which is descending."""
+    return {"field": text.removeprefix("-"), "order": "desc" if text.startswith("-") else "asc"}
 
 
 class QueryMethods:
@@ -302,11 +302,11 @@ class QueryMethods:
             question: see Question.
 
         Raises:
-            FetchError: see `dualsql_client.errors`; status 422 names a column that is not there, 400 what cannot be
-                asked of one.
+            FetchError: see `dualsql_client.errors`; status 422 for an unknown column, 400 for a query that its
+                column does not allow.
         """
         window = _window(offset, limit, cursor)
-        return await self._asked("query", {**plain_question(question), **window}, typed=typed)
+        return await self._post("query", {**plain_question(question), **window}, typed=typed)
 
     @checked_keywords(Question)
     async def query_all(
@@ -320,7 +320,7 @@ class QueryMethods:
         Raises:
             FetchError: see `query`.
         """
-        return await self._all_asked("query", plain_question(question), page_size, typed=typed)
+        return await self._post_for_all("query", plain_question(question), page_size, typed=typed)
 
     async def sql(
         self,
@@ -341,8 +341,8 @@ class QueryMethods:
             FetchError: see `dualsql_client.errors`; status 403 if the text reads more than this result.
         """
         window = _window(offset, limit, cursor)
-        asked = {"sql": sql, "parameters": dict(parameters or {}), **window}
-        return await self._asked("sql", asked, typed=typed)
+        body = {"sql": sql, "parameters": dict(parameters or {}), **window}
+        return await self._post("sql", body, typed=typed)
 
     async def sql_all(
         self,
@@ -360,23 +360,23 @@ class QueryMethods:
         Raises:
             FetchError: see `sql`.
         """
-        asked = {"sql": sql, "parameters": dict(parameters or {})}
-        return await self._all_asked("sql", asked, page_size, typed=typed)
+        body = {"sql": sql, "parameters": dict(parameters or {})}
+        return await self._post_for_all("sql", body, page_size, typed=typed)
 
     async def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
-        """Statistics of its columns: of the first rows, or with "full" of all rows.
+        """Statistics of the columns: of the first rows, or with "full" of all rows.
 
         Args:
-            columns: those that are looked at; None for all.
+            columns: names of columns; None for all.
 
         Raises:
-            FetchError: see `query`. Statistics that were not ready in time are no error: they are in `missing`.
+            FetchError: see `query`. Statistics that were not ready in time are no error: `missing` lists them.
         """
-        asked = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
-        found = await self._configured().send("GET", self.resource_uri, query=asked, below="/profile")
-        if not isinstance(found, dict) or "columns" not in found:
+        query = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
+        answer = await self._configured().send("GET", self.resource_uri, query=query, below="/profile")
+        if not isinstance(answer, dict) or "columns" not in answer:
             raise FetchError("The server's answer is not a profile.")
-        return cast("Profile", found)
+        return cast("Profile", answer)
 
     @checked_keywords(Question)
     async def refine(
@@ -387,58 +387,58 @@ class QueryMethods:
         offset: int = 0,
         **question: Unpack[Question],
     ) -> ParsedDualResponse:
-        """Make a new result from a query. It has its own link and lifetime, and can be queried again.
+        """Create a new result from a query. It has its own link and lifetime, and can be queried again.
 
         Args:
-            limit, offset: which rows of the answer are kept.
+            limit, offset: the rows of the answer to include.
 
         Raises:
-            FetchError: see `query`; status 413 when it was refined too often or too deeply.
+            FetchError: see `query`; status 413 if the result was refined too often or too deeply.
         """
-        kept: dict[str, Any] = {"offset": offset} | ({} if limit is None else {"limit": limit})
-        body = {**plain_question(question), **kept, "name": name}
+        window = _window(offset, limit, None)
+        body = {**plain_question(question), **window, "name": name}
         answer = await self._configured().send("POST", self.resource_uri, body, below="/refine")
-        found = detect.read_structure(answer)
-        if found is None:
+        detected = detect.read_structure(answer)
+        if detected is None:
             raise FetchError("The server's answer is not a dual response.")
-        # It keeps the transport, and with it the credentials, of this one.
+        # The new result has the transport of this one, with its credentials.
         return replace(
             cast("ParsedDualResponse", self),
-            name=found.name,
-            sample=found.sample or [],
-            total_count=found.total_count,
-            total_count_kind=found.total_count_kind,
-            resource_uri=found.uri,
-            resource_url=self._configured().url_of(found.uri),
-            columns=found.columns,
-            executed_at=found.executed_at,
-            expires_at=found.expires_at,
+            name=detected.name,
+            sample=detected.sample or [],
+            total_count=detected.total_count,
+            total_count_kind=detected.total_count_kind,
+            resource_uri=detected.uri,
+            resource_url=self._configured().url_of(detected.uri),
+            columns=detected.columns,
+            executed_at=detected.executed_at,
+            expires_at=detected.expires_at,
             status="ready",
         )
 
-    async def _asked(
-        self, what: str, body: Mapping[str, Any], *, typed: bool, budget: Budget | None = None
+    async def _post(
+        self, route: str, body: Mapping[str, Any], *, typed: bool, budget: Budget | None = None
     ) -> FetchResult:
         transport = self._configured()
-        answer = await transport.send("POST", self.resource_uri, body, below=f"/{what}", budget=budget)
+        answer = await transport.send("POST", self.resource_uri, body, below=f"/{route}", budget=budget)
         return read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
 
-    async def _all_asked(
-        self, what: str, body: Mapping[str, Any], page_size: int | None, *, typed: bool
+    async def _post_for_all(
+        self, route: str, body: Mapping[str, Any], page_size: int | None, *, typed: bool
     ) -> list[Row]:
-        """The rows of all pages, each beside the one before where the server gives cursors."""
+        """The rows of all pages; each page follows the last by its cursor if the server has cursors."""
         rows: list[Row] = []
         budget = self._configured().budget()
         cursors: set[str] = set()
         cursor: str | None = None
         while True:
             window = _window(0 if cursor else len(rows), page_size, cursor)
-            page = await self._asked(what, {**body, **window}, typed=typed, budget=budget)
+            page = await self._post(route, {**body, **window}, typed=typed, budget=budget)
             rows += page.data
             cursor = page.next_cursor
             if not page.has_next:
                 return rows
-            # A server that leads in a circle must not keep anyone asking.
+            # A faulty server could repeat its cursors for ever.
             if cursor in cursors:
                 raise FetchError("The server returns the same page repeatedly.", status=200)
             if cursor is not None:
@@ -452,5 +452,5 @@ class QueryMethods:
 def _window(offset: int, limit: int | None, cursor: str | None) -> dict[str, Any]:
     if cursor is not None and offset:
         raise ValueError("Give either a cursor or an offset.")
-    found: dict[str, Any] = {"offset": offset} if cursor is None else {"cursor": cursor}
-    return found if limit is None else {**found, "limit": limit}
+    window: dict[str, Any] = {"offset": offset} if cursor is None else {"cursor": cursor}
+    return window if limit is None else {**window, "limit": limit}

@@ -17,7 +17,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dualsql_client.budget import Budget
-from dualsql_client.errors import FetchError, StreamBrokenError, needed
+from dualsql_client.conversions import MOST_COUNTED, whole_or_none
+from dualsql_client.errors import FetchError, StreamBrokenError, import_extra
 from dualsql_client.formats import BY_NAME, BY_SUFFIX, DATABASES, DownloadFormat, FileFormat
 from dualsql_client.framing import Block, Framer
 from dualsql_client.transport import Transport
@@ -34,19 +35,17 @@ if TYPE_CHECKING:
 
 
 async def read_table(blocks: AsyncIterable[Block]) -> pa.Table:
-    """The messages of an Arrow stream as one table; their bytes are its memory.
+    """The messages of an Arrow stream as one table, which uses their bytes without a copy.
 
     Raises:
-        FetchError: they are none.
+        FetchError: the blocks are no Arrow stream.
         MissingExtraError: pyarrow is not installed.
     """
-    pyarrow = needed("pyarrow", "arrow")
+    pyarrow = import_extra("pyarrow", "arrow")
     schema, batches = None, []
-    async for schema, batch in read_batches(blocks):  # noqa: B007 - it is read below
+    async for schema, batch in read_batches(blocks):  # noqa: B007 - it is used below
         if batch is not None:
             batches.append(batch)
-    if schema is None:
-        raise FetchError("The stream has no schema.", status=200)
     return pyarrow.Table.from_batches(batches, schema)
 
 
@@ -54,7 +53,7 @@ async def read_batches(blocks: AsyncIterable[Block]) -> AsyncGenerator[tuple[Any
     """The schema of an Arrow stream with None, then the schema with each batch that has rows.
 
     Raises:
-        FetchError: they are no messages of an Arrow stream.
+        FetchError: the blocks are no Arrow stream.
     """
     from pyarrow import ArrowException
 
@@ -70,13 +69,15 @@ async def read_batches(blocks: AsyncIterable[Block]) -> AsyncGenerator[tuple[Any
         except (ArrowException, OSError, ValueError) as error:
             raise FetchError("The stream is not an Arrow IPC stream.", status=200) from error
         yield schema, batch
+    if schema is None:
+        raise FetchError("The stream has no schema.", status=200)
 
 
 def _schema(block: Block) -> Any:
     from pyarrow import ipc, py_buffer
 
     schema = ipc.read_schema(py_buffer(block.data))
-    list(schema.names)  # a name that is no text is found now, and not by whoever asks for it
+    list(schema.names)  # raises now for a name that is no text, and not when a name is read
     return schema
 
 
@@ -84,7 +85,7 @@ def _batch(block: Block, schema: Any) -> Any:
     from pyarrow import ipc, py_buffer
 
     batch = ipc.read_record_batch(py_buffer(block.data), schema)
-    # Arrow follows a batch's offsets wherever they lead; those of a stranger are looked at first.
+    # Arrow does not check a batch's offsets when it reads them.
     batch.validate(full=True)
     if batch.num_rows != block.rows:
         raise ValueError("another number of rows")
@@ -92,60 +93,58 @@ def _batch(block: Block, schema: Any) -> Any:
 
 
 _BUFFER_BYTES = 1024 * 1024
-
-
 _SUFFIXES = [*BY_SUFFIX, *chain.from_iterable(DATABASES.values())]
 _SPREADSHEETS = frozenset({".xls", ".xlsm", ".ods", ".numbers"})
 
 
 def format_of(path: Path, name: FileFormat | None = None) -> DownloadFormat:
-    """The format of that name, or that the suffix names.
+    """The format of this name, or else of the path's suffix.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no stream has that format.
     """
-    found = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
-    if found is None and name is None:
+    form = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
+    if form is None and name is None:
         excel = " A spreadsheet opens .xlsx." if path.suffix.lower() in _SPREADSHEETS else ""
         raise ValueError(f"The file's suffix must be one of {', '.join(_SUFFIXES)}.{excel}")
-    if found is None:
+    if form is None:
         raise ValueError(f"A file can be of {', '.join([*BY_NAME, *DATABASES])}, not {name}.")
-    return found
+    return form
 
 
 PartialFile = Literal["discard", "keep", "continue"]
-"""What becomes of the rows that came when a download to a file stops: see `ParsedDualResponse.save`."""
+"""What happens to the received rows when a download to a file stops: see `ParsedDualResponse.save`."""
 
 
 async def write(blocks: AsyncGenerator[Block, None], path: Path, partial: Partial | None = None) -> None:
-    """Write all blocks beside `path`, and give the file its name when it is whole and on the disk.
+    """Write all blocks to a file next to `path`, and rename it when it is complete and on the disk.
 
     Args:
-        partial: keeps what came if the download stops; None deletes it.
+        partial: keeps the received rows if the download stops; None deletes them.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     part = path.with_name(f".{path.name}.{token_hex(4)}.part") if partial is None else partial.data
     try:
-        # Closed here: an interrupted program would close the generators below it in any order.
+        # Closed here: an interrupted program closes generators in any order.
         async with aclosing(blocks):
             if not path.parent.is_dir():
                 raise FileNotFoundError(ENOENT, "There is no such folder", str(path.parent))
-            file = part.open("xb", buffering=_BUFFER_BYTES) if partial is None else await partial.opened()
+            file = part.open("xb", buffering=_BUFFER_BYTES) if partial is None else await partial.open()
             with file:
                 async for block in blocks:
                     await asyncio.to_thread(file.write, block.data)
                     if partial is not None:
-                        partial.note()
-                await asyncio.to_thread(_settle, file)
-                # On the disk by now: after a power cut, the name must not lead to an empty file.
+                        partial.save_note()
+                await asyncio.to_thread(_flush, file)
+                # After the flush: a power cut must not leave an empty file of this name.
                 part.replace(path)
         if partial is not None:
-            partial.forget()
+            partial.delete_note()
     except BaseException:
         if partial is not None:
-            partial.tidy()
+            partial.clean_up()
         raise
     finally:
         if partial is None:
@@ -153,16 +152,16 @@ async def write(blocks: AsyncGenerator[Block, None], path: Path, partial: Partia
 
 
 KEEPS_PARTS = find_spec("fcntl") is not None
-"""Whether this system has the locks of files that a kept part needs."""
+"""Whether this system has the file locks that a partial file needs."""
 
 
 class Partial:
-    """The rows of a download that stopped, and how it goes on, also in another process.
+    """The rows of a download that stopped, and a note to resume it with, also in another process.
 
     Args:
-        path: of the file. Beside it are `.NAME.part` with the rows and `.NAME.part.json` with the rest.
-        stream: the rows of a format that can be resumed.
-        is_continued: go on with what is there.
+        path: of the file. Next to it are `.NAME.part` with the rows and `.NAME.part.json` with the note.
+        stream: of a format that can be resumed.
+        is_continued: resume from an existing partial file.
     """
 
     def __init__(self, path: Path, stream: RowStream, *, is_continued: bool = False) -> None:
@@ -170,19 +169,19 @@ class Partial:
         self._note = note_of(path)
         self._stream = stream
         self._is_continued = is_continued
-        self._noted: str | None = None
+        self._token_in_note: str | None = None
         self._is_ours = False
 
-    async def opened(self) -> BinaryIO:
+    async def open(self) -> BinaryIO:
         """The file with the rows, at its end. No other process writes to it while it is open.
 
         Raises:
             OSError: it cannot be opened, or another process writes to it.
-            ValueError: it has rows of another result, or was asked for in another way.
+            ValueError: it has rows of another result or of other options.
         """
-        return await asyncio.to_thread(self._opened)
+        return await asyncio.to_thread(self._open)
 
-    def _opened(self) -> BinaryIO:
+    def _open(self) -> BinaryIO:
         file = os.fdopen(os.open(self.data, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666), "r+b", _BUFFER_BYTES)
         try:
             _lock(file, self.data)
@@ -190,7 +189,7 @@ class Partial:
             file.seek(end)
             file.truncate()
             if not end:
-                self.forget()
+                self.delete_note()
             self._is_ours = True
         except BaseException:
             file.close()
@@ -199,17 +198,17 @@ class Partial:
 
     def _token(self) -> str | None:
         try:
-            noted = json.loads(self._note.read_bytes())
+            note = json.loads(self._note.read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
-        if not isinstance(noted, dict) or {**noted, "resume": None} != self._asked(None):
+        if not isinstance(note, dict) or {**note, "resume": None} != self._new_note(None):
             raise ValueError(
                 "What came is of another result or of other options. Begin anew: without --continue."
             )
-        token = noted.get("resume")
+        token = note.get("resume")
         return token if isinstance(token, str) else None
 
-    def _asked(self, token: str | None) -> dict[str, Any]:
+    def _new_note(self, token: str | None) -> dict[str, Any]:
         stream = self._stream
         return {
             "uri": stream.uri,
@@ -218,28 +217,28 @@ class Partial:
             "resume": token,
         }
 
-    def note(self) -> None:
-        """Note how the download goes on, as soon as the server has said so."""
+    def save_note(self) -> None:
+        """Write the note, if the server has sent a new token to resume with."""
         token = self._stream.resume_token
-        if token != self._noted:
-            self._noted = token
+        if token != self._token_in_note:
+            self._token_in_note = token
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW
             with os.fdopen(os.open(self._note, flags, 0o666), "w") as file:
-                file.write(json.dumps(self._asked(token)))
+                file.write(json.dumps(self._new_note(token)))
 
-    def forget(self) -> None:
-        """Delete the note: there is nothing to go on with."""
+    def delete_note(self) -> None:
+        """Delete the note: the download cannot be resumed."""
         self._note.unlink(missing_ok=True)
 
-    def tidy(self) -> None:
-        """After a download that stopped: delete what nothing could go on with."""
+    def clean_up(self) -> None:
+        """After a download that stopped: delete the files if it cannot be resumed."""
         if self._is_ours and not (self._stream.rows and self._stream.resume_token):
             self.data.unlink(missing_ok=True)
-            self.forget()
+            self.delete_note()
 
 
 def note_of(path: Path) -> Path:
-    """Where it is noted how the download of this file goes on; there is no such file where it cannot."""
+    """The path of the note to resume the download of a file with; without a note it cannot be resumed."""
     return path.with_name(f".{path.name}.part.json")
 
 
@@ -255,35 +254,35 @@ def _lock(file: BinaryIO, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise OSError(error.errno, "Another download writes to it", str(path)) from None
-    # Whoever held the lock may have given the file its name.
+    # The last holder of the lock may have renamed the file.
     if not (path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
         raise OSError(EAGAIN, "Another download has just ended", str(path))
 
 
-def _settle(file: BinaryIO) -> None:
+def _flush(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-_RESUMED = " or ".join(
-    ", ".join(name for name, found in BY_NAME.items() if found.is_resumable).rsplit(", ", 1)
+_RESUMABLE = " or ".join(
+    ", ".join(name for name, form in BY_NAME.items() if form.is_resumable).rsplit(", ", 1)
 )
 _WHY_NOT = {
     "NO_TOTAL_ORDER": "Give the query an ORDER BY that no two rows share, or sort= by such columns.",
-    "FORMAT": f"Use a format that can be resumed: {_RESUMED}.",
+    "FORMAT": f"Use a format that can be resumed: {_RESUMABLE}.",
 }
 
 
 @dataclass(slots=True, kw_only=True)
 class RowStream:
-    """The stream of one result. A broken connection is replaced by another, which begins after the last row passed on.
+    """The stream of one result. After a broken connection, another request resumes it after the last row returned.
 
     If the server cannot find that row again, the stream ends with StreamBrokenError.
 
     Attributes:
-        is_iterated: the application takes the blocks one by one, and its time with each is left out of the limits.
-        rows, bytes: handed on so far; bytes are counted after decompression.
-        total: rows that the server counted; None while, or where, it did not.
+        is_iterated: the application reads block by block, and its time with each is excluded from the limits.
+        rows, bytes: returned so far; bytes are counted after decompression.
+        total: the number of rows, if the server counted them; None before its answer.
     """
 
     transport: Transport
@@ -294,21 +293,16 @@ class RowStream:
     rows: int = 0
     bytes: int = 0
     total: int | None = None
+    resume_token: str | None = None
     _framer: Framer = field(init=False)
-    _token: str | None = None
     _no_resume: str = ""
     _is_answered: bool = False
 
     def __post_init__(self) -> None:
         self._framer = self._new_framer()
 
-    @property
-    def resume_token(self) -> str | None:
-        """What the server takes to go on with this stream; None where it cannot."""
-        return self._token
-
     def restore(self, file: BinaryIO, token: str | None) -> int:
-        """Go on after the whole rows that `file` has. Returns where they end; 0 where there are none."""
+        """Resume after the whole rows of `file`. Returns their end; 0 without any."""
         framer, rows, end = self._framer, 0, 0
         while token is not None and (piece := file.read(_BUFFER_BYTES)):
             for block in framer.feed(piece):
@@ -317,11 +311,11 @@ class RowStream:
             self._framer = self._new_framer()
             return 0
         framer.forget()
-        self.rows, self.bytes, self._token = rows, end, token
+        self.rows, self.bytes, self.resume_token = rows, end, token
         return end
 
     async def blocks(self) -> AsyncGenerator[Block, None]:
-        """All rows, in blocks of whole ones; joined, their bytes are the stream without its last record.
+        """All rows, in blocks of whole rows; together, their bytes are the stream without its last record.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -348,31 +342,31 @@ class RowStream:
                     is_partial = not blocks or not self.format.is_resumable
                     budget.progress(sum([block.rows for block in blocks]), is_partial=is_partial)
                     for block in blocks:
-                        yield self._counted(block)
+                        self._count(block)
+                        yield block
         for block in framer.finish(self.rows):
-            yield self._counted(block)
+            self._count(block)
+            yield block
 
     def _body(self) -> RowsBody:
         request = self.request | {"format": self.format.name}
-        if self._token is None or not self.rows:
+        if self.resume_token is None or not self.rows:
             return request
-        request |= {"resume": self._token, "after": self.rows}
-        # The server compares it with that row, and refuses to resume if the row has changed.
+        request |= {"resume": self.resume_token, "after": self.rows}
+        # The server compares it with the row, and does not resume if the row has changed.
         digest = self._framer.last_digest()
         return request if digest is None else request | {"last": digest}
 
     def _read_headers(self, headers: Mapping[str, str]) -> None:
         self._is_answered = True
-        self._token = headers.get(RESUME_HEADER, self._token)
+        self.resume_token = headers.get(RESUME_HEADER, self.resume_token)
         self._no_resume = headers.get(NO_RESUME_HEADER, "")
         if headers.get(TOTAL_COUNT_KIND_HEADER, "exact") == "exact":
-            self._read_total(headers.get(TOTAL_COUNT_HEADER, ""))
+            total = whole_or_none(headers.get(TOTAL_COUNT_HEADER, ""), MOST_COUNTED)
+            if total is not None:
+                self.total = min(total, self.request.get("limit", total))
 
-    def _read_total(self, written: str) -> None:
-        if written.isascii() and written.isdigit() and len(written) < 19:
-            self.total = min(int(written), self.request.get("limit", int(written)))
-
-    def _counted(self, block: Block) -> Block:
+    def _count(self, block: Block) -> None:
         self.rows += block.rows
         self.bytes += len(block.data)
         if self.bytes > self.transport.maximum_stream_bytes:
@@ -382,20 +376,19 @@ class RowStream:
                 hint="Ask for fewer rows or columns, or raise the client's maximum_stream_bytes.",
                 details={"rows": self.rows},
             )
-        return block
 
     async def _wait(self, error: FetchError, budget: Budget) -> None:
-        """Until the next attempt, if there is to be one.
+        """Wait for the next attempt.
 
         Raises:
-            FetchError: there is not.
+            FetchError: no other attempt is made.
         """
-        # A body that broke off has no status. A signed link may be spent by a request that broke before its answer.
+        # A body that broke off has no status. A request that broke before its answer may have used a signed link.
         broke_off = error.status is None and self._is_answered
         is_lost = self.transport.carries_link and not self._is_answered
         if is_lost or not (error.may_pass or broke_off):
             raise error
-        if self.bytes and (self._token is None or not self.rows):
+        if self.bytes and (self.resume_token is None or not self.rows):
             raise self._broken(error, _WHY_NOT.get(self._no_resume, "Begin again.")) from error
         delay = budget.delay(error.retry_after, most=self.transport.longest_wait)
         if delay is None:

@@ -24,17 +24,17 @@ class SyncDualResponseClient:
     Args:
         base_url: address of the server's REST resources; every request goes to `base_url/id`, unless the tool result
             names one of `origins`. Without either the client parses, and fetching raises NotConfiguredError.
-        http: an httpx.AsyncClient or httpx2.AsyncClient to send with; it stays the caller's to close.
+        http: an httpx.AsyncClient or httpx2.AsyncClient to send with; the caller closes it.
         headers: sent with every request to `base_url`.
-        timeout: of one request with its whole answer; of a stream, of each piece of it. Seconds or a timedelta.
+        timeout: of one request with its whole answer; of a stream, of each piece. Seconds or a timedelta.
         maximum_response_bytes: size of the largest answer that is read; of a stream, of its largest row or batch.
         maximum_stream_bytes: size of the longest stream that is read, after decompression; of a result that is read
             page by page, of all its pages.
         retry: how often, how soon and for how long requests are repeated and broken streams are resumed: see Retry.
         auth: for `base_url`: an Auth of the library of `http`, a user name with a password, or an async function that
-            returns a bearer token. It is called once, and again for a request that is refused with 401.
+            returns a bearer token. It is called once, and again after an answer with status 401.
         origins: addresses of other servers' resources; a tool result whose URL is below one of them is fetched there.
-            One that names another host is not fetched where there is no `base_url`.
+            Without a `base_url`, a result with any other URL cannot be fetched.
 
     Raises:
         NotConfiguredError: `base_url`, or one of `origins`, is no plain http or https address.
@@ -75,7 +75,7 @@ class SyncDualResponseClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections, unless they belong to the `http` that was given."""
+        """Close the connections, unless the caller passed `http`."""
         self._portal.close()
 
     @overload
@@ -88,7 +88,7 @@ class SyncDualResponseClient:
         """The dual response in a tool result of any SDK; None when there is none, or more than one.
 
         Takes result objects, models, dataclasses, mappings, JSON text and lists of those. A result marked as
-        an error is none.
+        an error contains none.
 
         Raises:
             ParseError: with `strict`, instead of returning None.
@@ -106,39 +106,40 @@ class SyncDualResponseClient:
         return [SyncParsedDualResponse(self._portal, found) for found in self._client.find(anything)]
 
     def find_in(self, events: Iterable[object]) -> Generator[SyncParsedDualResponse, None, None]:
-        """The dual responses in a stream of events, each as soon as one holds it.
+        """The dual responses in a stream of events, each as soon as an event contains it.
 
-        A resource that first came as a bare link comes once more, when its sample does. A URI in a text counts for
-        nothing here: events hold pieces of texts, and a URI that was cut is another one.
+        A resource that arrived as a bare link is yielded again when its sample arrives. URIs in texts are ignored:
+        events contain pieces of texts, and a URI that was cut is another URI.
         """
         for found in stepped(self._client.find_in(each_of(events))):
             yield SyncParsedDualResponse(self._portal, found)
 
     def open(self, resource: str) -> SyncParsedDualResponse:
-        """A result by its id, its URI or its URL, without a tool result. The server is asked for its metadata.
+        """A result by its id, its URI or its URL, without a tool result. It requests the metadata from the server.
 
-        Its `sample` is empty; `fetch` and its kin read the rows. A URL must be below `base_url` or one of `origins`.
+        Its `sample` is empty; `fetch` and the other methods read the rows. A URL must be below `base_url` or one of
+        `origins`.
 
         Args:
             resource: such as `abc123`, `resource://abc123` or `https://api.example.com/resources/abc123`.
 
         Raises:
-            ParseError: that is none of the three.
+            ParseError: `resource` is none of the three.
             NotConfiguredError: the client has no `base_url`, and several `origins` or none.
-            UntrustedOriginError: the URL is elsewhere; nothing was sent.
-            FetchError: see `dualsql_client.errors`; ResourceNotFoundError where the caller sees no such result.
+            UntrustedOriginError: the URL is below none of them; nothing was sent.
+            FetchError: see `dualsql_client.errors`; ResourceNotFoundError if the caller has no such result.
         """
         return SyncParsedDualResponse(self._portal, self._portal.call(self._client.open, resource))
 
     def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
-        """All rows that one SELECT gives over a stored result, which it calls `data`: `SELECT state FROM data`.
+        """All rows of one SELECT over a stored result, whose relation is `data`: `SELECT state FROM data`.
 
         Args:
             data_access_id: the resource's id or URI.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
-            ParseError: that is no id.
+            ParseError: `data_access_id` is neither.
             FetchError: see `dualsql_client.errors`.
         """
         return self._portal.call(self._client.query_staged_data, data_access_id, sql)
@@ -146,10 +147,10 @@ class SyncDualResponseClient:
     def list_resources(self, *, page_size: int = 100) -> Generator[SyncParsedDualResponse, None, None]:
         """The caller's own live results, newest first. The `headers` of this client identify the caller.
 
-        Their `sample` is empty; `fetch` and its kin read the rows.
+        Their `sample` is empty; `fetch` and the other methods read the rows.
 
         Args:
-            page_size: how many are asked for at once, at most 100.
+            page_size: results in one request, at most 100.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.

@@ -16,7 +16,7 @@ from dualsql_client.errors import checked_keywords
 from dualsql_client.formats import FileFormat
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
-from dualsql_client.progress import Tell
+from dualsql_client.progress import ProgressCallback
 from dualsql_client.query import Question, Sort, StreamOptions
 from dualsql_client.streaming import PartialFile
 from dualsql_client.wire import Column, Profile, ProfileKind, Row, TotalCountKind
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class SyncParsedDualResponse:
-    """The sample a model saw, and the way to every row.
+    """The sample that the model has read, and the methods that fetch every row.
 
     Attributes:
-        sample: the rows in the tool result, as JSON has them; empty when it held only a link.
+        sample: the rows in the tool result, with JSON's values; empty for a bare link.
         total_count: all rows of the result; None when the server did not count them.
         total_count_kind: "exact", "estimated", "capped" (a lower bound), or "none".
-        resource_uri: the resource as the tool result names it, such as `resource://abc123`.
-        resource_url: where the rows are fetched: `base_url` and the resource's id. Without a `base_url` it is
-            what the tool result says, untrusted and never fetched.
-        columns: of the sample; a page brings its own. Empty when only a link was found.
-        executed_at: when the query ran, if the tool result says so; dualsql's do not, and `get_metadata` does.
-        expires_at: when the resource expires, brought up to date by every page and by `pin`; None for a
-            pinned one, or when it is not known.
-        status: "pending" while the query still runs, then "ready" or "failed"; as it was last heard of.
+        resource_uri: the URI in the tool result, such as `resource://abc123`.
+        resource_url: the address of the rows: `base_url` and the resource's id. Without a `base_url` it is the URL
+            in the tool result, which is untrusted and never fetched.
+        columns: of the sample; a page has its own. Empty for a bare link.
+        executed_at: the time of the query, if the tool result has it. Those of dualsql do not; `get_metadata` does.
+        expires_at: when the resource expires, updated by every page and by `pin`; None for a pinned one, or when it is
+            unknown.
+        status: "pending" while the query still runs, then "ready" or "failed", from the last answer.
     """
 
     def __init__(self, portal: Portal, parsed: ParsedDualResponse) -> None:
@@ -108,8 +108,8 @@ class SyncParsedDualResponse:
             question: see Question.
 
         Raises:
-            FetchError: see `dualsql_client.errors`; status 422 names a column that is not there, 400 what cannot be
-                asked of one.
+            FetchError: see `dualsql_client.errors`; status 422 for an unknown column, 400 for a query that its
+                column does not allow.
         """
         return self._portal.call(
             self._parsed.query, offset=offset, limit=limit, cursor=cursor, typed=typed, **question
@@ -178,13 +178,13 @@ class SyncParsedDualResponse:
         )
 
     def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
-        """Statistics of its columns: of the first rows, or with "full" of all rows.
+        """Statistics of the columns: of the first rows, or with "full" of all rows.
 
         Args:
-            columns: those that are looked at; None for all.
+            columns: names of columns; None for all.
 
         Raises:
-            FetchError: see `query`. Statistics that were not ready in time are no error: they are in `missing`.
+            FetchError: see `query`. Statistics that were not ready in time are no error: `missing` lists them.
         """
         return self._portal.call(self._parsed.profile, kind, columns=columns)
 
@@ -197,13 +197,13 @@ class SyncParsedDualResponse:
         offset: int = 0,
         **question: Unpack[Question],
     ) -> SyncParsedDualResponse:
-        """Make a new result from a query. It has its own link and lifetime, and can be queried again.
+        """Create a new result from a query. It has its own link and lifetime, and can be queried again.
 
         Args:
-            limit, offset: which rows of the answer are kept.
+            limit, offset: the rows of the answer to include.
 
         Raises:
-            FetchError: see `query`; status 413 when it was refined too often or too deeply.
+            FetchError: see `query`; status 413 if the result was refined too often or too deeply.
         """
         return SyncParsedDualResponse(
             self._portal,
@@ -215,13 +215,13 @@ class SyncParsedDualResponse:
         return self._parsed.is_expired()
 
     def time_left(self) -> timedelta | None:
-        """Until it expires, as `is_expired` sees it; None for a pinned one, or when it is not known."""
+        """The time until the resource expires, by the clock of `is_expired`; None if it is pinned or unknown."""
         return self._parsed.time_left()
 
     def kept_alive(self) -> AbstractContextManager[None]:
         """Keep the resource from expiring while it is read page by page: `with parsed.kept_alive(): ...`.
 
-        This works if the server's lifetimes slide. The methods that read all rows do it themselves.
+        This works if the server's lifetimes slide. The methods that read all rows include it.
         """
         return self._portal.within(self._parsed.kept_alive())
 
@@ -244,16 +244,16 @@ class SyncParsedDualResponse:
 
         Args:
             offset: position of its first row, from 0.
-            limit: the most rows it may have; None for the server's default.
-            sort: the order, the first key decides first: "-enrollment,name", where `-` is descending, or
+            limit: the most rows; None for the server's default.
+            sort: the order, the first key first: "-enrollment,name", where `-` is descending, or
                 `{"field": "enrollment", "order": "desc"}`, or several keys.
             typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
-            cursor: `next_cursor` or `previous_cursor` of a page, in place of an offset; with the same sort.
+            cursor: `next_cursor` or `previous_cursor` of a page, instead of an offset; with the same sort.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
             FetchError: see `dualsql_client.errors`.
-            ParseError: with `typed`, a value is not what its column says.
+            ParseError: with `typed`, a value does not fit its column's encoding.
         """
         return self._portal.call(
             self._parsed.fetch, offset=offset, limit=limit, sort=sort, typed=typed, cursor=cursor
@@ -263,10 +263,9 @@ class SyncParsedDualResponse:
     def fetch_stream(
         self, *, batch_size: int = 500, typed: bool = False, **options: Unpack[StreamOptions]
     ) -> Generator[list[Row], None, None]:
-        """All rows in order, in batches of `batch_size`; no more than a few of them are held at once.
+        """All rows in order, in batches of `batch_size`, of which only a few are in memory at once.
 
-        They come as one stream, which resumes where its connection breaks; from a server that has no
-        streams, as pages.
+        They arrive as one stream, which resumes after a broken connection; from a server without streams, as pages.
 
         Args:
             options: see StreamOptions.
@@ -284,7 +283,7 @@ class SyncParsedDualResponse:
         """All rows in one list; `fetch_stream` is for results that do not fit in memory.
 
         Args:
-            batch_size: rows of a page, from a server that has no streams.
+            batch_size: rows of a page, from a server without streams.
             typed: values as in `fetch`.
             options: see StreamOptions.
 
@@ -300,12 +299,12 @@ class SyncParsedDualResponse:
 
     @checked_keywords(StreamOptions)
     def to_arrow(self, **options: Unpack[StreamOptions]) -> pa.Table:
-        """All rows as a pyarrow.Table of the declared types. JSON, and what else Arrow has no type for, is text; each
-        field says in its metadata (`dualsql.encoding`) how that is written.
+        """All rows as a pyarrow.Table of the declared types. Values without a type in Arrow, such as JSON, are text;
+        the metadata of a field have its encoding (`dualsql.encoding`).
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            MissingExtraError: it needs dualsql-client[arrow].
+            MissingExtraError: dualsql-client[arrow] is not installed.
         """
         return self._portal.call(self._parsed.to_arrow, **options)
 
@@ -315,7 +314,7 @@ class SyncParsedDualResponse:
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            MissingExtraError: it needs dualsql-client[polars].
+            MissingExtraError: dualsql-client[polars] is not installed.
         """
         return self._portal.call(self._parsed.to_polars, **options)
 
@@ -326,7 +325,7 @@ class SyncParsedDualResponse:
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            MissingExtraError: it needs dualsql-client[pandas].
+            MissingExtraError: dualsql-client[pandas] is not installed.
         """
         return self._portal.call(self._parsed.to_pandas, **options)
 
@@ -340,21 +339,21 @@ class SyncParsedDualResponse:
         guard_formulas: bool = False,
         **options: Unpack[StreamOptions],
     ) -> Path:
-        """Write all rows to a file, in the format that its suffix names: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
+        """Write all rows to a file, in the format of its suffix: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
         `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
 
-        It is written beside, under another name, and replaces what is at `path` once it is whole. It holds the bytes
-        of the stream, without the record at its end that counts the rows. A database is made of an Arrow stream: it
-        has one table, named after the result (`rows`, where its name is not known), and an existing file is refused,
-        since it may have others.
+        The rows are written to a temporary file in the same folder, which replaces the file at `path` when it is
+        complete. It has the bytes of the stream, without the summary record at the end. A database is built from an
+        Arrow stream: it has one table, named after the result (`rows` if the name is unknown). An existing file is
+        not replaced by a database, since it may have other tables.
 
         Args:
             path: of the file; its folder must exist.
             file_format: "csv", "ndjson", "parquet", "arrow", "xlsx", "duckdb" or "sqlite", whatever the suffix.
-            partial: what becomes of the rows that came when the download stops. "discard" deletes them. "keep" leaves
-                them beside the file. "continue" does so too, and goes on with those that are there. Parquet, Excel
-                and databases have no rows before their end: they begin anew.
-            guard_formulas: of CSV: cells that a spreadsheet would run as a formula get an apostrophe before them.
+            partial: what happens to the received rows when the download stops. "discard" deletes them. "keep" keeps
+                them in a file next to `path`. "continue" does so, too, and resumes from the rows of an earlier
+                download. Parquet, Excel and databases always start again: they have no rows before their end.
+            guard_formulas: for CSV: put an apostrophe before cells that a spreadsheet would run as a formula.
             options: see StreamOptions.
 
         Returns:
@@ -362,9 +361,9 @@ class SyncParsedDualResponse:
 
         Raises:
             StreamBrokenError, FetchError, ParseError: see `fetch_stream`.
-            ValueError: no format has that suffix, or that name; what is there is of another result;
+            ValueError: no format has this suffix or name; the rows to continue with are of another result;
                 `guard_formulas` for another format than CSV.
-            FileExistsError: there is a file where a database is to be.
+            FileExistsError: the file of a database exists.
             OSError: the file cannot be written.
             MissingExtraError: a database needs dualsql-client[duckdb], or dualsql-client[arrow] for SQLite.
         """
@@ -381,7 +380,7 @@ class SyncParsedDualResponse:
         """The current metadata of the resource.
 
         Args:
-            count: count the rows anew: "exact", "estimated", "capped:10000", or "auto". `total_count` follows.
+            count: count the rows again: "exact", "estimated", "capped:10000", or "auto". This updates `total_count`.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -389,42 +388,42 @@ class SyncParsedDualResponse:
         return self._portal.call(self._parsed.get_metadata, count=count)
 
     def wait_until_ready(
-        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+        self, timeout: float | timedelta | None = None, *, progress: bool | ProgressCallback = False
     ) -> ResourceMetadata:
         """Wait for a query that still runs, and return the metadata of the resource.
 
         Args:
-            timeout: for how long, seconds or a timedelta; None for as long as it takes.
-            progress: True for a bar in the terminal, or a function that gets a `Progress`, with the rows that the
-                server has read of a result whose rows it keeps.
+            timeout: the longest wait, seconds or a timedelta; None for no limit.
+            progress: True for a bar in the terminal, or a function that gets a `Progress`, with the number of rows that
+                the server has read so far, if it keeps the rows of the result.
 
         Raises:
             ResourceFailedError: the query failed.
-            FetchTimeoutError: it still runs.
+            FetchTimeoutError: the query still runs.
             FetchError: see `dualsql_client.errors`.
         """
         return self._portal.call(self._parsed.wait_until_ready, timeout, progress=progress)
 
     def refresh(
-        self, timeout: float | timedelta | None = None, *, progress: bool | Tell = False
+        self, timeout: float | timedelta | None = None, *, progress: bool | ProgressCallback = False
     ) -> ResourceMetadata:
-        """Let the server run the query again and keep its rows, and wait until it has.
+        """Let the server run the query again and keep its rows, and wait for its end.
 
-        Until then, the old rows are read. Cursors and streams of the old rows are refused afterwards.
+        Until then, requests return the old rows. Afterwards, cursors and streams of the old rows are refused.
 
         Args:
-            timeout: for how long, seconds or a timedelta; None for as long as it takes. The query goes on after it.
+            timeout: the longest wait, seconds or a timedelta; None for no limit. The query continues after it.
             progress: as for `wait_until_ready`.
 
         Raises:
-            FetchTimeoutError: it still runs.
-            ResourceFailedError: the query failed; the result is as it was.
+            FetchTimeoutError: the query still runs.
+            ResourceFailedError: the query failed; the result is unchanged.
             FetchError: see `dualsql_client.errors`.
         """
         return self._portal.call(self._parsed.refresh, timeout, progress=progress)
 
     def pin(self) -> bool:
-        """Keep the resource until it is deleted. A resource that is gone already is an error.
+        """Keep the resource until it is deleted. A resource that no longer exists is an error.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -432,7 +431,7 @@ class SyncParsedDualResponse:
         return self._portal.call(self._parsed.pin)
 
     def unpin(self) -> bool:
-        """Let a pinned resource expire again, one lifetime from now; True, too, when it was not pinned.
+        """Let a pinned resource expire again, one lifetime from now. Returns True, also when it was not pinned.
 
         Raises:
             FetchError: see `dualsql_client.errors`.
@@ -440,7 +439,7 @@ class SyncParsedDualResponse:
         return self._portal.call(self._parsed.unpin)
 
     def delete(self) -> bool:
-        """Delete the resource; False when it was gone already.
+        """Delete the resource. Returns False when it no longer exists.
 
         Raises:
             FetchError: see `dualsql_client.errors`.

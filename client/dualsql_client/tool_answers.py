@@ -1,4 +1,4 @@
-"""What a tool answered, for a program, and the tools of a server."""
+"""The answers of tools, for a program, and the tools of a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ToolDescription(NamedTuple):
 
 
 async def list_all(list_tools: Any) -> list[ToolDescription]:
-    """All tools that a client's `list_tools`, or fastmcp's `list_tools_mcp`, gives."""
+    """All tools of a client's `list_tools`, or of fastmcp's `list_tools_mcp`."""
     tools: list[ToolDescription] = []
     cursors: set[str] = set()
     options: dict[str, Any] = {}
@@ -41,7 +41,7 @@ async def list_all(list_tools: Any) -> list[ToolDescription]:
         fields: Mapping[Any, Any] = {"tools": page} if isinstance(page, list) else fields_of(page) or {}
         tools += [_described(tool) for tool in fields.get("tools", ())]
         cursor = fields.get("next_cursor", fields.get("nextCursor"))
-        # A server that repeats a cursor would be asked for ever.
+        # A faulty server could repeat its cursors for ever.
         if not isinstance(cursor, str) or cursor in cursors:
             break
         cursors.add(cursor)
@@ -60,7 +60,7 @@ def _described(tool: Any) -> ToolDescription:
 
 
 def search(tools: Iterable[ToolDescription], query: str) -> list[ToolDescription]:
-    """The tools that have every word of the query, or one very like it, in name or description; the best first."""
+    """The tools with every word of the query, or a similar one, in name or description; the best match first."""
     words = re.findall(r"\w+", query.lower())[:_MAXIMUM_WORDS]
     scored = [(_score(tool, words), tool) for tool in tools]
     return [tool for score, tool in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
@@ -93,20 +93,20 @@ _QUOTED = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """What was read out of one answer; what it does not say is None.
+    """The values of one answer; None for those that it does not have.
 
     Attributes:
-        tool: that was called.
-        source: what it was read out of. Of "markdown", each value is what a text says. A "dual response" may have come
-            in a dual-mode envelope, whose `data_access_id`, `table`, `operation` and `metadata` are then there, too.
-        data: of the answer: the structure's own, a JSON block, the rows of a table.
+        tool: the name of the tool.
+        source: the part of the answer that was read. With "markdown", the values are from a text. A "dual response" in
+            a dual-mode envelope has the `data_access_id`, `table`, `operation` and `metadata` of the envelope, too.
+        data: of the structure, of a JSON block, or the rows of a table.
         data_access_id, table: of staged data, which `query` reads.
-        response: the dual response, where it is one.
+        response: the dual response, if it is one.
         error: code, message and details; None when the call succeeded.
-        text: what a person reads.
-        fields: labelled values that were asked for by `expected_fields`, by the name they were asked by.
-        missing: names of `expected_fields` that are nowhere in it.
-        raw: what the MCP client returned.
+        text: the text for a person.
+        fields: the values of `expected_fields`, by these names.
+        missing: the names of `expected_fields` without a value.
+        raw: the result of the MCP client.
     """
 
     tool: str
@@ -126,25 +126,25 @@ class ToolAnswer:
 
     @property
     def success(self) -> bool:
-        """Whether the tool says that nothing went wrong."""
+        """Whether the call succeeded."""
         return self.error is None
 
     @property
     def rows(self) -> list[Row] | None:
-        """The rows in the answer itself; None when there are none, or it is not certain which they are."""
+        """The rows in the answer itself; None without any, or if they cannot be identified."""
         return rows_in(self.data)
 
     @property
     def has_more(self) -> bool:
-        """Whether the answer says that its rows are not all there are."""
+        """Whether the answer is marked as having more rows."""
         fields = self.data if isinstance(self.data, Mapping) else {}
         return _named(fields, "hasMore") is True or _named(fields, "truncated") is True
 
     async def query(self, sql: str) -> list[Row]:
-        """The rows that a statement gives over the staged data, or over the rows of the dual response.
+        """The rows of a statement over the staged data, or over the rows of the dual response.
 
         Raises:
-            ToolFailedError: there is nothing to query, or the server refused.
+            ToolFailedError: there is nothing to query, or the server rejected the statement.
             FetchError: see `dualsql_client.errors`.
         """
         if self._query is None or (self.data_access_id is None and self.response is None):
@@ -153,11 +153,12 @@ class ToolAnswer:
 
 
 def rows_in(data: Any) -> list[Row] | None:
-    """The rows that `data` is, or has under `rows`, `results` or `result`; beside `columns`, rows may be lists."""
-    if isinstance(data, Mapping):
-        held = next((data[name] for name in ("rows", "results", "result") if name in data), None)
-        return _zipped(held, data["columns"]) if "columns" in data and _are_lists(held) else _mappings(held)
-    return _mappings(data)
+    """The rows that `data` is, or has under `rows`, `results` or `result`; with `columns`, rows may be lists."""
+    if not isinstance(data, Mapping):
+        return _mappings(data)
+    rows = next((data[name] for name in ("rows", "results", "result") if name in data), None)
+    are_lists = isinstance(rows, list) and bool(rows) and all(isinstance(row, list) for row in rows)
+    return _zipped(rows, data["columns"]) if "columns" in data and are_lists else _mappings(rows)
 
 
 def _mappings(rows: Any) -> list[Row] | None:
@@ -165,13 +166,9 @@ def _mappings(rows: Any) -> list[Row] | None:
     return [dict(row) for row in rows] if is_table else None
 
 
-def _are_lists(rows: Any) -> bool:
-    return isinstance(rows, list) and bool(rows) and all(isinstance(row, list) for row in rows)
-
-
 def _zipped(rows: Any, columns: Any) -> list[Row] | None:
-    named = columns if isinstance(columns, list) else []
-    names = [column.get("name") if isinstance(column, Mapping) else column for column in named]
+    entries = columns if isinstance(columns, list) else []
+    names = [column.get("name") if isinstance(column, Mapping) else column for column in entries]
     # A dict would lose one of two columns with the same name.
     is_table = len(set(map(str, names))) == len(names) and all(len(row) == len(names) for row in rows)
     if not is_table or not all(isinstance(name, str) for name in names):
@@ -188,49 +185,46 @@ def read_answer(
     expected_fields: Sequence[str],
     query: Query | None,
 ) -> ToolAnswer:
-    """What a call of `tool` returned, as an answer."""
+    """The result of a call of `tool` as an answer."""
     text = text_of(raw)
     failed = is_failed(raw)
-    known: dict[str, Any] = {"tool": tool, "raw": raw, "text": text, "_query": query}
+    common: dict[str, Any] = {"tool": tool, "raw": raw, "text": text, "_query": query}
     structure = _structure(raw, text)
     if response is not None:
-        found = _of_dual_response(structure, text or "", expected_fields, tool)
-        return ToolAnswer(**known, **{**found, "data": response.sample, "response": response})
+        values = _of_dual_response(structure, text or "", expected_fields, tool)
+        return ToolAnswer(**common, **{**values, "data": response.sample, "response": response})
     if structure is not None:
-        return ToolAnswer(**known, **_structured(structure, expected_fields, tool, failed=failed))
+        return ToolAnswer(**common, **_of_structure(structure, expected_fields, tool, failed=failed))
     if text is None:
         error = ToolFailedError(f"{tool} failed and did not say why.") if failed else None
-        return ToolAnswer(**known, source="nothing", error=error, missing=tuple(expected_fields))
-    written = parse_markdown(text, strategy=strategy, expected_fields=expected_fields)
-    return ToolAnswer(
-        **known,
-        **_written(written, expected_fields, failed=failed),
-    )
+        return ToolAnswer(**common, source="nothing", error=error, missing=tuple(expected_fields))
+    markdown = parse_markdown(text, strategy=strategy, expected_fields=expected_fields)
+    return ToolAnswer(**common, **_of_markdown(markdown, expected_fields, failed=failed))
 
 
 def _structure(raw: Any, text: str | None) -> tuple[Source, Any] | None:
-    """The structure of an answer and where it was; None when it has nothing but prose."""
+    """The source and the structure of an answer; None when it has only text."""
     fields = fields_of(raw) or {}
     if _is_dual_mode(fields):
         return "dual mode", fields
     structured = fields.get("structured_content", fields.get("structuredContent"))
     if structured is None and isinstance(raw, Mapping) and "content" not in raw:
-        structured = raw  # a client that hands on what the tool returned, and no more
+        structured = raw  # of a client that returns the structure only
     source: Source = "structure"
     if isinstance(structured, Mapping) and set(structured) == {"result"}:
-        # Both SDKs wrap what is no object, so a text that a tool returned.
+        # Both SDKs wrap values that are no object, such as the text of a tool.
         structured = structured["result"]
     if structured is None or isinstance(structured, str):
-        source, structured = "json", _loaded(text)
+        source, structured = "json", _json_in(text)
     if structured is None:
         return None
     is_dual_mode = isinstance(structured, Mapping) and _is_dual_mode(structured)
     return "dual mode" if is_dual_mode else source, structured
 
 
-def _loaded(text: str | None) -> Any:
+def _json_in(text: str | None) -> Any:
     """The JSON object or list that a text is, or None."""
-    # A number or a quoted word is JSON, too, and may be all that a tool says in prose.
+    # A number or a quoted word is JSON, too, and may be the whole text of a tool.
     if text is None or text.lstrip()[:1] not in {"{", "["}:
         return None
     try:
@@ -240,7 +234,7 @@ def _loaded(text: str | None) -> Any:
 
 
 def _is_dual_mode(fields: Fields) -> bool:
-    """Whether it is as specification S8 has it: data and metadata, or a failure that says so."""
+    """Whether it has the form of specification S8: data and metadata, or `success` false with an error."""
     if fields.get("success") is False and isinstance(fields.get("error"), Mapping):
         return True
     metadata = fields.get("metadata")
@@ -252,62 +246,64 @@ def _is_dual_mode(fields: Fields) -> bool:
 def _of_dual_response(
     structure: tuple[Source, Any] | None, text: str, expected: Sequence[str], tool: str
 ) -> dict[str, Any]:
-    """What stands around the sample of a dual response; of one with a dual-mode envelope, also how it is staged."""
-    if structure is None or not isinstance(structure[1], Mapping):  # an SDK kept only its text
+    """The values of a dual response, and of its dual-mode envelope if it has one."""
+    if structure is None or not isinstance(structure[1], Mapping):  # an SDK retains only the text
         labelled = parse_markdown(text, expected_fields=expected).fields
         return {"source": "dual response", **_expected(labelled, expected)}
-    found = _structured(structure, expected, tool, failed=False)
-    whole = structure[1]
-    inner = whole.get("data") if structure[0] == "dual mode" else whole
-    inner = inner if isinstance(inner, Mapping) else {}
-    described = inner.get("metadata")
-    described = described if isinstance(described, Mapping) else {}
-    metadata = found["metadata"] or described
-    known = {**described, **inner}
+    values = _of_structure(structure, expected, tool, failed=False)
+    source, envelope = structure
+    inner = _mapping(envelope.get("data") if source == "dual mode" else envelope)
+    metadata = _mapping(inner.get("metadata"))
     return {
-        **found,
+        **values,
         "source": "dual response",
-        "metadata": metadata,
+        "metadata": values["metadata"] or metadata,
         "error": None,
-        **_expected(known, expected),
+        **_expected({**metadata, **inner}, expected),
     }
 
 
-def _structured(
+def _of_structure(
     structure: tuple[Source, Any], expected: Sequence[str], tool: str, *, failed: bool
 ) -> dict[str, Any]:
     source, fields = structure
-    whole = fields if isinstance(fields, Mapping) else {}
+    envelope = _mapping(fields)
     is_dual_mode = source == "dual mode"
-    data = whole.get("data") if is_dual_mode else fields
-    metadata = whole.get("metadata") if is_dual_mode else None
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    named = data if isinstance(data, Mapping) else {}
-    error = _error(whole) or (ToolFailedError(f"{tool} failed.") if failed else None)
+    data = envelope.get("data") if is_dual_mode else fields
+    metadata = _mapping(envelope.get("metadata") if is_dual_mode else None)
+    values = _mapping(data)
+    error = _error(envelope) or (ToolFailedError(f"{tool} failed.") if failed else None)
     return {
         "source": source,
         "data": None if error else data,
-        "data_access_id": _text(_named(named, "dataAccessId")),
-        "table": _text(_named(named, "table")),
-        "operation": _text(_named(named, "operation")) or _text(metadata.get("operation")),
+        "data_access_id": _text(_named(values, "dataAccessId")),
+        "table": _text(_named(values, "table")),
+        "operation": _text(_named(values, "operation")) or _text(metadata.get("operation")),
         "metadata": metadata,
         "error": error,
-        **_expected(named, expected),
+        **_expected(values, expected),
     }
 
 
-def _expected(known: Fields, expected: Sequence[str]) -> dict[str, Any]:
-    found = {name: value for name in expected if (value := _named(known, name)) is not None}
-    return {"fields": found, "missing": tuple(name for name in expected if name not in found)}
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _written(answer: MarkdownAnswer, expected: Sequence[str], *, failed: bool) -> dict[str, Any]:
+def _expected(values: Fields, names: Sequence[str]) -> dict[str, Any]:
+    fields = {name: value for name in names if (value := _named(values, name)) is not None}
+    return {"fields": fields, "missing": tuple(name for name in names if name not in fields)}
+
+
+def _of_markdown(answer: MarkdownAnswer, expected: Sequence[str], *, failed: bool) -> dict[str, Any]:
     error = None
     if answer.error or failed:
         error = ToolFailedError(answer.error or answer.raw_text.strip()[:_MAXIMUM_TEXT])
-    said = {"dataAccessId": answer.data_access_id, "table": answer.table, "operation": answer.operation}
-    block = answer.data if isinstance(answer.data, Mapping) else {}
-    known = {**answer.fields, **block, **{name: value for name, value in said.items() if value is not None}}
+    labelled = {"dataAccessId": answer.data_access_id, "table": answer.table, "operation": answer.operation}
+    values = {
+        **answer.fields,
+        **_mapping(answer.data),
+        **{name: value for name, value in labelled.items() if value is not None},
+    }
     return {
         "source": "nothing" if answer.is_empty else "markdown",
         "data": None if error else answer.data,
@@ -315,20 +311,19 @@ def _written(answer: MarkdownAnswer, expected: Sequence[str], *, failed: bool) -
         "table": answer.table,
         "operation": answer.operation,
         "error": error,
-        **_expected(known, expected),
+        **_expected(values, expected),
     }
 
 
 def _named(fields: Fields, name: str) -> Any:
-    """The value under `name` in either spelling."""
-    wanted = name.replace("_", "").lower()
-    found = [
+    """The value under `name`, in snake case or camel case; None without one, or with two."""
+    plain = name.replace("_", "").lower()
+    values = [
         value
         for key, value in fields.items()
-        if isinstance(key, str) and key.replace("_", "").lower() == wanted
+        if isinstance(key, str) and key.replace("_", "").lower() == plain
     ]
-    # Two spellings beside each other may differ: neither is taken.
-    return found[0] if len(found) == 1 else None
+    return values[0] if len(values) == 1 else None
 
 
 def _error(fields: Fields) -> ToolFailedError | None:
@@ -339,8 +334,7 @@ def _error(fields: Fields) -> ToolFailedError | None:
         return ToolFailedError(error[:_MAXIMUM_TEXT])
     if not isinstance(error, Mapping):
         return None
-    details = error.get("details")
-    details = dict(details) if isinstance(details, Mapping) else {}
+    details = dict(_mapping(error.get("details")))
     return ToolFailedError(
         (_text(error.get("message")) or "The tool failed.")[:_MAXIMUM_TEXT],
         code=(_text(error.get("code")) or "")[:64] or None,
@@ -381,15 +375,16 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
 def parameters_error(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> ToolFailedError | None:
     """INVALID_PARAMETERS, with what was received and expected, if the arguments do not fit a tool's input schema.
 
-    Only what is plain is judged: names that are missing or unknown, and values of another JSON type.
+    It checks for missing and unknown names, and for values of another JSON type.
     """
-    properties = schema.get("properties")
+    properties = _mapping(schema.get("properties"))
     required = schema.get("required")
-    known: Fields = properties if isinstance(properties, Mapping) else {}
     missing = [name for name in required if name not in arguments] if isinstance(required, list) else []
     is_closed = schema.get("additionalProperties") is False
-    unknown = [name for name in arguments if name not in known] if is_closed else []
-    wrong = [name for name, value in arguments.items() if name in known and not _fits(value, known[name])]
+    unknown = [name for name in arguments if name not in properties] if is_closed else []
+    wrong = [
+        name for name, value in arguments.items() if name in properties and not _fits(value, properties[name])
+    ]
     if not (missing or unknown or wrong):
         return None
     faults = {
@@ -397,16 +392,16 @@ def parameters_error(arguments: Mapping[str, Any], schema: Mapping[str, Any]) ->
         "Unknown parameter": unknown,
         "Wrong type of parameter": wrong,
     }
-    said = [f"{fault}: {', '.join(map(str, names[:3]))}." for fault, names in faults.items() if names]
+    sentences = [f"{fault}: {', '.join(map(str, names[:3]))}." for fault, names in faults.items() if names]
     return ToolFailedError(
-        printable(" ".join(said), _MAXIMUM_TEXT),
+        printable(" ".join(sentences), _MAXIMUM_TEXT),
         code="INVALID_PARAMETERS",
         details=parameter_details(arguments, schema),
     )
 
 
-def _fits(value: Any, described: Any) -> bool:
-    kinds = _JSON_TYPES.get(str(described.get("type"))) if isinstance(described, Mapping) else None
+def _fits(value: Any, schema: Any) -> bool:
+    kinds = _JSON_TYPES.get(str(schema.get("type"))) if isinstance(schema, Mapping) else None
     # True is an int in Python, and no number in JSON.
     if kinds is None or (isinstance(value, bool) and bool not in kinds):
         return kinds is None
@@ -414,9 +409,9 @@ def _fits(value: Any, described: Any) -> bool:
 
 
 def quoted(answer: ToolAnswer) -> str:
-    """The beginning of the answer's text, for an error that says what came instead of data."""
-    said = " ".join((answer.text or "")[:_MAXIMUM_TEXT].split())
-    return f" It says: {printable(said, _QUOTED)}" if said else ""
+    """The beginning of the answer's text, for the error of an answer without data."""
+    text = " ".join((answer.text or "")[:_MAXIMUM_TEXT].split())
+    return f" It says: {printable(text, _QUOTED)}" if text else ""
 
 
 def _text(value: Any) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
@@ -28,34 +29,34 @@ _LONGEST_TOKEN = 16 * 1024
 
 
 class HTTPAuth(Protocol):
-    """The part of an httpx.Auth or httpx2.Auth that the client uses. It is passed to the library that it comes from."""
+    """The part of an httpx.Auth or httpx2.Auth that the client uses."""
 
     @property
     def auth_flow(self) -> Callable[..., Any]: ...
 
 
 TokenProvider = Callable[[], Awaitable[str]]
-"""Called without arguments for a bearer token: at the first request, and again when the server refused the last one."""
+"""Called without arguments for a bearer token: at the first request, and again after an answer with status 401."""
 
 Auth = HTTPAuth | TokenProvider | tuple[str, str]
 
 
 class Credentials:
-    """The credentials of a request, from `auth=`."""
+    """The credentials of requests, from `auth=`."""
 
     def __init__(self, auth: Auth | None) -> None:
         is_httpx = auth is None or isinstance(auth, tuple) or hasattr(auth, "auth_flow")
         self._provide = None if is_httpx else cast(TokenProvider, auth)
-        # Without the option, and not with None, which would take the HTTP client's own auth away.
+        # auth=None would remove the HTTP client's own auth.
         self.options: Mapping[str, Any] = {"auth": auth} if is_httpx and auth is not None else {}
         self._token: str | None = None
         self._lock = asyncio.Lock()
 
     async def headers(self) -> Mapping[str, str]:
-        """The headers of a request that has not been refused.
+        """The headers of the first attempt of a request.
 
         Raises:
-            NotConfiguredError: the provider gave no token.
+            NotConfiguredError: the provider returned no token.
         """
         if self._provide is None:
             return {}
@@ -64,10 +65,10 @@ class Credentials:
         return {"authorization": f"Bearer {self._token}"}
 
     async def renewed_headers(self, refused: Mapping[str, str]) -> Mapping[str, str] | None:
-        """The headers to try once more with; None where there are no others.
+        """The headers of a second attempt after status 401; None without other credentials.
 
         Raises:
-            NotConfiguredError: the provider gave no token.
+            NotConfiguredError: the provider returned no token.
         """
         if self._provide is None:
             return None
@@ -76,49 +77,50 @@ class Credentials:
         return None if headers == refused else headers
 
     async def _renew(self, refused: str | None) -> None:
-        # Many requests may be refused at once; the first of them asks for all.
+        # Many requests may be refused at once; only the first of them renews the token.
         async with self._lock:
             if self._token == refused and self._provide is not None:
-                self._token = _checked(await self._provide())
+                self._token = _checked_token(await self._provide())
 
 
-def _checked(token: object) -> str:
-    is_one = isinstance(token, str) and 0 < len(token) <= _LONGEST_TOKEN
+def _checked_token(token: object) -> str:
     if (
-        not is_one
-        or not cast(str, token).isascii()
-        or not cast(str, token).isprintable()
-        or " " in cast(str, token)
+        isinstance(token, str)
+        and 0 < len(token) <= _LONGEST_TOKEN
+        and token.isascii()
+        and token.isprintable()
+        and " " not in token
     ):
-        # Not told what it is: it may be a good one with a line break at its end.
-        raise NotConfiguredError(
-            "The token provider given as auth= returned no token.", hint="Return the token alone, as a str."
-        )
-    return cast(str, token)
+        return token
+    # The message omits the value, which may be a valid token with a line break.
+    raise NotConfiguredError(
+        "The token provider given as auth= returned no token.", hint="Return the token alone, as a str."
+    )
 
 
-# With TimeoutException the roots of both error trees; a test fails when one grows an error beside them.
+# With TimeoutException, the roots of the error trees of both libraries. A test checks that there are no others.
 _FAILURES = ("HTTPError", "InvalidURL", "StreamError", "CookieConflict")
 
-# A connection that was made and broke; with ConnectError, which sent nothing, all that another attempt may not meet.
+# Errors of an established connection. With ConnectError, which sent nothing, these are the temporary errors.
 _BREAKS = ("ReadError", "WriteError", "CloseError", "RemoteProtocolError")
 
-# For a server that has never answered: its address may be another protocol's.
+# For a server that has never answered: the address may be that of another protocol.
 _STRANGER_SECONDS = 5.0
 
-# POST below a resource that only reads: /refine makes another result each time.
+# The routes of POST that only read: /refine creates another result each time.
 _READING_POSTS = frozenset({"", "/rows", "/query", "/sql"})
 
-# Their output is bounded by their input; brotli and zstandard turn a few bytes into gigabytes at once.
+# Their output is bounded by their input; brotli and zstandard may expand a few bytes to gigabytes at once.
 _CONTENT_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
-# The last two ask for answers of another shape (S8) than is read here, and an HTTP client that is shared with an MCP
-# client may have them. A request can only override them: empty, they ask for nothing.
+# The last two request answers of another shape (S8). An HTTP client that is shared with an MCP client may have them; a
+# request cannot remove them, but empty values override them.
 _HEADERS = {
     "accept": "application/json",
     "accept-encoding": "gzip",
     "x-response-format": "",
     "x-execution-context": "",
 }
+_JSON_TYPE = re.compile(r"application/(?:.*\+)?json")
 _ROWS_BY_GET = 100
 _CHECK_ADDRESS = "Check that base_url is the address of dual response resources."
 
@@ -163,19 +165,19 @@ class Transport:
 
     Args:
         base_url: checked by `addresses.checked_base_url`.
-        headers, auth: sent with every request.
-        seconds: time for one request, its whole body included.
+        headers, auth: for every request.
+        seconds: time for one request with its whole body.
         maximum_bytes: size of the largest answer that is read, after decompression; of a stream, of one row.
         maximum_stream_bytes: size of the longest stream, and of all pages of a result together.
 
-    A request that reads, or that leaves things as the first one did, is sent again when its connection breaks: see
-    `_is_repeatable`. None is that carries a signed link, which may be for a single use.
+    A repeatable request (see `_is_repeatable`) is sent again when its connection breaks, unless it has a signed link,
+    which may be for a single use.
 
     Attributes:
-        has_streams: False once the server has shown that it knows only pages.
-        has_posts: False once the server has shown that it gives pages by GET only.
+        has_streams: False for a server that has turned out to have pages only.
+        has_posts: False for a server that has turned out to have pages by GET only.
         carries_link: `http` adds a signed link to every request.
-        clock: the server's.
+        clock: of the server.
     """
 
     def __init__(
@@ -200,7 +202,7 @@ class Transport:
         self.maximum_stream_bytes = maximum_stream_bytes
         self.retry = retry
         self.has_streams = self.has_posts = True
-        # Between two programs of one computer, compression costs more time than it saves.
+        # On one computer, compression takes more time than it saves.
         self._stream_coding = "identity" if is_this_computer(base_url) else "gzip"
         self.carries_link = "link" in (getattr(http, "params", None) or {})
         self._is_answered = self._is_reached = False
@@ -209,19 +211,19 @@ class Transport:
         self._unreachable = _errors_of(http, ("ConnectError",))[1]
 
     def budget(self) -> Budget:
-        """Of one call that reads all rows."""
+        """The budget of a call that reads all rows."""
         return Budget(self.retry, maximum_bytes=self.maximum_stream_bytes)
 
     @property
     def longest_wait(self) -> float:
-        """Seconds for which it is worth trying again, as far as this server is known."""
+        """Seconds without progress after which attempts end: fewer for a server that has never answered."""
         return math.inf if self._is_answered else _STRANGER_SECONDS
 
     def url_of(self, uri: str) -> str:
-        """The URL of the resource below the configured address, whatever the tool result says.
+        """The URL of the resource below the configured address; a URL in the tool result is not used.
 
         Raises:
-            ParseError: `uri` names no resource.
+            ParseError: the URI has no id.
         """
         identifier = resource_id(uri)
         if identifier is None:
@@ -241,14 +243,14 @@ class Transport:
         """The decoded JSON of the answer; None when it has no content.
 
         Args:
-            below: of the resource's own address, such as "/pin".
+            below: the path below the resource's address, such as "/pin".
             budget: of a call that reads several answers.
 
         Raises:
-            FetchError: no usable answer came, or one that reports a problem.
+            FetchError: the request failed, or its answer is unusable or an error.
         """
-        asked = f"?{urlencode(query)}" if query else ""
-        url, repeats = self.url_of(uri) + below + asked, _is_repeatable(method, below)
+        parameters = f"?{urlencode(query)}" if query else ""
+        url, repeats = self.url_of(uri) + below + parameters, _is_repeatable(method, below)
         try:
             return (await self._send(method, url, body, repeats=repeats, budget=budget))[0]
         except FetchError as error:
@@ -256,49 +258,49 @@ class Transport:
                 await self.require_more_than_pages(uri, error)
             raise
 
-    async def require_more_than_pages(self, uri: str, refused: FetchError) -> None:
-        """Find out whether a request was refused because the server has pages by GET and nothing else.
+    async def require_more_than_pages(self, uri: str, error: FetchError) -> None:
+        """Check whether a request was refused because the server has nothing but pages by GET.
 
         Raises:
-            FetchError: it is so.
+            FetchError: it has nothing else.
         """
-        # The page would spend a link for a single use.
-        if not refused.is_unrouted or self.carries_link:
+        # The check would use up a link for a single use.
+        if not error.is_unrouted or self.carries_link:
             return
         try:
             await self._page_by_get(uri, {"limit": 1}, None)
         except FetchError:
             return
-        raise pages_only(refused.status) from None
+        raise pages_only(error.status) from None
 
     async def page(self, uri: str, body: Mapping[str, Any], *, budget: Budget | None = None) -> Any:
-        """The decoded JSON of POST /{id}; of GET /{id}?skip=&limit= from a server that takes no POST.
+        """The decoded JSON of POST /{id}; of GET /{id}?skip=&limit= from a server without POST.
 
         Raises:
-            FetchError: no usable answer came, or one that reports a problem; or the server has GET only, and the page
-                is sorted, asked for by a cursor, or maybe another one than was asked for.
+            FetchError: the request failed, or its answer is unusable or an error; or the server has GET only, and the
+                request has a sort or a cursor, or the answer may be another page.
         """
-        refused: FetchError | None = None
+        post_error: FetchError | None = None
         if self.has_posts:
             try:
                 return await self.send("POST", uri, body, budget=budget)
             except FetchError as error:
                 if not error.is_unrouted:
                     raise
-                refused = error
+                post_error = error
         try:
             answer = await self._page_by_get(uri, body, budget)
         except FetchError as error:
-            if refused is not None and error.is_unrouted:
-                raise refused from None
+            if post_error is not None and error.is_unrouted:
+                raise post_error from None
             raise
         self.has_streams = self.has_posts = False
         return answer
 
     async def _page_by_get(self, uri: str, body: Mapping[str, Any], budget: Budget | None) -> Any:
-        if unknown := [name for name in ("sort", "cursor") if name in body]:
+        if unsupported := [name for name in ("sort", "cursor") if name in body]:
             raise FetchError(
-                f"The server takes no POST, and its pages by GET have no {unknown[0]}.",
+                f"The server takes no POST, and its pages by GET have no {unsupported[0]}.",
                 hint="Fetch the rows by offset, in the result's own order.",
             )
         # A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
@@ -306,8 +308,8 @@ class Transport:
         query = {"skip": str(offset), "offset": str(offset), "limit": str(limit)}
         answer = await self.send("GET", uri, query=query, budget=budget)
         fields: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
-        is_placed = any(fields.get(name) is not None for name in ("skip", "offset", "next_offset"))
-        if "data" not in fields or (offset and not is_placed):
+        has_position = any(fields.get(name) is not None for name in ("skip", "offset", "next_offset"))
+        if "data" not in fields or (offset and not has_position):
             raise FetchError(
                 "The server takes no POST, and its answer to GET does not say which rows of the result it has.",
                 status=200,
@@ -316,10 +318,10 @@ class Transport:
         return answer
 
     async def describe(self, uri: str) -> tuple[Any, float | None]:
-        """The decoded JSON of GET /{id}, and after how many seconds the server wants to be asked again.
+        """The decoded JSON of GET /{id}, and the seconds of its Retry-After header.
 
         Raises:
-            FetchError: no usable answer came, or one that reports a problem.
+            FetchError: the request failed, or its answer is unusable or an error.
         """
         answer, headers = await self._send("GET", self.url_of(uri))
         return answer, retry_after(headers.get("retry-after"))
@@ -328,35 +330,34 @@ class Transport:
         """The decoded JSON of GET on the collection itself.
 
         Raises:
-            FetchError: no usable answer came, or one that reports a problem.
+            FetchError: the request failed, or its answer is unusable or an error.
         """
-        # With the slash: a redirect to it would not be followed.
+        # With the slash: redirects are not followed.
         return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", budget=budget))[0]
 
     @asynccontextmanager
     async def stream(
         self, uri: str, body: Mapping[str, Any], media_type: str
     ) -> AsyncIterator[tuple[Mapping[str, str], AsyncGenerator[bytes, None]]]:
-        """The headers and the body of POST /{id}/rows, after decompression; each piece may take the whole timeout.
+        """The headers and the body of POST /{id}/rows, after decompression; the timeout is that of each piece.
 
         Raises:
-            FetchError: no usable answer came, or one that reports a problem; or the body broke off, then without
-                a status.
+            FetchError: the request failed, or its answer is unusable or an error; or the body broke off, then without a
+                status.
         """
         url = f"{self.url_of(uri)}/rows"
         headers = self._headers | {"accept": media_type, "accept-encoding": self._stream_coding}
-        with self._failures_told():
-            async with AsyncExitStack() as opened:
-                # The libraries bound the time to the next byte, not that of all headers.
+        with self._mapped_errors():
+            async with AsyncExitStack() as stack:
+                # The libraries limit the time to the next byte, and not that of all headers.
                 async with asyncio.timeout(self._seconds):
-                    answered = self._answered("POST", url, body, headers)
-                    response = await opened.enter_async_context(answered)
+                    response = await stack.enter_async_context(self._answer("POST", url, body, headers))
                     await self._check_status(response, url)
                 _check_stream(response, media_type)
                 yield response.headers, self._pieces(response)
 
     async def _pieces(self, response: HTTPResponse) -> AsyncGenerator[bytes, None]:
-        with self._failures_told():
+        with self._mapped_errors():
             async for piece in response.aiter_bytes():
                 yield piece
 
@@ -372,11 +373,11 @@ class Transport:
         limits = Budget(self.retry) if budget is None else budget
         while True:
             try:
-                return await self._sent(method, url, body, budget)
+                return await self._send_once(method, url, body, budget)
             except FetchError as error:
                 is_repeated = repeats and error.may_pass and not self.carries_link
-                # What the server has answered is the caller's to judge, but for a call that reads all rows: as a
-                # stream, it outlasts a restart.
+                # An answer with an error status is returned to the caller, except in a call that reads all rows: like
+                # a stream, it continues after the restart of a server.
                 if not is_repeated or (budget is None and error.status is not None):
                     raise
                 most = self.longest_wait if budget is not None else min(self.longest_wait, self._seconds)
@@ -386,27 +387,27 @@ class Transport:
                     raise
             await asyncio.sleep(delay)
 
-    async def _sent(
+    async def _send_once(
         self, method: str, url: str, body: Mapping[str, Any] | None, budget: Budget | None
     ) -> tuple[Any, Mapping[str, str]]:
-        with self._failures_told():
+        with self._mapped_errors():
             async with (
                 asyncio.timeout(self._seconds),
-                self._answered(method, url, body, self._headers) as response,
+                self._answer(method, url, body, self._headers) as response,
             ):
                 await self._check_status(response, url)
                 answer = None if response.status_code == 204 else await self._json(response, budget)
                 return answer, response.headers
 
     @asynccontextmanager
-    async def _answered(
+    async def _answer(
         self, method: str, url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
     ) -> AsyncIterator[HTTPResponse]:
-        who = await self._credentials.headers()
-        async with self._request(method, url, body, {**headers, **who}) as response:
+        credentials = await self._credentials.headers()
+        async with self._request(method, url, body, {**headers, **credentials}) as response:
             self._note_time(response)
             is_refused = response.status_code == 401
-            renewed = await self._credentials.renewed_headers(who) if is_refused else None
+            renewed = await self._credentials.renewed_headers(credentials) if is_refused else None
             if renewed is None:
                 yield response
                 return
@@ -423,7 +424,7 @@ class Transport:
             json=body,
             headers=headers,
             timeout=self._seconds,
-            # Only configured addresses are fetched from (decision 16), and a redirect may lead anywhere.
+            # The client fetches only from configured addresses (decision 16); a redirect may lead to another.
             follow_redirects=False,
             **self._credentials.options,
         )
@@ -433,7 +434,7 @@ class Transport:
         self.clock.note(response.headers.get("date"), response.headers.get("age"))
 
     @contextmanager
-    def _failures_told(self) -> Iterator[None]:
+    def _mapped_errors(self) -> Iterator[None]:
         try:
             yield
         except self._timeouts as error:
@@ -441,16 +442,16 @@ class Transport:
                 f"The server sent no complete answer within {self._seconds:g} seconds."
             ) from error
         except self._failures as error:
-            failed = FetchError(
+            request_error = FetchError(
                 f"The request to the server failed ({type(error).__name__}).",
                 hint="Check that base_url is right and the server is running.",
             )
             self._is_reached = self._is_reached or isinstance(error, self._breaks)
-            # Where nobody has ever answered the address is more likely wrong than its server away.
-            failed.may_pass = isinstance(error, self._breaks) or (
+            # If no server has ever answered, the address is probably wrong.
+            request_error.may_pass = isinstance(error, self._breaks) or (
                 self._is_reached and isinstance(error, self._unreachable)
             )
-            raise failed from error
+            raise request_error from error
 
     async def _check_status(self, response: HTTPResponse, url: str) -> None:
         status = response.status_code
@@ -465,12 +466,12 @@ class Transport:
         try:
             return await self._json(response)
         except FetchError:
-            # A proxy's error page, or worse: the status alone has to do.
+            # Such as the error page of a proxy: the status is enough.
             return None
 
     async def _json(self, response: HTTPResponse, budget: Budget | None = None) -> Any:
         status = response.status_code
-        if not _is_json(response.headers.get("content-type", "")):
+        if not _JSON_TYPE.fullmatch(_media_type(response)):
             raise FetchError("The server's answer is not JSON.", status=status, hint=_CHECK_ADDRESS)
         body = await self._read(response)
         if budget is not None:
@@ -503,23 +504,20 @@ def _check_coding(response: HTTPResponse) -> None:
 
 
 def _check_stream(response: HTTPResponse, media_type: str) -> None:
-    """Refuse an answer of another kind, and a stream whose end looks the same as a break."""
+    """Refuse an answer of another type, and a stream whose end cannot be told from a break."""
     status, headers = response.status_code, response.headers
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != media_type:
+    if _media_type(response) != media_type:
         raise FetchError(f"The server's answer is not {media_type}.", status=status, hint=_CHECK_ADDRESS)
     _check_coding(response)
-    # A body that ends where the connection does (HTTP/1.0) looks whole wherever it is cut. Without a version it came
-    # over no network.
+    # A body that ends with its connection (HTTP/1.0) looks complete wherever it breaks. A transport without a network
+    # has no version.
     version = response.extensions.get("http_version", b"")
     if version.startswith(b"HTTP/1") and not ("transfer-encoding" in headers or "content-length" in headers):
         raise FetchError("The server's answer does not say where it ends.", status=status)
 
 
-def _is_json(content_type: str) -> bool:
-    media_type = content_type.partition(";")[0].strip().lower()
-    return media_type == "application/json" or (
-        media_type.startswith("application/") and media_type.endswith("+json")
-    )
+def _media_type(response: HTTPResponse) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _redirect_error(status: int, url: str, location: str) -> FetchError:
@@ -533,7 +531,7 @@ def _redirect_error(status: int, url: str, location: str) -> FetchError:
 def _is_repeatable(method: str, below: str) -> bool:
     """Whether a request may be sent twice: it only reads, or sets the same value again.
 
-    DELETE of a resource is not: the second one would be told that there is none.
+    DELETE of a resource may not: the answer to the second one is 404.
     """
     return (
         method in {"GET", "PUT"}
@@ -543,7 +541,7 @@ def _is_repeatable(method: str, below: str) -> bool:
 
 
 def _errors_of(http: HTTPClient, names: Sequence[str] = _FAILURES) -> tuple[Errors, Errors]:
-    """The timeouts of the library that the client comes from, and its errors of these names."""
+    """The timeout errors of the HTTP client's library, and its errors of these names."""
     for kind in type(http).__mro__:
         if kind.__name__ == "AsyncClient":
             library = sys.modules[kind.__module__.partition(".")[0]]
@@ -551,57 +549,57 @@ def _errors_of(http: HTTPClient, names: Sequence[str] = _FAILURES) -> tuple[Erro
     raise TypeError("http= takes an httpx.AsyncClient or an httpx2.AsyncClient")
 
 
-_FIRST, _LONGEST = 0.1, 5.0
-"""Seconds between the first two questions, and the most that the client waits by itself."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
+"""Seconds between two requests for the metadata of a running query; they double each time."""
 
-_LONGEST_ASKED = 60.0
-"""The most that a server may ask to be left alone."""
+_LONGEST_RETRY_AFTER = 60.0
+"""The most seconds that a server may request between them."""
 
 
-async def wait_until_settled(
+async def wait_while(
+    is_running: Callable[[Any], bool],
+    *,
     transport: Transport,
     uri: str,
     seconds: float | None,
-    *,
-    waits: Callable[[Any], bool],
-    heard: Callable[[Any], Awaitable[object]],
+    report: Callable[[Any], Awaitable[object]],
 ) -> Any:
-    """The metadata of a resource once they no longer say what one `waits` for the end of.
+    """The first metadata of a resource for which `is_running` is False.
 
     Args:
-        heard: is called with metadata that do.
+        report: called with the metadata before them.
 
     Raises:
-        FetchTimeoutError: they still do after so many seconds.
-        FetchError: no usable answer came, again and again.
+        FetchTimeoutError: there were none within so many seconds.
+        FetchError: requests for the metadata failed repeatedly.
     """
     try:
         async with asyncio.timeout(seconds):
-            return await _settled(transport, uri, waits, heard)
+            return await _poll(is_running, transport, uri, report)
     except TimeoutError as error:
         raise FetchTimeoutError(
             f"The query still runs after {seconds:g} seconds.", hint="Wait again, or fetch the rows later."
         ) from error
 
 
-async def _settled(
+async def _poll(
+    is_running: Callable[[Any], bool],
     transport: Transport,
     uri: str,
-    waits: Callable[[Any], bool],
-    heard: Callable[[Any], Awaitable[object]],
+    report: Callable[[Any], Awaitable[object]],
 ) -> Any:
-    pause, attempts = _FIRST, Budget(transport.retry)
+    wait, budget = _FIRST_WAIT, Budget(transport.retry)
     while True:
         try:
-            answer, asked = await transport.describe(uri)
+            answer, requested = await transport.describe(uri)
         except FetchError as error:
-            asked = error.retry_after
-            if not error.may_pass or attempts.delay(min(asked or 0.0, _LONGEST_ASKED)) is None:
+            requested = error.retry_after
+            if not error.may_pass or budget.delay(min(requested or 0.0, _LONGEST_RETRY_AFTER)) is None:
                 raise
         else:
-            attempts = Budget(transport.retry)
-            if not waits(answer):
+            budget = Budget(transport.retry)
+            if not is_running(answer):
                 return answer
-            await heard(answer)
-        await asyncio.sleep(max(pause, min(asked or 0.0, _LONGEST_ASKED)))
-        pause = min(2 * pause, _LONGEST)
+            await report(answer)
+        await asyncio.sleep(max(wait, min(requested or 0.0, _LONGEST_RETRY_AFTER)))
+        wait = min(2 * wait, _LONGEST_WAIT)

@@ -9,11 +9,11 @@ from typing import Any, Literal, NotRequired, get_args
 from typing_extensions import TypedDict
 
 ColumnType = Literal["string", "number", "boolean", "date"]
-"""What a person would call the column; the specification's four words."""
+"""The type of a column for a person: one of the specification's four words."""
 
 Encoding = Literal[
     "text",  # JSON string
-    "integer",  # JSON number, exact to 64 bits: read it with a parser that keeps them
+    "integer",  # JSON number, exact to 64 bits: it needs a parser that keeps them
     "integer-string",  # decimal digits in a JSON string
     "float",  # JSON number; NaN and the infinities are null
     "decimal",  # exact decimal digits in a JSON string
@@ -26,33 +26,33 @@ Encoding = Literal[
     "base64",  # bytes, RFC 4648 section 4
     "json",  # the value itself
     "array",  # JSON array; `items` says how each element is written
-    "any",  # the database gives no type: each value as JSON has it
+    "any",  # the database has no type: each value is a JSON value
 ]
-"""How a value of the column is written in JSON. NULL is null in every encoding."""
+"""The encoding of a column's values in JSON. NULL is null in every encoding."""
 
 ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
 
 INFINITIES = ("infinity", "-infinity")
-"""Of dates and timestamps: later and earlier than all others, on databases that have them. No Python date holds one."""
+"""Dates and timestamps of some databases, later and earlier than all others. Python's types have no such values."""
 
 Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contains", "starts_with", "is_null"]
-"""How a column is compared. A row without a value meets none of these but `is_null`, nor their `not`, as in SQL."""
+"""A comparison of a column. As in SQL, a NULL satisfies none but `is_null`, and no `not` of the others."""
 
 Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
-"""What a date is cut to; a week begins on Monday."""
+"""The unit that a date is truncated to; a week begins on Monday."""
 
 PageOrder = Literal["total", "partial"]
-"""Whether the order of the rows is the same at every reading. In a partial one, pages may repeat rows or lose some."""
+"""Whether the order of the rows is the same for every request. In a partial one, pages may repeat rows or lose some."""
 
 TotalCountKind = Literal["exact", "estimated", "capped", "none"]
-"""What `total_count` is worth.
+"""Whether `total_count` is exact.
 
-exact: so many rows were counted. estimated: the database's planner takes it for so many. capped: at least so many;
-whoever counted stopped there, or a page saw more than were counted. none: it is null.
+exact: the rows were counted. estimated: by the database's planner. capped: a lower bound; the count stopped there, or a
+page has rows beyond it. none: it is null.
 """
 
 Row = dict[str, Any]
-"""One row: its cells by the names of the columns, in the encodings that the columns name."""
+"""One row: values by the name of their column, in the column's encoding."""
 
 
 class Column(TypedDict):
@@ -70,11 +70,11 @@ IMPLIED_ENCODINGS: Mapping[ColumnType, Encoding] = {
     "boolean": "boolean",
     "date": "date",
 }
-"""The encoding of a column of this type in a tool result that names none."""
+"""The encoding of a column without one in a tool result, by its type."""
 
 
 class ShownColumn(TypedDict):
-    """One column in a tool result, which a model reads: without the encoding that its type implies."""
+    """One column in a tool result, for a model: without the encoding that its type implies."""
 
     name: str
     type: ColumnType
@@ -90,9 +90,9 @@ class SortKey(TypedDict):
 
 
 class PageBody(TypedDict, total=False):
-    """Body of POST /{id}. `sort` takes one key or several, the first decides first.
+    """Body of POST /{id}. `sort` is one key or several, the first key first.
 
-    `cursor` is a page's next_cursor or previous_cursor, and stands in place of `offset`; the sort is repeated.
+    `cursor` is a page's next_cursor or previous_cursor, instead of `offset`; it needs the same sort.
     """
 
     offset: int
@@ -105,10 +105,10 @@ class PageBody(TypedDict, total=False):
 class Page(TypedDict):
     """Answer of POST /{id} and of GET /{id} with paging parameters.
 
-    `has_next` was seen, not computed from a total; `total_count` is worth what its kind says. Of a page by cursor,
-    `offset` is counted from the page that gave it. The cursors are null at the ends, and where only offsets lead on.
-    `cached` rows are those of an earlier reading, kept for a while. `notes` are remarks on how a query was read and
-    answered.
+    `has_next` comes from the rows, not from a total; `total_count_kind` says whether `total_count` is exact. The
+    `offset` of a page by cursor is relative to the page that had the cursor. The cursors are null at the ends, and in
+    orders that only offsets can page through. `cached` rows come from a cache. `notes` are remarks on how the server
+    understood and answered a query.
     """
 
     data: list[Row]
@@ -133,33 +133,34 @@ class Page(TypedDict):
 StreamFormat = Literal["ndjson", "json", "csv", "arrow", "parquet", "xlsx"]
 
 RESUME_HEADER = "Dualsql-Resume"
-"""The token of a stream that can be gone on with."""
+"""The token to resume a stream with."""
 NO_RESUME_HEADER = "Dualsql-No-Resume"
-"""Why one cannot: NO_TOTAL_ORDER, or FORMAT."""
+"""Why the stream cannot be resumed: NO_TOTAL_ORDER or FORMAT."""
 TOTAL_COUNT_HEADER = "Dualsql-Total-Count"
-"""Rows of the whole result, where that is known; and what the number is worth, a TotalCountKind:"""
+"""The number of all rows of the result, if known."""
 TOTAL_COUNT_KIND_HEADER = "Dualsql-Total-Count-Kind"
+"""The TotalCountKind of that number."""
 NOTES_HEADER = "Dualsql-Notes"
-"""How the rows of a stream were read, where that is not as usual: a JSON list of sentences, in ASCII."""
+"""Remarks on how the rows of a stream were read: a JSON list of sentences, in ASCII."""
 ROWS_TRAILER = "Dualsql-Rows"
-"""Rows of an answer that is whole, from a server that sends trailers."""
+"""The number of rows of a complete answer, from a server that sends trailers."""
 
 SUMMARY_KEY = "$summary"
 PROBLEM_KEY = "$problem"
 UNFIT_KEY = "$unfit"
-"""In a row of JSON, where some of its cells are not what their columns' encodings say: a list of these columns' names.
+"""A key of JSON rows: the names of the columns whose cells in this row do not fit the column's encoding.
 
-Such a cell is a text: what the database holds, as it writes it. A computed cell is the value itself, where JSON has it.
-A row without the key has none.
+Such a cell is the database's text of its value. A computed cell is the value itself if JSON can hold it. A row without
+such cells does not have the key.
 """
 
 
 class RowsBody(TypedDict, total=False):
     """Body of POST /{id}/rows; GET has the same names as parameters, lists joined by commas.
 
-    `text_columns` are given as text, whatever they hold: in Arrow and Parquet as columns of texts. With `summary`
-    false, NDJSON has rows only, and the end of the HTTP body says that it is whole. `resume`, `after` and `last` go on
-    with a broken stream: its token, the number of complete rows received, and `row_digest` of the last of them.
+    `text_columns` are returned as text, whatever their type, also in Arrow and Parquet. With `summary` false, NDJSON
+    has rows only, and the end of the HTTP body ends the stream. `resume`, `after` and `last` resume a broken stream:
+    its token, the number of complete rows received, and `row_digest` of the last of them.
     """
 
     format: StreamFormat
@@ -177,7 +178,7 @@ class RowsBody(TypedDict, total=False):
 
 
 class StreamSummary(TypedDict):
-    """Under SUMMARY_KEY, alone in the last line of an NDJSON stream that is whole."""
+    """Under SUMMARY_KEY, alone in the last line of a complete NDJSON stream."""
 
     rows: int
     complete: Literal[True]
@@ -195,12 +196,12 @@ class StreamProblem(TypedDict):
 
 
 def row_digest(row: bytes) -> str:
-    """What `last` says of a row: its bytes as they came, without line break or separator."""
+    """The digest of a row for `last`, from its bytes without line break or separator."""
     return sha256(row).hexdigest()[:32]
 
 
 ResourceStatus = Literal["pending", "ready", "failed", "pinned"]
-"""pending: the query still runs. failed: it could not be run. pinned: ready, and kept until it is deleted."""
+"""pending: the query still runs. failed: the query failed. pinned: ready, and kept until it is deleted."""
 
 
 class ToolProblem(TypedDict):
@@ -213,9 +214,9 @@ class ToolProblem(TypedDict):
 
 
 class KeptDescription(TypedDict):
-    """Whether rows are those of one run, which are kept, and when it began; or why they are read from the database.
+    """Whether the rows are kept from one run of the query, and when it began; or the `reason` why they are not.
 
-    `rows_so_far` is there while a run is read whose rows will be kept; `error` says why the last refresh failed.
+    `rows_so_far` is present while the query runs; `error` is that of the last refresh, if it failed.
     """
 
     kept: bool
@@ -228,7 +229,7 @@ class KeptDescription(TypedDict):
 
 
 class ResourceDescription(TypedDict):
-    """Answer of GET /{id}. `error` says why a failed one has no rows; `kept` is there if they were to be kept."""
+    """Answer of GET /{id}. `error` is that of a failed query; `kept` is present if the rows are to be kept."""
 
     status: ResourceStatus
     name: str
@@ -283,15 +284,15 @@ class Problem(TypedDict):
 
 
 class Described(TypedDict, total=False):
-    """What a tool says of one result of its own."""
+    """The description of a result, from its tool."""
 
     description: str
 
 
 class ResourceLink(Described):
-    """Where the full result lives; `url` is for the application, never followed by a model.
+    """The address of the full result; `url` is for the application only, and a model does not fetch it.
 
-    `mimeType` is that of what is at `url`, if it is not JSON.
+    `mimeType` is that of the content at `url`, if it is not JSON.
     """
 
     uri: str
@@ -301,14 +302,14 @@ class ResourceLink(Described):
 
 
 class Covered(TypedDict):
-    """How many rows a profile looked at, and whether these are all; null where time ran out first."""
+    """The number of rows that a profile covers, and whether these are all; null if the time limit came first."""
 
     rows: int | None
     of: Literal["all", "sample"]
 
 
 class ProfileNotes(TypedDict):
-    """What a model should know of a profile: by column, and only what the sample does not show."""
+    """The notes of a profile for a model: by column, and only what the sample does not show."""
 
     covers: Covered
     complete: bool
@@ -316,13 +317,13 @@ class ProfileNotes(TypedDict):
 
 
 class ResultMetadata(TypedDict):
-    """What a model may want to know about the full result.
+    """The description of the full result, for a model.
 
-    `results` shows `sample_count` rows: the first, or those that `sample` says ("tail", "random:SEED", "spread"); with
-    `cells_cut_to`, longer cells are their beginning, of so many characters.
-    `status` is there while the query still runs: nothing is shown or counted yet, and `hint` says what to do.
-    `as_of` is there if the rows are kept: when the run began that they are of.
-    `notes` are remarks on how the query was read and answered.
+    `results` has `sample_count` rows: the first, or those of `sample` ("tail", "random:SEED", "spread"). With
+    `cells_cut_to`, longer cells are cut to so many characters.
+    `status` is present while the query still runs: there are no rows and no total yet, and `hint` says what to do.
+    `as_of` is present if the rows are kept: the time when their query began.
+    `notes` are remarks on how the server understood and answered the query.
     """
 
     total_count: int | None
@@ -348,7 +349,7 @@ class StructuredContent(TypedDict):
 
 
 class ColumnarContent(TypedDict):
-    """The same in fewer characters: `results` has the values of each column by its name."""
+    """The same, shorter: `results` has the values of each column by its name."""
 
     results: dict[str, list[Any]]
     resource: ResourceLink
@@ -362,7 +363,7 @@ class ProblemContent(TypedDict):
 
 
 ProfileKind = Literal["sample", "full"]
-"""Whether all rows are looked at, or the first so many of the result's own order."""
+"""Whether a profile covers all rows, or the first rows in the result's own order."""
 
 StatisticName = Literal["nulls", "distinct", "minimum", "maximum", "most_frequent", "histogram", "longest"]
 
@@ -375,7 +376,7 @@ class FrequentValue(TypedDict):
 
 
 class Bin(TypedDict):
-    """How many values lie from `low` on and below `high`; of the last bin `high` is the highest value itself."""
+    """The number of values from `low` to below `high`; the last bin includes `high`, the highest value."""
 
     low: Any
     high: Any
@@ -383,19 +384,19 @@ class Bin(TypedDict):
 
 
 class Estimated(TypedDict):
-    """Which `statistics` are estimates, from so many `rows` that were chosen at random."""
+    """The `statistics` that are estimates, from a random sample of `rows` rows."""
 
     rows: int
     statistics: list[StatisticName]
 
 
 class ColumnProfile(TypedDict):
-    """What is known of one column, of the rows that `covers` tells.
+    """The statistics of one column, over the rows of `covers`.
 
-    A figure that is not there does not exist for this type, or is named in `missing`: time ran out before it.
-    Figures that are named in `estimated` are estimates: there was no time to count all rows.
-    Values are written as the column's rows are; texts are their first 100 characters, `longest` counts them.
-    A `masked` column has no figures at all.
+    A statistic that is absent does not exist for this type, or is listed in `missing`: the time limit came first.
+    The statistics listed in `estimated` are estimates, because there was no time to read all rows.
+    Values have the column's encoding; texts are cut to 100 characters. `longest` is the length of the longest text.
+    A `masked` column has no statistics.
     """
 
     name: str
@@ -417,7 +418,8 @@ class ColumnProfile(TypedDict):
 class Profile(TypedDict):
     """Answer of GET /{id}/profile.
 
-    `complete` is false when a figure is missing or estimated, or when `left_out` columns were too many to be looked at.
+    `complete` is false if a statistic is missing or estimated, or if there were too many columns: `left_out` of them
+    have no statistics.
     """
 
     kind: ProfileKind

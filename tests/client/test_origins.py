@@ -16,7 +16,7 @@ from dualsql_client import (
     ParseError,
     UntrustedOriginError,
 )
-from dualsql_client.origins import is_same_place
+from dualsql_client.origins import is_same_address
 from tests.client.hosting import RESOURCE_ID, Host, structured
 
 
@@ -147,7 +147,7 @@ OURS = f"https://api.example.com/resources/{RESOURCE_ID}"
     ],
 )
 def test_one_place_has_several_spellings(url: str) -> None:
-    assert is_same_place(OURS, url)
+    assert is_same_address(OURS, url)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_one_place_has_several_spellings(url: str) -> None:
     ],
 )
 def test_what_only_looks_like_it_is_another(url: str) -> None:
-    assert not is_same_place(OURS, url)
+    assert not is_same_address(OURS, url)
 
 
 CONFIGURED = DualResponseClient(origins=["https://api.example.com/resources"])

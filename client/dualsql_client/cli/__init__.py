@@ -1,4 +1,4 @@
-"""The command `dualsql-client`. What is missing is named in one line, with the words that mend it."""
+"""The command `dualsql-client`. For a missing package it prints one line, with the command that installs it."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ class ToolResultSource:
     """A result to fetch.
 
     Attributes:
-        base_url: where from.
-        tool_result: JSON in which there is one dual response.
+        base_url: of the server's resources.
+        tool_result: JSON with one dual response.
         link: the token of a signed link; None without one.
-        format: what the address asks for; None if it asks for none.
+        format: from the query of a URL; None without one.
     """
 
     base_url: str
@@ -45,43 +45,44 @@ class ToolResultSource:
     format: FileFormat | None = None
 
     @asynccontextmanager
-    async def opened(self, token: str | None) -> AsyncIterator[ParsedDualResponse]:
+    async def open(self, token: str | None) -> AsyncIterator[ParsedDualResponse]:
         """The dual response; its connections are closed at the end of the block.
 
         Args:
             token: a bearer token, sent to `base_url` only.
 
         Raises:
-            ParseError, NotConfiguredError: there is none, or its address is none.
+            ParseError: there is no dual response, or several.
+            NotConfiguredError: `base_url` is no http or https address.
         """
         headers = {"authorization": f"Bearer {token}"} if token else {}
         import httpx
 
-        # The link goes with each request, also with those that resume a stream.
+        # Each request needs the link, also those that resume a stream.
         async with httpx.AsyncClient(params={"link": self.link} if self.link else None) as http:
             yield _only(DualResponseClient(self.base_url, http, headers), self.tool_result)
 
 
-def read_source(said: str, base_url: str | None) -> ToolResultSource:
-    """The result that `said` names: the address of a resource, with or without `/rows`, or a file with a tool result.
+def read_source(argument: str, base_url: str | None) -> ToolResultSource:
+    """The result of a command: the URL of a resource, with or without `/rows`, or a file with a tool result.
 
     Args:
-        said: `-` is the standard input.
-        base_url: for a file; an address has its own.
+        argument: of the command; `-` is the standard input.
+        base_url: for a file.
 
     Raises:
-        ParseError: it names no readable result.
+        ParseError: the argument is no URL of a resource and no readable file with a tool result.
         NotConfiguredError: a file was given without a base URL.
     """
-    if said.lower().startswith(("http://", "https://")):
-        return _of_address(said)
-    tool_result = _read_json(said)
+    if argument.lower().startswith(("http://", "https://")):
+        return _source_at(argument)
+    tool_result = _read_json(argument)
     if base_url is None:
         raise _unconfigured(_only(DualResponseClient(), tool_result))
     return ToolResultSource(base_url=base_url, tool_result=tool_result)
 
 
-def _of_address(url: str) -> ToolResultSource:
+def _source_at(url: str) -> ToolResultSource:
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/rows")
     above, _, identifier = path.rpartition("/")
@@ -90,57 +91,57 @@ def _of_address(url: str) -> ToolResultSource:
         raise ParseError(
             "The URL is not the URL of a resource.", hint="A resource's URL ends in its id or in /rows."
         )
-    asked = parse_qs(parts.query)
-    wanted = asked.get("format", [""])[0]
+    query = parse_qs(parts.query)
+    form = query.get("format", [""])[0]
     return ToolResultSource(
         base_url=f"{parts.scheme}://{parts.netloc}{above}",
         tool_result={
             "results": [], "resource": {"uri": uri, "name": ""}, "metadata": {"total_count": None}
         },
-        link=asked.get("link", [None])[0],
-        format=cast(FileFormat, wanted) if wanted in get_args(FileFormat) else None,
+        link=query.get("link", [None])[0],
+        format=cast(FileFormat, form) if form in get_args(FileFormat) else None,
     )  # fmt: skip
 
 
-def _read_json(said: str) -> object:
+def _read_json(path: str) -> object:
     try:
-        if said == "-":
-            written = sys.stdin.buffer.read(MAXIMUM_FILE_BYTES + 1)
+        if path == "-":
+            content = sys.stdin.buffer.read(MAXIMUM_FILE_BYTES + 1)
         else:
-            with Path(said).open("rb") as file:
-                written = file.read(MAXIMUM_FILE_BYTES + 1)
-        if len(written) > MAXIMUM_FILE_BYTES:
+            with Path(path).open("rb") as file:
+                content = file.read(MAXIMUM_FILE_BYTES + 1)
+        if len(content) > MAXIMUM_FILE_BYTES:
             raise ParseError(f"The tool result is larger than {MAXIMUM_FILE_BYTES:,} bytes.")
-        return json.loads(written)
+        return json.loads(content)
     except OSError as error:
         hint = "Give the URL of a resource, or a file with a tool result."
-        if (identifier := resource_id(said)) is not None:
+        if (identifier := resource_id(path)) is not None:
             hint = (
                 "Give its URL: the base URL of the server and the id, such as "
                 f"https://api.example.com/resources/{identifier}"
             )
-        raise ParseError(f"{said} cannot be read: {error.strerror}.", hint=hint) from error
+        raise ParseError(f"{path} cannot be read: {error.strerror}.", hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise ParseError(
-            f"{said} is not JSON.", hint="Give the URL of a resource, or a file with a tool result."
+            f"{path} is not JSON.", hint="Give the URL of a resource, or a file with a tool result."
         ) from error
 
 
 def _only(client: DualResponseClient, tool_result: object) -> ParsedDualResponse:
-    found = client.find(tool_result)
-    if len(found) > 1:
-        uris = ", ".join(printable(parsed.resource_uri, 80) for parsed in found[:10])
+    responses = client.find(tool_result)
+    if len(responses) > 1:
+        uris = ", ".join(printable(parsed.resource_uri, 80) for parsed in responses[:10])
         raise ParseError(
-            f"The tool result contains {len(found)} dual responses: {uris}.",
+            f"The tool result contains {len(responses)} dual responses: {uris}.",
             hint="Give the URL of one of them.",
         )
     return client.parse(tool_result, strict=True)
 
 
 def _unconfigured(parsed: ParsedDualResponse) -> NotConfiguredError:
-    # Its word is not taken for it; who reads it may.
-    said = printable(parsed.resource_url or "", 300)
-    where = f" This one contains {said}." if said else ""
+    # The client does not use the URL, but the person may recognize it.
+    url = printable(parsed.resource_url or "", 300)
+    where = f" This one contains {url}." if url else ""
     return NotConfiguredError(
         f"--base-url is required for a file: a URL in a tool result is not trusted.{where}",
         hint="Give the URL of your server: --base-url https://api.example.com/resources",
@@ -151,7 +152,7 @@ T = TypeVar("T")
 
 TOKEN_VARIABLE = "DUALSQL_TOKEN"  # noqa: S105 - the name of the variable
 INTERRUPTED = 130
-"""What a shell says of a program that Ctrl-C ended."""
+"""The exit status of a program that Ctrl-C has ended, as in shells."""
 
 app = typer.Typer(
     help="Read the rows of dual responses: save them to a file, or look at them in the terminal.",
@@ -217,9 +218,9 @@ def fetch_command(
         )
 
     async def run() -> Fetched:
-        named = read_source(source, base_url)
-        form = file_format or (None if output.suffix else named.format)
-        async with named.opened(_token(token_env)) as parsed:
+        result = read_source(source, base_url)
+        form = file_format or (None if output.suffix else result.format)
+        async with result.open(_token(token_env)) as parsed:
             bar = not quiet and sys.stderr.isatty()
             options = _options(columns, sort, limit)
             return await fetch(
@@ -240,8 +241,8 @@ def view_command(source: From, *, base_url: BaseUrl = None, token_env: TokenEnv 
             raise MissingExtraError(
                 f"This needs {error.name}, which is not installed.", hint='pip install "dualsql-client[view]"'
             ) from error
-        async with read_source(source, base_url).opened(_token(token_env)) as parsed:
-            # Asked before the screen is taken, so that what is refused is said in the terminal.
+        async with read_source(source, base_url).open(_token(token_env)) as parsed:
+            # Before the viewer takes the screen: an error is printed in the terminal.
             metadata = await parsed.wait_until_ready()
             async with parsed.kept_alive():
                 await Viewer(parsed, metadata).run_async()
@@ -253,11 +254,11 @@ _CONTINUE = " The rows so far are kept: run it again with --continue."
 
 
 def _run(work: Coroutine[Any, Any, T], *, keeps: Callable[[], bool] | None = None) -> T:
-    """The result of `work`; its failure is one line, which says whether the rows so far are kept: `keeps` knows."""
+    """The result of `work`; an error is printed as one line, with a note if `keeps` reports that rows are kept."""
     try:
         return asyncio.run(work)
     except (DualResponseClientError, ValueError) as error:
-        # A server's words, and a terminal's escape sequences are words too.
+        # The server's text may have escape sequences of terminals.
         typer.echo(
             f"dualsql: {printable(str(error), 2_000)}{_CONTINUE if keeps and keeps() else ''}", err=True
         )

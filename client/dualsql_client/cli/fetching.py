@@ -25,10 +25,10 @@ class Fetched:
     """The content of the saved file.
 
     Attributes:
-        rows: None for Parquet where pyarrow is missing, which could count them.
+        rows: None for Parquet if pyarrow, which counts them, is not installed.
         bytes: the size of the file.
-        sha256: of the file, as the program sha256sum prints it. An NDJSON file is its rows and nothing else, a CSV file
-            has its heading besides: for them it is the checksum of the rows, whatever became of the connection.
+        sha256: of the file, as sha256sum prints it. For NDJSON and CSV, whose files have only the rows and the heading,
+            it does not depend on how often the connection broke.
     """
 
     path: Path
@@ -48,10 +48,10 @@ async def fetch(
     partial: PartialFile = "discard",
     guard_formulas: bool = False,
 ) -> Fetched:
-    """Save all rows at `path`, on as many connections as it takes, and once the query has run.
+    """Save all rows at `path`; waits for a query that still runs.
 
     Args:
-        options: all but `progress`, which is a bar's here.
+        options: all but `progress`, which the bar uses.
         partial, guard_formulas: see `ParsedDualResponse.save`.
 
     Raises what `ParsedDualResponse.save` raises.
@@ -59,7 +59,7 @@ async def fetch(
     meter = _ProgressLine(Bar(parsed.name) if bar else None)
     started = time.monotonic()
     try:
-        stream_options: StreamOptions = {**options, "progress": meter.tell}
+        stream_options: StreamOptions = {**options, "progress": meter.update}
         save = functools.partial(
             parsed.save,
             path,
@@ -83,7 +83,7 @@ async def fetch(
 def _read(path: Path, rows: int) -> tuple[int, str, int | None]:
     with path.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
-        # file_digest() has read to the end.
+        # file_digest() reads to the end.
         size = file.tell()
         file.seek(0)
         begin = file.read(4)
@@ -95,7 +95,7 @@ def _read(path: Path, rows: int) -> tuple[int, str, int | None]:
 
 
 class _ProgressLine:
-    """Draws the bar, and remembers how many rows came."""
+    """Draws the bar, and counts the rows."""
 
     def __init__(self, bar: Bar | None) -> None:
         self.rows = 0
@@ -103,7 +103,7 @@ class _ProgressLine:
         if bar:
             bar.start()
 
-    def tell(self, progress: Progress) -> None:
+    def update(self, progress: Progress) -> None:
         self.rows = progress.rows
         if self._bar:
             self._bar.show(progress)
@@ -123,8 +123,8 @@ def _rows_of_parquet(path: Path) -> int | None:
 
 
 def _rows_of_workbook(path: Path) -> int | None:
-    """The rows that the server has noted in the file; None if it has noted none."""
-    with ZipFile(path) as book, suppress(KeyError), book.open("docProps/custom.xml") as noted:
-        found = re.search(rb'name="dualsql.rows"><vt:r8>([0-9]{1,15})<', noted.read(10_000))
-        return int(found[1]) if found else None
+    """The number of rows in the properties of the workbook; None without it."""
+    with ZipFile(path) as book, suppress(KeyError), book.open("docProps/custom.xml") as properties:
+        match = re.search(rb'name="dualsql.rows"><vt:r8>([0-9]{1,15})<', properties.read(10_000))
+        return int(match[1]) if match else None
     return None

@@ -1,3 +1,3 @@
-"""A viewer of results for the terminal. It holds a bounded number of pages, however long the result is."""
+"""A viewer of results for the terminal. It keeps a bounded number of pages in memory."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The viewer of a result in the terminal. The screen lists every key, and shows every error as a line."""
+"""The viewer of a result in the terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Question = Literal["page", "find", "filter", "save"]
 _QUESTIONS: dict[Question, str] = {
     "page": "Go to which page?",
     "find": "Search the loaded pages for what?",
-    "filter": "",  # of the cursor's column
+    "filter": "",  # depends on the cursor's column
     "save": "Save all rows as? (.csv .ndjson .parquet .arrow .xlsx .duckdb .sqlite)",
 }
 
@@ -34,7 +34,7 @@ class Viewer(App[None]):
     """Pages, sorts, searches, saves and pins one result.
 
     Args:
-        metadata: as the server just told it.
+        metadata: the current metadata of the result.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -62,14 +62,14 @@ class Viewer(App[None]):
         super().__init__()
         self._parsed = parsed
         self._pages = Pages(parsed)
-        self._called = printable(metadata.name, 60) or "Result"
+        self._result_name = printable(metadata.name, 60) or "Result"
         self._is_pinned = metadata.status == "pinned"
         self._question: Question = "page"
-        self._found = ""
+        self._search_text = ""
         self._replaces: Path | None = None
 
     def compose(self) -> ComposeResult:
-        """A line about the result, its rows, a line about what is open, a line to answer on, and the keys."""
+        """The title, the rows, the status, the line for answers and the keys."""
         yield Static(id="title")
         yield RowsTable(cursor_type="cell", zebra_stripes=True)
         yield Static(id="status")
@@ -79,8 +79,8 @@ class Viewer(App[None]):
     def on_mount(self) -> None:
         """Open the first page."""
         self.rows.focus()
-        self._tell_title()
-        self.set_interval(1, self._tell_title)
+        self._show_title()
+        self.set_interval(1, self._show_title)
         self._begin(self._turn_to(0))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -94,17 +94,17 @@ class Viewer(App[None]):
 
     @property
     def _column(self) -> Column | None:
-        """The cursor's; None without rows."""
+        """The column of the cursor; None without rows."""
         page = self._pages.open
         return page.columns[self.rows.cursor_column] if page and page.columns else None
 
     def action_turn(self, pages: int) -> None:
-        """Go on, or back, by so many pages."""
+        """Move so many pages forwards, or back."""
         number = self._pages.number + pages
         if number < 0:
-            self._say("This is the first page.")
+            self._show_message("This is the first page.")
         elif pages > 0 and self._pages.open and not self._pages.open.has_next:
-            self._say("This is the last page.")
+            self._show_message("This is the last page.")
         else:
             self._begin(self._turn_to(number, at_end=False))
 
@@ -114,36 +114,36 @@ class Viewer(App[None]):
             return
         self._question, self._replaces = question, None
         answer = self.query_one(AnswerLine)
-        answer.value = self._answer_at_first()
+        answer.value = self._default_answer()
         answer.add_class("asked")
         answer.focus()
-        self._say(_QUESTIONS[question] or self._question_of_filter())
+        self._show_message(_QUESTIONS[question] or self._question_of_filter())
 
     def action_leave(self) -> None:
-        """Back to the rows: without an answer, without the file that is being written."""
+        """Close the line for answers, and cancel the file that is being written."""
         self.query_one(AnswerLine).remove_class("asked")
         self.rows.focus()
-        self._tell_status()
+        self._show_status()
         if self.workers.cancel_group(self, "save"):
-            self._say("Not saved.")
+            self._show_message("Not saved.")
 
     def action_sort(self) -> None:
-        """Sort by the cursor's column: up, down, and as it was."""
+        """Sort by the cursor's column: ascending, then descending, then in the result's own order."""
         self._sort_by(self.rows.cursor_column)
 
     def action_pin(self) -> None:
-        """Keep the result until it is deleted; once more, and it expires again."""
+        """Pin the result; unpin it if it is pinned."""
         self._begin(self._pin())
 
     def on_rows_table_left(self, message: RowsTable.Left) -> None:
-        """The cursor went over an edge."""
+        """Open the next page, or the page before, when the cursor leaves this one."""
         if message.pages < 0 and self._pages.number:
             self._begin(self._turn_to(self._pages.number - 1, at_end=True))
         else:
             self.action_turn(message.pages)
 
     def on_data_table_header_selected(self, message: DataTable.HeaderSelected) -> None:
-        """A heading was clicked."""
+        """Sort by a column when its heading is clicked."""
         self._sort_by(message.column_index)
 
     def on_data_table_cell_selected(self, message: DataTable.CellSelected) -> None:
@@ -155,28 +155,18 @@ class Viewer(App[None]):
             self.push_screen(FullRow(title, page.data[row], page.columns))
 
     def on_data_table_cell_highlighted(self) -> None:
-        """The cursor moved."""
-        self._tell_status()
+        """Update the status when the cursor moves."""
+        self._show_status()
 
     def on_input_submitted(self, message: AnswerLine.Submitted) -> None:
-        """An answer was given."""
+        """Use the answer to the question."""
         answer = message.value.strip()
         if self._question == "save" and answer and not self._may_write(Path(answer)):
             return
         self.action_leave()
         if answer or self._question == "filter":
-            self._answered(answer)
-
-    def _answered(self, answer: str) -> None:
-        match self._question:
-            case "page":
-                self._go_to(answer)
-            case "find":
-                self._find(answer)
-            case "filter":
-                self._filter(answer)
-            case "save":
-                self._save(answer)
+            actions = {"page": self._go_to, "find": self._find, "filter": self._filter, "save": self._save}
+            actions[self._question](answer)
 
     def _question_of_filter(self) -> str:
         name = printable(self._column["name"], 30) if self._column else ""
@@ -184,118 +174,120 @@ class Viewer(App[None]):
 
     def _filter(self, answer: str) -> None:
         if self._column is not None:
-            found = read_filter(self._column, answer) if answer else None
-            self._begin(self._show_anew(self._pages.filter_by(found)))
+            condition = read_filter(self._column, answer) if answer else None
+            self._begin(self._reload(self._pages.filter_by(condition)))
 
-    def _answer_at_first(self) -> str:
+    def _default_answer(self) -> str:
         if self._question == "save":
-            return (re.sub(r"[^\w.-]+", "-", self._called).strip("-.").lower() or "rows") + ".csv"
-        return self._found if self._question == "find" else ""
+            return (re.sub(r"[^\w.-]+", "-", self._result_name).strip("-.").lower() or "rows") + ".csv"
+        return self._search_text if self._question == "find" else ""
 
     def _go_to(self, answer: str) -> None:
-        written = answer.replace(",", "")
-        if not (written.isascii() and written.isdigit() and 0 < len(written) < 16 and int(written)):
-            self._say("The page must be a number from 1.")
+        number = answer.replace(",", "")
+        if not (number.isascii() and number.isdigit() and len(number) < 16 and int(number)):
+            self._show_message("The page must be a number from 1.")
         else:
-            self._begin(self._turn_to(int(written) - 1))
+            self._begin(self._turn_to(int(number) - 1))
 
     def _find(self, answer: str) -> None:
-        self._found = answer
-        at = self.rows.cursor_coordinate
-        place = self._pages.find(answer, CellPosition(self._pages.number, at.row, at.column))
-        if place is None:
-            self._say(f"Not found on the {self._pages.held} loaded pages: {printable(answer, 40)}")
+        self._search_text = answer
+        cursor = self.rows.cursor_coordinate
+        position = self._pages.find(answer, CellPosition(self._pages.number, cursor.row, cursor.column))
+        if position is None:
+            self._show_message(f"Not found on the {self._pages.held} loaded pages: {printable(answer, 40)}")
         else:
-            self._begin(self._turn_to(place.page, place=place))
+            self._begin(self._turn_to(position.page, position=position))
 
     def _may_write(self, path: Path) -> bool:
-        """Whether no file is in the way, or it was said twice that it may go."""
+        """Whether no file exists at the path, or the person has confirmed that it may be replaced."""
         if not path.exists() or path == self._replaces:
             return True
         self._replaces = path
-        self._say("The file exists. Press Enter again to replace it, or Esc to cancel.")
+        self._show_message("The file exists. Press Enter again to replace it, or Esc to cancel.")
         return False
 
     def _save(self, answer: str) -> None:
-        self.run_worker(self._guarded(self._write(Path(answer))), group="save", exclusive=True)
+        self.run_worker(self._show_errors(self._write(Path(answer))), group="save", exclusive=True)
 
     def _sort_by(self, column: int) -> None:
         page = self._pages.open
         if page and page.columns:
             order = _next_order(self._pages.sort, page.columns[column]["name"])
-            self._begin(self._show_anew(self._pages.sort_by(order)))
+            self._begin(self._reload(self._pages.sort_by(order)))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        # One at a time: whoever presses a key again does not want the page before it any more.
-        self.run_worker(self._guarded(work), group="page", exclusive=True)
+        # One at a time: another key cancels the page before.
+        self.run_worker(self._show_errors(work), group="page", exclusive=True)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _show_errors(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except (DualResponseClientError, ValueError) as error:
-            self._say(str(error))
+            self._show_message(str(error))
         except OSError as error:
-            self._say(f"{error.filename}: {error.strerror}")
+            self._show_message(f"{error.filename}: {error.strerror}")
 
-    async def _turn_to(self, number: int, *, at_end: bool = False, place: CellPosition | None = None) -> None:
+    async def _turn_to(
+        self, number: int, *, at_end: bool = False, position: CellPosition | None = None
+    ) -> None:
         page = await self._pages.turn_to(number)
         if page is None:
-            self._say(f"There is no page {number + 1:,}.")
+            self._show_message(f"There is no page {number + 1:,}.")
             return
         self.rows.show(page, self._pages.sort)
         if at_end:
             self.rows.move_cursor(row=len(page.data) - 1)
-        if place:
-            self.rows.move_cursor(row=place.row, column=place.column)
-        self._tell_title()
-        self._tell_status()
+        if position:
+            self.rows.move_cursor(row=position.row, column=position.column)
+        self._show_title()
+        self._show_status()
 
-    async def _show_anew(self, asked: Awaitable[FetchResult | None]) -> None:
-        page = await asked
+    async def _reload(self, request: Awaitable[FetchResult | None]) -> None:
+        page = await request
         if page is not None:
             self.rows.show(page, self._pages.sort)
-        self._tell_title()
-        self._tell_status()
+        self._show_title()
+        self._show_status()
 
     async def _pin(self) -> None:
         if self._is_pinned:
             self._is_pinned = not await self._parsed.unpin()
         else:
             self._is_pinned = await self._parsed.pin()
-        self._tell_title()
-        self._say("Pinned: it does not expire." if self._is_pinned else "Unpinned: it expires.")
+        self._show_title()
+        self._show_message("Pinned: it does not expire." if self._is_pinned else "Unpinned: it expires.")
 
     async def _write(self, path: Path) -> None:
-        def tell(progress: Progress) -> None:
-            self._say(f"Saving {progress_text(progress)} (Esc to cancel)")
+        def show_progress(progress: Progress) -> None:
+            self._show_message(f"Saving {progress_text(progress)} (Esc to cancel)")
 
-        shown = await self._pages.refined()
-        saved = await shown.save(path, sort=self._pages.sort, progress=tell)
-        self._say(f"Saved {saved}.")
+        result = await self._pages.refined()
+        file = await result.save(path, sort=self._pages.sort, progress=show_progress)
+        self._show_message(f"Saved {file}.")
 
-    def _tell_title(self) -> None:
+    def _show_title(self) -> None:
         expiry = "pinned" if self._is_pinned else expiry_in_words(self._parsed.time_left())
         total = total_in_words(self._pages.total, self._pages.kind)
-        where = f" where {self._pages.filter.words}" if self._pages.filter else ""
-        facts = [self._called, total + where, expiry]
+        condition = f" where {self._pages.filter.text}" if self._pages.filter else ""
+        facts = [self._result_name, total + condition, expiry]
         self._write_line("#title", " · ".join(fact for fact in facts if fact))
 
-    def _tell_status(self) -> None:
+    def _show_status(self) -> None:
         page = self._pages.open
         if page is None:
             return
         last = self._pages.last
-        of = "" if last is None else f" of {last + 1:,}"
-        at = f"page {self._pages.number + 1:,}{of} · row {page.offset + self.rows.cursor_row + 1:,}"
-        self._say(at if page.data else "No rows.")
+        pages = "" if last is None else f" of {last + 1:,}"
+        status = f"page {self._pages.number + 1:,}{pages} · row {page.offset + self.rows.cursor_row + 1:,}"
+        self._show_message(status if page.data else "No rows.")
 
-    def _say(self, words: str) -> None:
-        self._write_line("#status", printable(words, 400))
+    def _show_message(self, text: str) -> None:
+        self._write_line("#status", printable(text, 400))
 
-    def _write_line(self, line: str, words: str) -> None:
-        # None is there any more when the clock ticks while the screen is taken down.
-        for found in self.query(line).results(Static):
-            found.update(Text(words))
+    def _write_line(self, selector: str, text: str) -> None:
+        # The timer may run when the line has already been removed.
+        for line in self.query(selector).results(Static):
+            line.update(Text(text))
 
 
 def _next_order(sort: SortKey | None, name: str) -> SortKey | None:
