@@ -81,7 +81,8 @@ if TYPE_CHECKING:
     from dualsql.freeze.document import Statement as Statement
     from dualsql.freeze.registry import MappedSource as MappedSource
     from dualsql.health import Health as Health
-    from dualsql.http.router import FeatureRoutes as FeatureRoutes
+    from dualsql.http.problems import Endpoint as Endpoint
+    from dualsql.http.router import FeatureRoutes as FeatureRoutes, Presenter as Presenter
     from dualsql.identity import (
         Audit as Audit,
         AuditAction as AuditAction,
@@ -231,6 +232,7 @@ _MODULES = {
     "DualResponseServer": "dualsql.features",
     "Feature": "dualsql.feature",
     "FeatureRoutes": "dualsql.http.router",
+    "Endpoint": "dualsql.http.problems",
     "FirstRow": "dualsql.formats.writer",
     "ForbiddenError": "dualsql.errors",
     "ForbiddenSQLError": "dualsql.errors",
@@ -267,6 +269,7 @@ _MODULES = {
     "Pages": "dualsql.web.feature",
     "Parts": "dualsql.extension",
     "Picture": "dualsql.response",
+    "Presenter": "dualsql.http.router",
     "Principal": "dualsql.resource",
     "Profile": "dualsql_client.wire",
     "ProfileKind": "dualsql_client.wire",

@@ -17,7 +17,7 @@ from dualsql_client.errors import DualResponseClientError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import expiry_in_words, printable, total_in_words
 from dualsql_client.progress import Progress, progress_text
-from dualsql_client.view.pages import AnswerLine, CellPosition, FullRow, Pages, RowsTable, read_filter
+from dualsql_client.view.pages import AnswerLine, CellPosition, FullRow, RowsTable, TablePages, read_filter
 from dualsql_client.wire import Column, SortKey
 
 Question = Literal["page", "find", "filter", "save"]
@@ -61,7 +61,7 @@ class Viewer(App[None]):
     def __init__(self, parsed: ParsedDualResponse, metadata: ResourceMetadata) -> None:
         super().__init__()
         self._parsed = parsed
-        self._pages = Pages(parsed)
+        self._pages = TablePages(parsed)
         self._result_name = printable(metadata.name, 60) or "Result"
         self._is_pinned = metadata.status == "pinned"
         self._question: Question = "page"

@@ -71,7 +71,7 @@ def _value_of(column: Column, text: str) -> Any:
 
 
 @dataclass(slots=True)
-class Pages:
+class TablePages:
     """The pages of one result, in one order and with one filter.
 
     Attributes:
@@ -150,7 +150,7 @@ class Pages:
 
     async def _begin(self, sort: SortKey | None, condition: Filter | None) -> FetchResult | None:
         # Separate pages: if the request fails, the open pages stay.
-        other = Pages(self.parsed, sort, condition)
+        other = TablePages(self.parsed, sort, condition)
         page = await other.turn_to(0)
         if condition is not None and other.total is None:
             count = await self.parsed.query(filters=[condition.condition], aggregates=["count"])

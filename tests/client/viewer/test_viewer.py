@@ -38,7 +38,7 @@ from dualsql_client import DualResponseClient, ParsedDualResponse
 from dualsql_client.cli.commands import view_command
 from dualsql_client.view import pages
 from dualsql_client.view.app import Viewer
-from dualsql_client.view.pages import ROWS_OF_A_PAGE, AnswerLine, FullRow, Pages
+from dualsql_client.view.pages import ROWS_OF_A_PAGE, AnswerLine, FullRow, TablePages
 from tests.client.reading import until
 from tests.client.served import Served, serving_results
 
@@ -223,7 +223,7 @@ async def test_the_cursor_leads_over_the_edges(open_viewer: Sit) -> None:
 async def test_pages_beside_each_other_are_asked_for_by_cursor(served: Served, database: str) -> None:
     """The last page then costs what the first does, and rows that come meanwhile move nothing."""
     async with DualResponseClient(served.base_url) as client:
-        leafing = Pages(client.parse(await served.tool_result_of(ORDERED), strict=True))
+        leafing = TablePages(client.parse(await served.tool_result_of(ORDERED), strict=True))
         await leafing.turn_to(4)
         change(database, delete(SCHOOLS).where(SCHOOLS.c.id <= 3))
         after, before = await leafing.turn_to(5), await leafing.turn_to(3)
