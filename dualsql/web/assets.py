@@ -19,8 +19,7 @@ from dualsql.errors import require_package
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import problem_response
 from dualsql.results.access import not_found
-from dualsql.web.vocabulary import vocabulary
-from dualsql.web.words import visible
+from dualsql.web.words import visible, vocabulary
 
 if TYPE_CHECKING:
     from jinja2 import Environment

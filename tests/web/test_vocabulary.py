@@ -19,7 +19,7 @@ from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.conditions import KINDS
 from dualsql.web.mcp import app_html
-from dualsql.web.vocabulary import vocabulary
+from dualsql.web.words import vocabulary
 from dualsql_client.wire import ENCODINGS
 from tests.http.application import Application
 from tests.web.browser import needs_chromium, tab
@@ -60,7 +60,7 @@ def test_no_script_lists_names_of_the_tables() -> None:
         for script in STATIC.glob("*.js"):
             lines = script.read_text(encoding="utf-8").splitlines()
             listed = [line for line in lines if len(set(quoted.findall(line))) > 1]
-            assert listed == [], f"{script.name}: dualsql/web/vocabulary.py has the names"
+            assert listed == [], f"{script.name}: dualsql/web/words.py has the names"
 
 
 async def test_both_pages_have_the_vocabulary(pages: Application) -> None:

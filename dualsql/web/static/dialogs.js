@@ -3,7 +3,7 @@
 import { copyButton, make, openDialog, option } from "./dom.js";
 import { exact, grouped, isNumber, visible, wholeText } from "./values.js";
 
-// What the server has in its tables (dualsql/web/vocabulary.py). The listing has no result and asks for none of it.
+// What the server has in its tables (dualsql/web/words.py). The listing has no result and asks for none of it.
 const { conditions: CONDITIONS, kinds: KINDS, aggregates: AGGREGATES, buckets: BUCKETS } = JSON.parse(document.getElementById("result")?.dataset.vocabulary ?? "{}");
 const INPUTS = { date: { type: "date" }, datetime: { type: "datetime-local", step: "1" }, time: { type: "time", step: "1" } };
 const MOST_KEYS = 3;
