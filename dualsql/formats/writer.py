@@ -133,6 +133,7 @@ class Format:
         suffix: of a file of this format, without the dot.
         title: its name for people who download a file.
         is_for_spreadsheets: whether people open it in a spreadsheet; these formats are offered to them first.
+        guards_formulas: whether `WriterOptions.guard_formulas` changes it. Downloads of pages then set it.
         resuming: None for a format that is not made of a head, rows and an end that can follow each other.
         has_end: whether its last bytes show that the stream is complete. Otherwise the end of the HTTP body has to, and
             HTTP/1.0, whose bodies end with the connection, is refused.
@@ -147,6 +148,7 @@ class Format:
     writer: WriterFactory
     title: str
     is_for_spreadsheets: bool = False
+    guards_formulas: bool = False
     parameters: str = ""
     resuming: Resuming | None = None
     has_end: bool = True
