@@ -83,7 +83,7 @@ async def test_a_row_of_a_table_is_offered_in_a_dialog(
         negation="",
         find=lambda _, text, part: func.lower(text) == part.lower(),
     )
-    monkeypatch.setitem(OPERATORS, like, found)  # type: ignore[arg-type]
+    monkeypatch.setitem(OPERATORS, like, found)
     spread = replace(
         AGGREGATES["avg"],
         name="value_range",
