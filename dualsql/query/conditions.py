@@ -535,4 +535,8 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
         return instants.one_of(element, values)
     if takes == "two":
         return instants.between(element, *values)
-    return instants.compared(getattr(operators, operator), element, values[0])
+    # SQLAlchemy's own comparisons can use an index.
+    compare = getattr(operators, operator, None) or (
+        lambda left, right: condition_on(operator, left, [right])
+    )
+    return instants.compared(compare, element, values[0])

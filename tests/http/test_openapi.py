@@ -148,7 +148,8 @@ async def test_each_parameter_is_known_and_no_other(application: Application) ->
 
 def test_bodies_of_pages_and_streams_are_the_client_s_types() -> None:
     assert get_type_hints(wire.PageBody).keys() == set(PAGE_BODY)
-    assert get_type_hints(wire.RowsBody).keys() == set(STREAM_PARAMETERS)
+    names = get_type_hints(wire.RowsBody).keys()
+    assert names == set(STREAM_PARAMETERS), "write the new name in dualsql_client.wire.RowsBody"
 
 
 def test_every_error_is_described_with_its_status_and_an_example() -> None:
