@@ -243,7 +243,7 @@ _READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
 
 _COMPARED: tuple[OperatorKind, ...] = ("equality", "order")
 
-KINDS: Mapping[str, tuple[OperatorKind, ...]] = {
+OPERATOR_KINDS: Mapping[str, tuple[OperatorKind, ...]] = {
     "integer": _COMPARED,
     "float": _COMPARED,
     "decimal": _COMPARED,
@@ -491,7 +491,7 @@ def possible_operators(column: ResultColumn, capabilities: Capabilities) -> froz
     encoding, meaning = column.encoding, column.meaning
     if not capabilities.compares(column.shown) or not meaning.keeps_null:
         return frozenset()
-    known = operators_of(*KINDS.get(encoding, ()))
+    known = operators_of(*OPERATOR_KINDS.get(encoding, ()))
     if isinstance(column.shown, ranges.AbstractRange):
         return frozenset()  # the values become text only when they are written
     if isinstance(column.shown, types.Enum):

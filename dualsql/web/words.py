@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from dualsql.formats.json import dumps
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS, ConditionOperator
-from dualsql.query.conditions import KINDS
+from dualsql.query.conditions import OPERATOR_KINDS
 from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 
 LONGEST_CELL = 500
@@ -138,7 +138,7 @@ def vocabulary() -> str:
     """
     found = {
         "conditions": [choice for known in OPERATORS.values() for choice in _choices(known)],
-        "kinds": {**KINDS, "integer-string": KINDS["integer"]},
+        "kinds": {**OPERATOR_KINDS, "integer-string": OPERATOR_KINDS["integer"]},
         "aggregates": [name for name, known in AGGREGATES.items() if not known.takes_fraction],
         "buckets": [*BUCKETS],
     }
@@ -148,7 +148,7 @@ def vocabulary() -> str:
 def _choices(known: ConditionOperator) -> Iterator[dict[str, Any]]:
     """The operator, and its opposite where that has words."""
     shared = {"op": known.name, "kind": known.kind, "takes": known.takes}
-    yield {**shared, "name": known.name, "words": known.words, "ofTimes": known.of_times or known.words}
+    yield {**shared, "name": known.name, "words": known.words, "ofTimes": known.of_times}
     if known.opposite:
         yield {**shared, "name": known.opposites[0], "words": known.opposite, "value": False}
     if known.negation:

@@ -17,7 +17,7 @@ from dualsql import web
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS
-from dualsql.query.conditions import KINDS
+from dualsql.query.conditions import OPERATOR_KINDS
 from dualsql.web.mcp import app_html
 from dualsql.web.words import vocabulary
 from dualsql_client.wire import ENCODINGS
@@ -40,7 +40,9 @@ def test_each_row_of_the_tables_is_offered() -> None:
     assert {choice["op"] for choice in found["conditions"]} >= set(OPERATORS)
     assert found["buckets"] == list(BUCKETS)
     assert found["aggregates"] == [name for name, known in AGGREGATES.items() if not known.takes_fraction]
-    assert {name: tuple(kinds) for name, kinds in found["kinds"].items() if name in KINDS} == KINDS
+    assert {
+        name: tuple(kinds) for name, kinds in found["kinds"].items() if name in OPERATOR_KINDS
+    } == OPERATOR_KINDS
     assert set(found["kinds"]) == ENCODINGS - {"json", "array"}
 
 
