@@ -513,6 +513,8 @@ BEYOND: dict[str, str] = {
     "client/test_framing.py": "rows found wherever a stream is cut, and no stream that lacks its end",
     "client/test_forged.py": "forged answers of every kind against every call: bounded in time and memory",
     "client/test_budget.py": "one budget for a whole fetch, over all attempts and pages",
+    "http/test_additions.py": "a format, operator, aggregate and parameter are added where CONTRIBUTING.md says",
+    "web/test_vocabulary.py": "dialogs of pages offer the operators, aggregates and buckets of the server's tables",
     "web/test_csv.py": "the CSV of an MCP host's page guards formulas as the server does",
     "serve/test_trusted_proxies.py": "no proxy is believed unless named",
     "server/test_windows.py": "what Windows lacks is needed for kept results alone",

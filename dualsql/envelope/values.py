@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from dualsql.errors import BadParameterError, LimitExceededError
-from dualsql.formats.text import INT64_BOUND
+from dualsql.formats.text import INT64_BOUND, duration
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_BITS = 4_096
@@ -183,15 +183,6 @@ def _iso(value: dt.date | dt.time) -> str:
     return value.isoformat()
 
 
-def _duration(value: dt.timedelta) -> str:
-    """ISO 8601, in the form that dualsql's pages use for intervals."""
-    size = abs(value)
-    minutes, seconds = divmod(size.seconds, 60)
-    fraction = f".{size.microseconds:06d}".rstrip("0") if size.microseconds else ""
-    sign = "-" if value < dt.timedelta() else ""
-    return f"{sign}P{size.days}DT{minutes // 60}H{minutes % 60}M{seconds}{fraction}S"
-
-
 def _decimal(value: Decimal) -> str | None:
     if not value.is_finite():
         return None
@@ -204,6 +195,6 @@ _SCALARS: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     (float, _float),
     (Decimal, _decimal),
     ((dt.date, dt.time), _iso),
-    (dt.timedelta, _duration),
+    (dt.timedelta, duration),
     (UUID, str),
 ]

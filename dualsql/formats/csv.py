@@ -34,12 +34,16 @@ _STRUCTURED = frozenset({"json", "array"})
 
 
 class CSVWriter:
-    """A line of column names, then one line for each row."""
+    """A line of column names, then one line for each row.
+
+    With `guard_formulas`, it writes an apostrophe before each cell that a spreadsheet would run as a formula.
+    """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
         self._has_times = json.may_hold_times(columns)
+        self._is_guarded = options.guard_formulas
         self._structured = [
             (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
@@ -58,9 +62,13 @@ class CSVWriter:
         return None
 
     def _name(self, name: str) -> str:
+        if self._is_guarded and begins_formula(name):
+            return _guarded_cell(name)
         return name if name.isidentifier() else _quoted(name)
 
     def _lines(self, rows: Rows) -> bytes:
+        if self._is_guarded:
+            return _one_by_one(rows, _guarded_cell)
         return _from_json(rows, has_times=self._has_times) or _one_by_one(rows, _cell)
 
 
@@ -192,24 +200,14 @@ def _inside(value: float) -> str:
 _MOST_HALVES = 2.0**54
 
 
-class GuardedCSVWriter(CSVWriter):
-    """Writes an apostrophe before each cell that a spreadsheet would run as a formula."""
-
-    def _name(self, name: str) -> str:
-        return _guarded_cell(name) if begins_formula(name) else super()._name(name)
-
-    def _lines(self, rows: Rows) -> bytes:
-        return _one_by_one(rows, _guarded_cell)
-
-
 def begins_formula(text: str) -> bool:
     """Whether a spreadsheet would run a cell with this text."""
     return _FORMULA.match(text) is not None
 
 
 def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> CSVWriter:
-    """The writer for these options."""
-    chosen = GuardedCSVWriter if options.guard_formulas else DatabaseCSVWriter
+    """The writer for these options. No database guards formulas."""
+    chosen = CSVWriter if options.guard_formulas else DatabaseCSVWriter
     return chosen(columns, dialect, options)
 
 

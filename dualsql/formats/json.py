@@ -28,7 +28,7 @@ from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, s
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits
-from dualsql.formats.text import INT64_BOUND
+from dualsql.formats.text import INT64_BOUND, duration
 from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53
@@ -511,14 +511,6 @@ def _decimal(value: Decimal) -> str | None:
     return format(value, "f") if value.is_finite() else None
 
 
-def _interval(value: dt.timedelta) -> str:
-    sign = "-" if value < dt.timedelta() else ""
-    size = abs(value)
-    minutes, seconds = divmod(size.seconds, 60)
-    fraction = f".{size.microseconds:06d}".rstrip("0") if size.microseconds else ""
-    return f"{sign}P{size.days}DT{minutes // 60}H{minutes % 60}M{seconds}{fraction}S"
-
-
 def _range(value: Any) -> str:
     """A range as text; in PostgreSQL's spelling if Python has no class for a bound."""
     bounds = (value.lower, value.upper)
@@ -551,7 +543,7 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     (Unfit, lambda value: value.text),
     (UUID, str),
     ((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
-    (dt.timedelta, _interval),
+    (dt.timedelta, duration),
     ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
     (Range, _range),
     ((set, frozenset, tuple), list),

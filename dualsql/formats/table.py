@@ -37,6 +37,7 @@ FORMATS: dict[str, Format] = {
             writer=csv_writer,
             title="CSV, for spreadsheets",
             is_for_spreadsheets=True,
+            guards_formulas=True,
             parameters="; charset=utf-8; header=present",
             resuming=Resuming(first_row=first_record),
             has_end=False,

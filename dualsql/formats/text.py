@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 INT64_BOUND = 2**63
@@ -12,6 +13,15 @@ INT64_BOUND = 2**63
 
 NARROWEST = 12
 """Characters. Tables leave columns out before they cut cells further."""
+
+
+def duration(value: timedelta) -> str:
+    """An interval as ISO 8601, of days that have 24 hours each: -P1DT2H0M0.5S."""
+    sign = "-" if value < timedelta() else ""
+    size = abs(value)
+    minutes, seconds = divmod(size.seconds, 60)
+    fraction = f".{size.microseconds:06d}".rstrip("0") if size.microseconds else ""
+    return f"{sign}P{size.days}DT{minutes // 60}H{minutes % 60}M{seconds}{fraction}S"
 
 
 def widest(fits: Callable[[int], bool], least: int, most: int) -> int | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from io import RawIOBase
 from typing import Any, NamedTuple, Protocol
 
@@ -35,22 +35,35 @@ class StreamEnd(NamedTuple):
     complete: bool = True
 
 
+def option(meaning: str, *, default: Any, parameter: str = "", words: Mapping[str, Any] | None = None) -> Any:
+    """A field of `WriterOptions`.
+
+    Args:
+        meaning: for callers.
+        default: True or False makes a flag, a tuple a list of columns' names.
+        parameter: what a request calls it; by default as the field.
+        words: what a request says, with the value of each word; for a field that is neither flag nor list.
+    """
+    return field(default=default, metadata={"meaning": meaning, "parameter": parameter, "words": words})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """How values are written.
+    """How values are written. Each field is a parameter of streams: a new one is a field here, and what a writer does.
 
-    Attributes:
-        integer_strings: whole numbers as strings, for readers that keep numbers as doubles.
-        guard_formulas: CSV: a cell that a spreadsheet would take for a formula gets an apostrophe before it.
-        text_columns: names of columns that are given as text, whatever they hold.
-        summary: NDJSON: a last line that says whether the stream is complete. Without it, only the end of the HTTP body
-            says so, for readers that take every line for a row.
+    Without `summary`, only the end of the HTTP body says that a stream is complete, for readers that take every line
+    for a row.
     """
 
-    integer_strings: bool = False
-    guard_formulas: bool = False
-    text_columns: tuple[str, ...] = ()
-    summary: bool = True
+    text_columns: tuple[str, ...] = option("Columns that are written as text.", default=())
+    integer_strings: bool = option(
+        "Whether whole numbers are numbers or strings, for JavaScript.",
+        default=False,
+        parameter="big_integers",
+        words={"number": False, "string": True},
+    )
+    guard_formulas: bool = option("CSV: cells that a spreadsheet would compute get a '.", default=False)
+    summary: bool = option("false: NDJSON without its last line.", default=True)
 
 
 class Writer(Protocol):
@@ -133,6 +146,7 @@ class Format:
         suffix: of a file of this format, without the dot.
         title: its name for people who download a file.
         is_for_spreadsheets: whether people open it in a spreadsheet; these formats are offered to them first.
+        guards_formulas: whether `WriterOptions.guard_formulas` changes it. Downloads of pages then set it.
         resuming: None for a format that is not made of a head, rows and an end that can follow each other.
         has_end: whether its last bytes show that the stream is complete. Otherwise the end of the HTTP body has to, and
             HTTP/1.0, whose bodies end with the connection, is refused.
@@ -147,6 +161,7 @@ class Format:
     writer: WriterFactory
     title: str
     is_for_spreadsheets: bool = False
+    guards_formulas: bool = False
     parameters: str = ""
     resuming: Resuming | None = None
     has_end: bool = True

@@ -6,8 +6,8 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 import orjson
@@ -27,7 +27,7 @@ from dualsql.http.problems import (
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import TOKEN_LENGTH, Resumption, StreamRequest
 from dualsql.settings import Settings
-from dualsql_client.wire import SortKey
+from dualsql_client.wire import RESUME_HEADER, SortKey
 
 RESOURCE_ID: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_.~-]{1,64}$"}
 """The JSON Schema of an id."""
@@ -49,7 +49,6 @@ MAXIMUM_NAME_LENGTH = 256
 MAXIMUM_DIGITS = 16
 
 _DIGITS = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-_INTEGER_FORMS = {"number": False, "string": True}
 
 
 def split_query(query_string: bytes) -> dict[str, str]:
@@ -115,11 +114,7 @@ def _not_an_integer(name: str) -> BadParameterError:
 
 def integer_form(value: Any) -> bool:
     """Whether whole numbers are to be written as strings."""
-    if not isinstance(value, str) or value not in _INTEGER_FORMS:
-        raise BadParameterError(
-            "big_integers must be 'number' or 'string'.", details={"name": "big_integers"}
-        )
-    return _INTEGER_FORMS[value]
+    return bool(_word_value("big_integers", value))
 
 
 def flag_value(name: str, value: Any) -> bool:
@@ -367,10 +362,54 @@ def cursor_value(values: Mapping[str, Any]) -> str | None:
     return cursor
 
 
-ROWS_NAMES = (
-    "format", "columns", "text_columns", "sort", "limit", "cursor", "big_integers", "guard_formulas", "summary",
-    "resume", "after", "last",
-)  # fmt: skip
+ParameterKind = Literal[
+    "format", "names", "sort", "rows", "offset", "cursor", "flag", "words", "token", "digest"
+]
+
+
+class StreamParameter(NamedTuple):
+    """A parameter of streams.
+
+    Attributes:
+        kind: how its value is written: see `_from_text`, `_READERS`, and the schemas in `dualsql.openapi.operations`.
+        meaning: for callers.
+        option: the field of `WriterOptions` that it sets; empty for those that `_stream_request` names.
+        default: of the option.
+        words: the words of the kind "words", with their values.
+    """
+
+    kind: ParameterKind
+    meaning: str
+    option: str = ""
+    default: Any = None
+    words: Mapping[str, Any] | None = None
+
+
+def _options() -> Iterator[tuple[str, StreamParameter]]:
+    """The fields of `WriterOptions`, by what a request calls them."""
+    for each in fields(WriterOptions):
+        traits = each.metadata
+        words = traits["words"]
+        kind: ParameterKind = "words" if words else "names" if isinstance(each.default, tuple) else "flag"
+        found = StreamParameter(kind, traits["meaning"], each.name, each.default, words)
+        yield traits["parameter"] or each.name, found
+
+
+STREAM_PARAMETERS: Mapping[str, StreamParameter] = {
+    "format": StreamParameter("format", "The format; by default the one that Accept prefers."),
+    "columns": StreamParameter("names", "The columns, in this order; all by default."),
+    "sort": StreamParameter("sort", "The order. In a URL, names joined by commas; - is descending."),
+    "limit": StreamParameter("rows", "The most rows."),
+    "cursor": StreamParameter(
+        "cursor", "next_cursor or previous_cursor of another answer, instead of offset."
+    ),
+    **dict(_options()),
+    "resume": StreamParameter("token", f"{RESUME_HEADER} of the stream that broke."),
+    "after": StreamParameter("offset", "Rows already received; required with resume."),
+    "last": StreamParameter("digest", "The digest of the last row received."),
+}
+"""By name: in a URL, in a body, in OpenAPI."""
+
 MAXIMUM_COLUMNS = 10_000
 TOKEN: Mapping[str, Any] = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}$"}
 DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
@@ -392,68 +431,85 @@ def parse_rows_query(query_string: bytes, headers: Headers) -> StreamRequest:
         NotAcceptableError: no format is acceptable.
     """
     texts = split_query(query_string)
-    refuse_unknown(texts, ROWS_NAMES, "query parameter")
-    values: dict[str, Any] = dict(texts)
-    for name in ("limit", "after"):
-        if name in values:
-            values[name] = integer_text(name, texts[name])
-    for name in ("columns", "text_columns"):
-        if name in values:
-            values[name] = texts[name].split(",")
-    for name in ("guard_formulas", "summary"):
-        if name in values:
-            # Anything else is None, which flag_value refuses.
-            values[name] = _FLAGS.get(texts[name])
-    return _stream_request(values, sort_text(texts["sort"]) if "sort" in texts else (), headers)
+    refuse_unknown(texts, STREAM_PARAMETERS, "query parameter")
+    return _stream_request({name: _from_text(name, text) for name, text in texts.items()}, headers)
 
 
 def parse_rows_body(body: bytes, headers: Headers) -> StreamRequest:
-    """Read `{"format": "csv", "columns": ["a,b"], "sort": [...], "limit": 10}`; see `wire.RowsRequest`.
+    """Read `{"format": "csv", "columns": ["a,b"], "sort": [...], "limit": 10}`; see `wire.RowsBody`.
 
     Raises:
         BadParameterError: not JSON, not an object, an unknown key, or a value of a wrong type.
         NotAcceptableError: no format is named, and none is acceptable.
     """
     values = json_object(body)
-    refuse_unknown(values, ROWS_NAMES, "key")
-    values = without_nulls(values)
-    return _stream_request(values, sort_value(values.get("sort")), headers)
+    refuse_unknown(values, STREAM_PARAMETERS, "key")
+    return _stream_request(without_nulls(values), headers)
 
 
-def _stream_request(values: Mapping[str, Any], sort: tuple[SortKey, ...], headers: Headers) -> StreamRequest:
-    named = _format(values.get("format"))
-    request = StreamRequest(
-        columns=column_names("columns", values["columns"]) if "columns" in values else None,
-        sort=sort,
-        limit=integer_value("limit", values["limit"]) if "limit" in values else None,
-        cursor=_cursor(values.get("cursor")),
+def _from_text(name: str, text: str) -> Any:
+    """The value in a query string, as JSON has it."""
+    match STREAM_PARAMETERS[name].kind:
+        case "names":
+            return text.split(",")
+        case "sort":
+            return list(sort_text(text))
+        case "rows" | "offset":
+            return integer_text(name, text)
+        case "flag":
+            return _FLAGS.get(text)  # anything else is None, which flag_value refuses
+        case _:
+            return text
+
+
+def _stream_value(values: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """The value of a parameter in JSON, read; the default where it is not given."""
+    return _READERS[STREAM_PARAMETERS[name].kind](name, values[name]) if name in values else default
+
+
+def _stream_request(values: Mapping[str, Any], headers: Headers) -> StreamRequest:
+    named = _stream_value(values, "format")
+    return StreamRequest(
+        columns=_stream_value(values, "columns"),
+        sort=_stream_value(values, "sort", ()),
+        limit=_stream_value(values, "limit"),
+        cursor=_stream_value(values, "cursor"),
         options=writer_options(values),
         resumption=_resumption(values),
+        format=chosen_format(named, headers).name,
     )
-    return replace(request, format=chosen_format(named, headers).name)
 
 
 def writer_options(values: Mapping[str, Any]) -> WriterOptions:
-    """The writer's options: `big_integers`, `guard_formulas`, `summary` and `text_columns`."""
+    """The writer's options among the parameters of a body."""
     return WriterOptions(
-        integer_strings=integer_form(values.get("big_integers", "number")),
-        guard_formulas=flag_value("guard_formulas", values.get("guard_formulas", False)),
-        summary=flag_value("summary", values.get("summary", True)),
-        text_columns=column_names("text_columns", values["text_columns"]) if "text_columns" in values else (),
+        **{
+            found.option: _stream_value(values, name)
+            for name, found in STREAM_PARAMETERS.items()
+            if found.option and name in values
+        }
     )
 
 
-def _format(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
+def _format(_name: str, value: Any) -> str:
+    if not isinstance(value, str):
         raise BadParameterError("format must be a string.", details={"name": "format"})
     return value
 
 
-def _cursor(value: Any) -> str | None:
-    """The cursor, not decoded; None for null."""
-    if value is not None and not isinstance(value, str):
+def _cursor(_name: str, value: Any) -> str:
+    """The cursor, not decoded."""
+    if not isinstance(value, str):
         raise BadCursorError
     return value
+
+
+def _word_value(name: str, value: Any) -> Any:
+    words = STREAM_PARAMETERS[name].words or {}
+    if not isinstance(value, str) or value not in words:
+        allowed = " or ".join(map(repr, words))
+        raise BadParameterError(f"{name} must be {allowed}.", details={"name": name})
+    return words[value]
 
 
 def column_names(name: str, value: Any) -> tuple[str, ...]:
@@ -487,9 +543,9 @@ def _resumption(values: Mapping[str, Any]) -> Resumption | None:
             "resume requires after: the number of rows already received.", details={"name": "after"}
         )
     return Resumption(
-        token=_matching("resume", values["resume"], _TOKEN),
-        after=integer_value("after", values["after"]),
-        last=_matching("last", values["last"], _DIGEST) if "last" in values else None,
+        token=_stream_value(values, "resume"),
+        after=_stream_value(values, "after"),
+        last=_stream_value(values, "last"),
     )
 
 
@@ -501,6 +557,20 @@ def _matching(name: str, value: Any, form: re.Pattern[str]) -> str:
             details={"name": name},
         )
     return value
+
+
+_READERS: Mapping[ParameterKind, Callable[[str, Any], Any]] = {
+    "format": _format,
+    "names": column_names,
+    "sort": lambda _, value: sort_value(value),
+    "rows": integer_value,
+    "offset": integer_value,
+    "cursor": _cursor,
+    "flag": flag_value,
+    "words": _word_value,
+    "token": lambda name, value: _matching(name, value, _TOKEN),
+    "digest": lambda name, value: _matching(name, value, _DIGEST),
+}
 
 
 _MOST_RANGES = 100

@@ -27,8 +27,10 @@ from dualsql.http.parameters import (
     PAGE_BODY,
     PAGE_QUERY,
     RESOURCE_ID,
-    ROWS_NAMES,
+    STREAM_PARAMETERS,
     TOKEN,
+    ParameterKind,
+    StreamParameter,
 )
 from dualsql.http.problems import KINDS, METHODS, PRIVATE_HEADERS, RETRY_SECONDS
 from dualsql.http.router import COLLECTION_METHODS, PIN_METHODS, ROW_METHODS
@@ -284,20 +286,12 @@ def _sort(settings: Settings) -> tuple[Schema, Schema]:
 
 def shared_parameters(settings: Settings) -> Parameters:
     """The parameters that several operations take."""
-    columns, columns_text = _names()
-    sort, sort_text = _sort(settings)
     offset = whole(0, settings.maximum_offset, 100)
     return {
+        **stream_parameters(settings),
         "offset": Parameter("Rows before the page.", offset),
         "skip": Parameter("Another name for offset.", offset),
-        "cursor": Parameter(
-            "next_cursor or previous_cursor of another answer, instead of offset.", {"type": "string"}
-        ),
         "limit": Parameter("The most rows of the page.", whole(1, settings.maximum_page_size, 100)),
-        "sort": Parameter("The order. In a URL, names joined by commas; - is descending.", sort, sort_text),
-        "big_integers": Parameter(
-            "Whether whole numbers are numbers or strings, for JavaScript.", {"enum": ["number", "string"]}
-        ),
         "count": Parameter(
             "Count the rows anew, in this way. No other parameter is allowed beside it.",
             {
@@ -307,17 +301,30 @@ def shared_parameters(settings: Settings) -> Parameters:
             },
         ),
         "link": Parameter("A signed link, instead of a credential.", {"type": "string", "minLength": 1}),
-        "format": Parameter(
-            "The format; by default the one that Accept prefers.", {"enum": [*FORMATS], "examples": ["csv"]}
-        ),
-        "columns": Parameter("The columns, in this order; all by default.", columns, columns_text),
-        "text_columns": Parameter("Columns that are written as text.", columns, columns_text),
-        "guard_formulas": Parameter("CSV: cells that a spreadsheet would compute get a '.", {"type": "boolean"}),
-        "summary": Parameter("false: NDJSON without its last line.", {"type": "boolean", "default": True}),
-        "resume": Parameter(f"{wire.RESUME_HEADER} of the stream that broke.", TOKEN),
-        "after": Parameter("Rows already received; required with resume.", whole(0, settings.maximum_offset, 500)),
-        "last": Parameter("The digest of the last row received.", DIGEST),
-    }  # fmt: skip
+    }
+
+
+def stream_parameters(settings: Settings) -> Parameters:
+    """The parameters of streams."""
+    # Where the schema in a query string is another one than in JSON, it is the second.
+    schemas: Mapping[ParameterKind, tuple[Schema, ...]] = {
+        "format": ({"enum": [*FORMATS], "examples": ["csv"]},),
+        "names": _names(),
+        "sort": _sort(settings),
+        "rows": (whole(0, settings.maximum_stream_rows, 1000),),
+        "offset": (whole(0, settings.maximum_offset, 500),),
+        "cursor": ({"type": "string"},),
+        "token": (TOKEN,),
+        "digest": (DIGEST,),
+    }
+    return {
+        name: Parameter(found.meaning, *(schemas.get(found.kind) or (_option_schema(found),)))
+        for name, found in STREAM_PARAMETERS.items()
+    }
+
+
+def _option_schema(found: StreamParameter) -> Schema:
+    return {"enum": [*found.words]} if found.words else {"type": "boolean", "default": found.default}
 
 
 def _of(known: Parameters, names: Iterable[str], **instead: Schema) -> dict[str, Parameter]:
@@ -403,7 +410,7 @@ def resource_operations(
             links=_TURNS,
         ),
         *_keeping(),
-        *_streaming(known, link, settings),
+        *_streaming(link, settings),
     ]
 
 
@@ -455,8 +462,8 @@ def _keeping() -> list[Operation]:
     ]
 
 
-def _streaming(known: Parameters, link: Parameters, settings: Settings) -> list[Operation]:
-    taken = _of(known, ROWS_NAMES, limit=whole(0, settings.maximum_stream_rows, 1000))
+def _streaming(link: Parameters, settings: Settings) -> list[Operation]:
+    taken = stream_parameters(settings)
     shared: dict[str, Any] = {
         "path": "/{id}/rows",
         "summary": "All rows of a result as a stream.",

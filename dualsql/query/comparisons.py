@@ -17,6 +17,7 @@ from dualsql.columns.own_types import SQLType
 from dualsql_client.wire import Bucket, Operator
 
 Element = ColumnElement[Any]
+OperatorKind = Literal["equality", "order", "text", "null"]
 Compare = Callable[[Any, Sequence[Any]], ColumnElement[bool]]
 Find = Callable[[QueryDialect, Element, str], ColumnElement[bool]]
 
@@ -36,12 +37,13 @@ class ConditionOperator:
         is_negated: whether it is true where equality is false.
         signs: other accepted spellings of the name, in lower case with _ for spaces.
         opposites: accepted spellings of the name with the flag False. `opposite` has the words for it.
-        negations: accepted spellings of the negated condition.
+        negations: accepted spellings of the negated condition. Pages offer it if `negation` has the words for it.
+        of_times: the words beside dates and times, if they are other ones.
     """
 
     name: Operator
     words: str
-    kind: Literal["equality", "order", "text", "null"]
+    kind: OperatorKind
     takes: Literal["one", "several", "two", "flag"] = "one"
     compare: Compare | None = None
     find: Find | None = None
@@ -51,6 +53,8 @@ class ConditionOperator:
     opposites: tuple[str, ...] = ()
     opposite: str = ""
     negations: tuple[str, ...] = ()
+    negation: str = ""
+    of_times: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
         ConditionOperator(
             name="lt",
             words="is below",
+            of_times="is before",
             kind="order",
             ends=("first",),
             signs=("<", "less_than", "before"),
@@ -147,6 +152,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
         ConditionOperator(
             name="le",
             words="is at most",
+            of_times="is at the latest",
             kind="order",
             ends=("last",),
             signs=("<=", "lte", "less_than_or_equal"),
@@ -155,6 +161,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
         ConditionOperator(
             name="gt",
             words="is above",
+            of_times="is after",
             kind="order",
             ends=("last",),
             signs=(">", "greater_than", "after"),
@@ -163,6 +170,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
         ConditionOperator(
             name="ge",
             words="is at least",
+            of_times="is at the earliest",
             kind="order",
             ends=("first",),
             signs=(">=", "gte", "greater_than_or_equal"),
@@ -174,6 +182,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             kind="equality",
             signs=("one_of", "any_of", "is_in"),
             negations=("not_in", "nin", "none_of", "is_not_in"),
+            negation="is none of",
             takes="several",
             compare=lambda column, values: column.in_(values),
         ),
@@ -193,6 +202,7 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             find=_contains,
             signs=("includes", "has"),
             negations=("not_contains", "does_not_contain"),
+            negation="does not contain",
         ),
         ConditionOperator(
             name="starts_with",
@@ -224,7 +234,7 @@ NOT_HERE: Mapping[str, str] = {
 """Unknown operators that models write, and what to write instead."""
 
 
-def operators_of(*kinds: str) -> frozenset[Operator]:
+def operators_of(*kinds: OperatorKind) -> frozenset[Operator]:
     """The operators of these kinds."""
     return frozenset(name for name, found in OPERATORS.items() if found.kind in kinds)
 

@@ -24,7 +24,15 @@ from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
 from dualsql.formats.text import INT64_BOUND
 from dualsql.query import stored
-from dualsql.query.comparisons import OPERATORS, Element, bound, condition_on, exactly, operators_of
+from dualsql.query.comparisons import (
+    OPERATORS,
+    Element,
+    OperatorKind,
+    bound,
+    condition_on,
+    exactly,
+    operators_of,
+)
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
 from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder
@@ -233,25 +241,26 @@ _READERS: Mapping[str, Callable[[ResultColumn, Any], Any]] = {
 }
 
 
-_EQUALITY, _ORDER, _TEXT = operators_of("equality"), operators_of("order"), operators_of("text")
-_COMPARED = _EQUALITY | _ORDER
+_COMPARED: tuple[OperatorKind, ...] = ("equality", "order")
 
-# The operators of each encoding, besides those of every column.
-_OPERATORS: Mapping[str, frozenset[Operator]] = {
+OPERATOR_KINDS: Mapping[str, tuple[OperatorKind, ...]] = {
     "integer": _COMPARED,
     "float": _COMPARED,
     "decimal": _COMPARED,
-    "text": _COMPARED | _TEXT,
-    "boolean": _EQUALITY,
+    "text": (*_COMPARED, "text"),
+    "boolean": ("equality",),
     "date": _COMPARED,
     "time": _COMPARED,
     "datetime": _COMPARED,
     "interval": _COMPARED,
     # Databases sort UUIDs differently.
-    "uuid": _EQUALITY,
-    "base64": _EQUALITY,
+    "uuid": ("equality",),
+    "base64": ("equality",),
     "any": _COMPARED,
 }
+"""The kinds of operators that columns of an encoding support, besides "null", which all do."""
+
+_EQUALITY, _ORDER, _TEXT = operators_of("equality"), operators_of("order"), operators_of("text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,7 +491,7 @@ def possible_operators(column: ResultColumn, capabilities: Capabilities) -> froz
     encoding, meaning = column.encoding, column.meaning
     if not capabilities.compares(column.shown) or not meaning.keeps_null:
         return frozenset()
-    known = _OPERATORS.get(encoding, frozenset())
+    known = operators_of(*OPERATOR_KINDS.get(encoding, ()))
     if isinstance(column.shown, ranges.AbstractRange):
         return frozenset()  # the values become text only when they are written
     if isinstance(column.shown, types.Enum):
@@ -526,4 +535,8 @@ def _of_instants(element: Any, operator: Operator, values: list[Element]) -> Col
         return instants.one_of(element, values)
     if takes == "two":
         return instants.between(element, *values)
-    return instants.compared(getattr(operators, operator), element, values[0])
+    # SQLAlchemy's own comparisons can use an index.
+    compare = getattr(operators, operator, None) or (
+        lambda left, right: condition_on(operator, left, [right])
+    )
+    return instants.compared(compare, element, values[0])

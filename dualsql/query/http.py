@@ -17,6 +17,7 @@ from dualsql.errors import refuse_unknown
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
+    STREAM_PARAMETERS,
     chosen_format,
     cursor_value,
     integer_form,
@@ -80,7 +81,10 @@ _READERS: Mapping[str, tuple[Callable[[Any], ResultQuery], Sequence[str]]] = {
     "query": (read_structured_query, KEYS),
     "sql": (read_sql_query, TEXT_KEYS),
 }
-WINDOW = ("offset", "limit", "cursor", "format", "big_integers", "guard_formulas", "summary", "text_columns")
+WINDOW = (
+    *("offset", "limit", "cursor", "format"),
+    *(name for name, parameter in STREAM_PARAMETERS.items() if parameter.option),
+)
 NAMING = ("name",)
 
 

@@ -7,7 +7,7 @@ import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import sha256
 
@@ -127,16 +127,15 @@ def token_parts(
         start: the cursor at which the stream began.
     """
     who = scope.principal
-    texts = repr(options.text_columns) if options.text_columns else ""
     # All that changes the bytes is part of the token: the rest must continue the caller's file byte for byte.
-    flags = f"{options.integer_strings:d}{options.guard_formulas:d}{texts}"
+    written = repr(replace(options, summary=True))
     return [
         scope.resource_id,
         None if who is None else who.id,
         None if who is None else who.tenant,
         scope.order,
         start,
-        flags,
+        written,
         *columns,
     ]
 

@@ -19,7 +19,7 @@ from dualsql.errors import require_package
 from dualsql.http.parameters import preferred_coding
 from dualsql.http.problems import problem_response
 from dualsql.results.access import not_found
-from dualsql.web.words import visible
+from dualsql.web.words import visible, vocabulary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -120,6 +120,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["visible"] = visible
+    made.globals["vocabulary"] = vocabulary
     return made
 
 

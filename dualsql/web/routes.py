@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from starlette.routing import Route
 from dualsql.charts.chart import METADATA_KEY, read_chart
 from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
+from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
     PAGE_QUERY,
     parse_listing,
@@ -278,7 +279,7 @@ class WebPages:
         formats = frozenset(FORMATS) if link is None else self.server.links.formats(link.token)
         return {
             "resource": resource,
-            "downloads": [(name, title) for name, title in _DOWNLOADS if name in formats],
+            "downloads": [found for found in _downloads() if found.name in formats],
             "is_link": link is not None,
             "is_known": principal is not None and link is None,
             "limit": min(
@@ -307,10 +308,10 @@ class WebPages:
         }
 
 
-# FORMATS begins with those for programs. People get the opposite order, and the first one is chosen for them.
-_FOR_PEOPLE = [*reversed(FORMATS.values())]
-_FOR_PEOPLE.sort(key=lambda found: not found.is_for_spreadsheets)
-_DOWNLOADS = [(found.name, found.title) for found in _FOR_PEOPLE]
+def _downloads() -> Sequence[Format]:
+    """The formats for people: FORMATS begins with those for programs, and people get the opposite order."""
+    opposite = [*reversed(FORMATS.values())]
+    return sorted(opposite, key=lambda found: not found.is_for_spreadsheets)
 
 
 def _wanted(query: bytes, settings: Settings) -> PageRequest:

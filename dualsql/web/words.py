@@ -1,4 +1,4 @@
-"""Values, totals, times and schemas as a page writes them."""
+"""Values, totals, times and schemas as a page writes them, and the words of its dialogs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
+from dualsql.query.aggregates import AGGREGATES
+from dualsql.query.comparisons import BUCKETS, OPERATORS, ConditionOperator
+from dualsql.query.conditions import OPERATOR_KINDS
 from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 
 LONGEST_CELL = 500
@@ -125,6 +128,32 @@ def time_left(expires_at: datetime | None, now: datetime) -> str:
     if minutes < 120:
         return f"expires in {minutes} min"
     return f"expires in {minutes // 60} hours"
+
+
+def vocabulary() -> str:
+    """What the dialogs of a page offer: the JSON in its attribute `data-vocabulary`, which `static/dialogs.js` reads.
+
+    `conditions` are choices with `name` (unique), `op` and `takes`, words, and the kind of the columns that have them;
+    `kinds` are those kinds by encoding. `aggregates` leaves out those that need a fraction.
+    """
+    found = {
+        "conditions": [choice for known in OPERATORS.values() for choice in _choices(known)],
+        "kinds": {**OPERATOR_KINDS, "integer-string": OPERATOR_KINDS["integer"]},
+        "aggregates": [name for name, known in AGGREGATES.items() if not known.takes_fraction],
+        "buckets": [*BUCKETS],
+    }
+    return dumps(found).decode()
+
+
+def _choices(known: ConditionOperator) -> Iterator[dict[str, Any]]:
+    """The operator, and its opposite where that has words."""
+    shared = {"op": known.name, "kind": known.kind, "takes": known.takes}
+    yield {**shared, "name": known.name, "words": known.words, "ofTimes": known.of_times}
+    if known.opposite:
+        yield {**shared, "name": known.opposites[0], "words": known.opposite, "value": False}
+    if known.negation:
+        name = known.negations[0]
+        yield {**shared, "name": name, "op": name, "words": known.negation}
 
 
 _METHODS = ("get", "put", "post", "delete", "options", "head")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -22,7 +22,7 @@ from dualsql.http.parameters import (
     LISTING_QUERY,
     PAGE_BODY,
     PAGE_QUERY,
-    ROWS_NAMES,
+    STREAM_PARAMETERS,
 )
 from dualsql.http.problems import KINDS
 from dualsql.identity import static_tokens
@@ -100,7 +100,7 @@ def test_it_has_the_routes_and_their_methods(server: DualResponseServer) -> None
 
 def test_parameters_are_those_of_the_parsers(server: DualResponseServer) -> None:
     link = ("link",) if server.settings.signed_links else ()
-    rows = (*ROWS_NAMES, *link)
+    rows = (*STREAM_PARAMETERS, *link)
     page = (*PAGE_QUERY, *COUNT_QUERY, *link)
     queries: dict[tuple[str, str], tuple[str, ...]] = {
         ("GET", "/"): LISTING_QUERY,
@@ -113,9 +113,9 @@ def test_parameters_are_those_of_the_parsers(server: DualResponseServer) -> None
         ("GET", "/{id}/view"): (*PAGE_QUERY, *link),
         ("GET", "/{id}/view/profile"): PROFILE_QUERY,
     }
-    bodies: dict[str, tuple[str, ...]] = {
+    bodies: dict[str, Iterable[str]] = {
         "/{id}": PAGE_BODY,
-        "/{id}/rows": ROWS_NAMES,
+        "/{id}/rows": STREAM_PARAMETERS,
         "/{id}/query": (*KEYS, *WINDOW),
         "/{id}/sql": (*TEXT_KEYS, *WINDOW),
         "/{id}/refine": (*KEYS, *TEXT_KEYS, *WINDOW_KEYS, *NAMING),
@@ -148,7 +148,8 @@ async def test_each_parameter_is_known_and_no_other(application: Application) ->
 
 def test_bodies_of_pages_and_streams_are_the_client_s_types() -> None:
     assert get_type_hints(wire.PageBody).keys() == set(PAGE_BODY)
-    assert get_type_hints(wire.RowsBody).keys() == set(ROWS_NAMES)
+    names = get_type_hints(wire.RowsBody).keys()
+    assert names == set(STREAM_PARAMETERS), "write the new name in dualsql_client.wire.RowsBody"
 
 
 def test_every_error_is_described_with_its_status_and_an_example() -> None:

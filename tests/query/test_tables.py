@@ -85,7 +85,7 @@ def condition(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("table", "spellings"), [(OPERATORS, Operator), (BUCKETS, Bucket)])
 def test_the_client_spells_each_row_and_no_other(table: Iterable[str], spellings: Any) -> None:
-    assert list(table) == list(get_args(spellings))
+    assert list(table) == list(get_args(spellings)), "write the new name in dualsql_client.wire"
 
 
 def test_the_client_writes_a_condition_of_every_operator() -> None:
@@ -296,6 +296,18 @@ async def test_an_aggregate_is_added_by_one_row(days: Application, monkeypatch: 
     )
     path = await days.create(select(DAYS).where(DAYS.c.id > 0))
     assert (await answer(days, path, aggregates=[spelled("half")]))[0]["found"] == sum(SIZES) / 2 + 1
+
+
+async def test_an_operator_is_added_by_one_row(days: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whole numbers, texts and instants, which databases keep and compare in different ways."""
+    beyond: Any = "beyond"
+    monkeypatch.setitem(OPERATORS, beyond, replace(OPERATORS["gt"], name=beyond, signs=()))
+    path = await days.create(select(DAYS))
+    for column in ("size", "word", "at"):
+        rows = await answer(days, path, filters=[{"column": "id", "op": "eq", "value": 3}])
+        asked = [{"column": column, "op": "beyond", "value": rows[0][column]}]
+        wanted = await answer(days, path, filters=[asked[0] | {"op": "gt"}])
+        assert await answer(days, path, filters=asked) == wanted != []
 
 
 async def test_a_chart_draws_the_median(days: Application) -> None:

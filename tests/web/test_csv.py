@@ -16,22 +16,16 @@ const given = JSON.parse(await text(process.stdin));
 console.log(JSON.stringify(given.map(([cell, column]) => csvLine([cell], [column]))));
 """
 TEXT, DECIMAL = {"encoding": "text"}, {"encoding": "decimal"}
-UNSEEN = [
-    "",
-    " ",
-    "\n",
-    "\r\n",
-    "\t",
-    "\0",
-    "\ufeff",
-    "\u200b",
-    "\xa0",
-    "\u3000",
-    "\u2028",
-    "\U000e0061",
-    " \ufeff\n",
+# The planes that have controls, formats and spaces; a lone surrogate is no text.
+CHARACTERS = [chr(n) for n in (*range(0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE0200))]
+TEXTS = [
+    *(f"{character}=1" for character in CHARACTERS),
+    *(
+        f"{sign}{rest}"
+        for sign in ("", "\r\n", " \ufeff\n")
+        for rest in ("+1", "-1", "@x", "\uff1d1", "x", "x=1")
+    ),
 ]
-TEXTS = [f"{sign}{rest}" for sign in UNSEEN for rest in ("=1", "+1", "-1", "@x", "\uff1d1", "x", "x=1", "1")]
 OTHERS = [
     (None, TEXT, ""), ("", TEXT, '""'), (-1, TEXT, "-1"), ("-1.50", DECIMAL, "-1.50"), ("-1.50", TEXT, '"\'-1.50"'),
     ("-1e9", DECIMAL, "-1e9"), ("=1", DECIMAL, '"\'=1"'), ('a"b', TEXT, '"a""b"'), ("x", None, "x"),
@@ -44,6 +38,9 @@ async def test_the_page_guards_what_the_server_guards(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     given = [*((text, TEXT) for text in TEXTS), *((cell, column) for cell, column, _ in OTHERS)]
     lines = json.loads(await run(node(), program, SCRIPT.as_uri(), given=given))
-    guarded = [line.removeprefix('"').startswith("'") for line in lines]
-    assert guarded[: len(TEXTS)] == [begins_formula(text) for text in TEXTS]
+    guarded = [line.startswith("\"'") for line in lines[: len(TEXTS)]]
+    differing = [
+        text for text, is_guarded in zip(TEXTS, guarded, strict=True) if is_guarded != begins_formula(text)
+    ]
+    assert differing == []
     assert lines[len(TEXTS) :] == [line for _, _, line in OTHERS]

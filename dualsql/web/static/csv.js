@@ -1,8 +1,8 @@
 /** Rows as CSV for a spreadsheet: no cell is run as a formula. */
 import { exact, isNumber } from "./values.js";
 
-/** As in formats/csv.py: a spreadsheet leaves out what nobody sees before a formula. */
-const FORMULA = /^(?:[\t\r\n]|[\p{Cc}\p{Cf}\p{Z}]*[=+\-@\uff1d\uff0b\uff0d\uff20])/u;
+/** As in formats/csv.py: a spreadsheet leaves out what nobody sees before a formula (U+2065 is reserved for such a sign). */
+const FORMULA = /^(?:[\t\r\n]|[\p{Cc}\p{Cf}\p{Z}\u2065]*[=+\-@\uff1d\uff0b\uff0d\uff20])/u;
 const NUMBER = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 /** A line as the server writes it with guard_formulas: NULL is an empty field, an empty text is "". */

@@ -3,41 +3,29 @@
 import { copyButton, make, openDialog, option } from "./dom.js";
 import { exact, grouped, isNumber, visible, wholeText } from "./values.js";
 
-const OPERATORS = [
-  ["eq", "is"], ["ne", "is not"], ["lt", "is below"], ["le", "is at most"], ["gt", "is above"], ["ge", "is at least"],
-  ["between", "is between"], ["in", "is one of"], ["not_in", "is none of"],
-  ["contains", "contains"], ["not_contains", "does not contain"], ["starts_with", "starts with"],
-  ["is_null", "is NULL"], ["not_null", "is not NULL"],
-];
-const WORDS = Object.fromEntries(OPERATORS);
-const OF_TIMES = { lt: "is before", le: "is at the latest", gt: "is after", ge: "is at the earliest" };
-const ORDERED = new Set(["lt", "le", "gt", "ge", "between"]);
-const OF_TEXTS = new Set(["contains", "not_contains", "starts_with"]);
-const WITHOUT_VALUE = new Set(["is_null", "not_null"]);
-const WITH_SEVERAL = new Set(["in", "not_in"]);
-const UNORDERED = new Set(["boolean", "json", "array", "base64", "uuid", "any"]);
-const TIMES = new Set(["date", "time", "datetime"]);
+// What the server has in its tables (dualsql/web/words.py). The listing has no result and asks for none of it.
+const { conditions: CONDITIONS, kinds: KINDS, aggregates: AGGREGATES, buckets: BUCKETS } = JSON.parse(document.getElementById("result")?.dataset.vocabulary ?? "{}");
 const INPUTS = { date: { type: "date" }, datetime: { type: "datetime-local", step: "1" }, time: { type: "time", step: "1" } };
-const FUNCTIONS = ["count", "sum", "avg", "min", "max", "median", "count_distinct"];
-const BUCKETS = ["year", "quarter", "month", "week", "day", "hour"];
 const MOST_KEYS = 3;
 
-/** The operators that a column can be filtered by. */
-export function operatorsOf({ encoding }) {
-  return OPERATORS.filter(([name]) => {
-    if (encoding === "json" || encoding === "array") return WITHOUT_VALUE.has(name);
-    if (OF_TEXTS.has(name)) return encoding === "text";
-    if (encoding === "boolean" && WITH_SEVERAL.has(name)) return false;
-    return !(ORDERED.has(name) && UNORDERED.has(encoding));
-  }).map(([name, words]) => [name, (TIMES.has(encoding) && OF_TIMES[name]) || words]);
+/** The conditions that a column can be filtered by. */
+function conditionsOf({ encoding }) {
+  return CONDITIONS.filter(({ kind, takes }) => {
+    if (encoding === "boolean" && takes === "several") return false; // of two values
+    if (encoding === "any" && kind === "order") return false; // what is typed is a text, and the values may be numbers
+    return kind === "null" || KINDS[encoding]?.includes(kind);
+  });
+}
+
+function choiceNamed(name) {
+  return CONDITIONS.find((choice) => choice.name === name);
 }
 
 /** A condition as the body of /query has it. */
-export function condition(column, op, texts) {
-  if (op === "is_null") return { column: column.name, op };
-  if (op === "not_null") return { column: column.name, op: "is_null", value: false };
+function condition(column, { op, takes, value }, texts) {
+  if (takes === "flag") return { column: column.name, op, value };
   const values = texts.map((text) => valueOf(column, text));
-  return { column: column.name, op, value: op === "between" || WITH_SEVERAL.has(op) ? values : values[0] };
+  return { column: column.name, op, value: takes === "one" ? values[0] : values };
 }
 
 function valueOf(column, text) {
@@ -65,9 +53,10 @@ export function chips({ filters, group }, change) {
 export function inWords(filter) {
   if (filter.or) return `${filter.or.length === 1 ? filter.or[0].column : `one of ${filter.or.length} columns`} contains “${visible(String(filter.or[0]?.value))}”`;
   const { column, op, value } = filter;
-  if (op === "is_null") return `${column} is ${value === false ? "not " : ""}NULL`;
+  const choice = CONDITIONS.find((each) => each.op === op && (each.takes !== "flag" || (each.value ?? true) === (value ?? true)));
+  if (choice?.takes === "flag") return `${column} ${choice.words}`;
   const values = [value].flat().map((each) => visible(String(each)));
-  return `${column} ${WORDS[op]} ${values.join(op === "between" ? " and " : ", ")}`;
+  return `${column} ${choice?.words ?? op} ${values.join(choice?.takes === "two" ? " and " : ", ")}`;
 }
 
 /** Resolves to what `accept` makes of the fields. Nothing is submitted: the sandbox of an App's host allows no forms. */
@@ -107,7 +96,7 @@ export function askForColumn(column, { canFilter, canHide = true }) {
   const button = (text, result, id) => make("button", { id, "data-free": "yes", onclick: () => { action = result(); } }, text);
   const width = make("input", { type: "number", className: "short", min: "40", max: "2000", value: String(column.width ?? ""), "aria-label": "Width in pixels", "data-button": "set-width" });
   const values = canFilter ? filterFields(column) : null;
-  return ask(visible(column.name), (data) => action ?? { filter: condition(column, data.get("op"), values.read(data)) },
+  return ask(visible(column.name), (data) => action ?? { filter: condition(column, choiceNamed(data.get("op")), values.read(data)) },
     make("div", { className: "tools" },
       button("Sort ascending", () => ({ sort: "asc" })), button("Sort descending", () => ({ sort: "desc" })),
       canHide ? button("Hide", () => ({ hide: true })) : null),
@@ -117,7 +106,7 @@ export function askForColumn(column, { canFilter, canHide = true }) {
 
 /** The fields of a condition, by the type of the column, and what reads their values. */
 function filterFields(column) {
-  const operator = make("select", { name: "op" }, ...operatorsOf(column).map(([name, words]) => option(name, words)));
+  const operator = make("select", { name: "op" }, ...conditionsOf(column).map(({ name, words, ofTimes }) => option(name, (column.encoding in INPUTS && ofTimes) || words)));
   const input = (name) => (column.encoding === "boolean"
     ? make("select", { name }, option("true", "true"), option("false", "false"))
     : make("input", { name, autocomplete: "off", placeholder: column.encoding === "interval" ? "P1DT2H" : "",
@@ -126,10 +115,10 @@ function filterFields(column) {
   const second = labelled("and", input("end"));
   const several = labelled("Values, one a line", make("textarea", { name: "values", rows: 4, spellcheck: false }));
   const update = () => {
-    const isSeveral = WITH_SEVERAL.has(operator.value);
-    first.hidden = isSeveral || WITHOUT_VALUE.has(operator.value);
-    second.hidden = operator.value !== "between";
-    several.hidden = !isSeveral;
+    const { takes } = choiceNamed(operator.value);
+    first.hidden = takes === "several" || takes === "flag";
+    second.hidden = takes !== "two";
+    several.hidden = takes !== "several";
     // A text may be empty; anything else needs a value.
     first.lastChild.required = !first.hidden && column.encoding !== "text";
     second.lastChild.required = !second.hidden;
@@ -138,8 +127,8 @@ function filterFields(column) {
   update();
   return {
     fields: [labelled("Condition", operator), first, second, several],
-    read: (data) => (WITH_SEVERAL.has(data.get("op")) ? data.get("values").split(/\r?\n/).filter(Boolean)
-      : data.get("op") === "between" ? [data.get("value"), data.get("end")] : [String(data.get("value") ?? "")]),
+    read: (data) => ({ several: data.get("values").split(/\r?\n/).filter(Boolean), two: [data.get("value"), data.get("end")] }[choiceNamed(data.get("op")).takes]
+      ?? [String(data.get("value") ?? "")]),
   };
 }
 
@@ -174,7 +163,7 @@ export function askForGroups(columns) {
       return { by: by.filter((key, index) => by.findIndex((other) => JSON.stringify(other) === JSON.stringify(key)) === index), aggregates: [{ function: "count" }, ...more] };
     },
     ...keys.flatMap((key) => [key.field, key.bucketField]),
-    labelled("Compute", make("select", { name: "function" }, ...FUNCTIONS.map((name) => option(name, name.replace("_", " "))))),
+    labelled("Compute", make("select", { name: "function" }, ...AGGREGATES.map((name) => option(name, name.replaceAll("_", " "))))),
     labelled("Of", make("select", { name: "column" }, ...named(columns, "(rows)"))),
     make("div", { className: "tools" }, make("button", { className: "main" }, "Group")));
 }
