@@ -29,6 +29,7 @@ SMALL_MODULES = {
     "dualsql/kept/locks.py": "what Windows lacks, in one place",
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",
     "dualsql/freeze/row_number.py": "one kind of column, read by `plan` and `databases`, too",
+    "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",
     "dualsql/columns/dialect_types.py": "types of one dialect's module that stand in Selects for any database",
 }
 """Modules with less code, apart from `__init__`, and the reason for each."""
@@ -123,12 +124,7 @@ WANTED_LOOPS: dict[tuple[str, str], str] = {
     **dict.fromkeys(
         (
             ("dualsql.databases.backends", "dualsql.databases"),
-            ("dualsql.databases.backends", "dualsql.databases.duckdb"),
-            ("dualsql.databases.backends", "dualsql.databases.mariadb"),
             ("dualsql.databases.backends", "dualsql.databases.other"),
-            ("dualsql.databases.backends", "dualsql.databases.postgresql"),
-            ("dualsql.databases.backends", "dualsql.databases.spark"),
-            ("dualsql.databases.backends", "dualsql.databases.sqlite"),
         ),
         "the registry of databases, and the name of the group by which other packages add some",
     ),

@@ -25,7 +25,7 @@ from enum import Enum, auto
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -36,6 +36,7 @@ from sqlalchemy.util import greenlet_spawn
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import SQLType
+from dualsql.databases.table import IN_MEMORY, OWN
 from dualsql.errors import ConfigurationError, LimitExceededError, QueryExecutionError
 from dualsql.formats.cells import Processor
 
@@ -429,7 +430,7 @@ def _close(spare: PoolProxiedConnection) -> None:
 Rows = Sequence[Sequence[Any]]
 
 ENTRY_POINTS = "dualsql.databases"
-"""The group of entry points by which another package adds a database.
+"""The group of entry points of databases: dualsql's own, and those that other packages add.
 
 The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`); its object is a `Backend`.
 """
@@ -545,27 +546,13 @@ class Backend:
     exact_fetches: Mapping[str, ExactFetch] = field(default_factory=dict)
 
 
-_BUILT_IN: Mapping[str, str] = {
-    "sqlite": "dualsql.databases.sqlite",
-    "postgresql": "dualsql.databases.postgresql",
-    "postgres": "dualsql.databases.postgresql",
-    "mysql": "dualsql.databases.mariadb",
-    "mariadb": "dualsql.databases.mariadb",
-    "duckdb": "dualsql.databases.duckdb",
-    "hive": "dualsql.databases.spark",
-}
-"""Modules that have a BACKEND, by SQLAlchemy's name of the dialect, or a name that URLs have for it.
-
-Each module is loaded at its first use.
-"""
-
 _OTHER = "dualsql.databases.other"
 """The module of the databases that nobody wrote a file for."""
 
 _NAMED_GUARD = "dualsql.databases.added_guard"
 """The module of `NamedGuard`, which names the guard of another package in its errors."""
 
-UNOPENED_URL = "sqlite+aiosqlite://"
+UNOPENED_URL = IN_MEMORY
 """The database of a server that is made to check its options or to describe its routes, and never started."""
 
 _loaded: dict[str, Backend | None] = {}
@@ -582,7 +569,8 @@ def backend_named(name: str) -> Backend | None:
     try:
         return _loaded[name]
     except KeyError:
-        found = _loaded[name] = _built_in(name) if name in _BUILT_IN else _added(name) or _other(name)
+        entry = next((each for each in _entries() if each.name == name), None)
+        found = _loaded[name] = _other(name) if entry is None else _backend_at(entry)
         return found
 
 
@@ -606,8 +594,15 @@ def kind_of_file(suffix: str) -> str | None:
     return next((name for name, backend in _known() if suffix.lower() in backend.file_suffixes), None)
 
 
+def _entries() -> Iterator[EntryPoint]:
+    """All databases, dualsql's own first: another package cannot replace one of them. None is loaded yet."""
+    for name, value in OWN.items():
+        yield EntryPoint(name, value, ENTRY_POINTS)
+    yield from entry_points(group=ENTRY_POINTS)
+
+
 def _known() -> Iterator[tuple[str, Backend]]:
-    for name in dict.fromkeys([*_BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))]):
+    for name in dict.fromkeys(entry.name for entry in _entries()):
         # A database that cannot be loaded is reported when it is opened.
         with suppress(ConfigurationError):
             backend = backend_named(name)
@@ -615,30 +610,24 @@ def _known() -> Iterator[tuple[str, Backend]]:
                 yield name, backend
 
 
-def _built_in(name: str) -> Backend:
-    found: Backend = import_module(_BUILT_IN[name]).BACKEND
-    return found
-
-
 def _other(name: str) -> Backend | None:
     found: Backend | None = import_module(_OTHER).backend_for(name)
     return found
 
 
-def _added(name: str) -> Backend | None:
-    """A database of another package. It cannot replace a built-in one."""
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        try:
-            found = entry.load()
-        except Exception as error:
-            raise ConfigurationError(
-                f"The database {name[:40]!r} cannot be loaded: the package that provides it failed.",
-                hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
-            ) from error
-        if not isinstance(found, Backend):
-            raise ConfigurationError(
-                f"The entry point {entry.value[:80]!r} is not a database.",
-                hint="It must be a dualsql.databases.Backend.",
-            )
-        return replace(found, guard=import_module(_NAMED_GUARD).NamedGuard(found.guard))
-    return None
+def _backend_at(entry: EntryPoint) -> Backend:
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"The database {entry.name[:40]!r} cannot be loaded: the package that provides it failed.",
+            hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
+        ) from error
+    if not isinstance(found, Backend):
+        raise ConfigurationError(
+            f"The entry point {entry.value[:80]!r} is not a database.",
+            hint="It must be a dualsql.databases.Backend.",
+        )
+    if OWN.get(entry.name) == entry.value:
+        return found
+    return replace(found, guard=import_module(_NAMED_GUARD).NamedGuard(found.guard))
