@@ -26,6 +26,7 @@ from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -460,6 +461,31 @@ class PageReader(Protocol):
         """Stop, and wait for the end."""
 
 
+class FileImport(Protocol):
+    """Copies files of rows into a new database of one file. Paths are literal: a name with `*` is no pattern.
+
+    Attributes:
+        error: the class of what the methods raise for a file that cannot be read.
+    """
+
+    error: type[Exception]
+
+    def add_parquet(self, path: Path, table: str) -> None:
+        """Copy a Parquet file into a new table."""
+
+    def add_csv(self, path: Path, table: str, *, has_tabs: bool) -> None:
+        """Copy CSV whose first row holds the names into a new table. `has_tabs`: values are separated by tabs."""
+
+    def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
+        """Copy CSV without a row of names into a new table of these columns, whose SQL types are given."""
+
+    def interrupt(self) -> None:
+        """Stop the copy, from another thread."""
+
+    def close(self) -> None:
+        """Close the database."""
+
+
 class ExactFetch(NamedTuple):
     """How pages are read again if a driver returns other values than the database has.
 
@@ -511,6 +537,8 @@ class Backend:
         package: what `pip install` takes to bring that driver.
         spellings: names that URLs have for it and SQLAlchemy does not know, and SQLAlchemy's names.
         file_suffixes: of files that are such a database, with the dot.
+        open_import: makes a database of one file, into which other files are copied; None if it has no such databases.
+            It raises ImportError if a package is not installed.
         engine_options: of engines that dualsql makes, as `create_engine` takes them.
         reading_options: the same, for engines that only read.
         adapt_url: the URL as its driver takes it.
@@ -531,6 +559,7 @@ class Backend:
     package: str = ""
     spellings: Mapping[str, str] = field(default_factory=dict)
     file_suffixes: tuple[str, ...] = ()
+    open_import: Callable[[Path], FileImport] | None = None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     reading_options: Mapping[str, Any] = field(default_factory=dict)
     adapt_url: Callable[[URL], URL] = _as_given
@@ -592,6 +621,29 @@ def known_databases() -> list[str]:
 def kind_of_file(suffix: str) -> str | None:
     """What SQLAlchemy calls the databases that are files with this suffix."""
     return next((name for name, backend in _known() if suffix.lower() in backend.file_suffixes), None)
+
+
+class FileDatabase(NamedTuple):
+    """The database into which files are copied.
+
+    Attributes:
+        name: SQLAlchemy's.
+        suffix: of its own file.
+        open_import: see `Backend.open_import`.
+    """
+
+    name: str
+    suffix: str
+    open_import: Callable[[Path], FileImport]
+
+
+def database_of_files() -> FileDatabase:
+    """The first database into which files can be copied."""
+    return next(
+        FileDatabase(name, backend.file_suffixes[0], backend.open_import)
+        for name, backend in _known()
+        if backend.open_import is not None
+    )
 
 
 def _entries() -> Iterator[EntryPoint]:
