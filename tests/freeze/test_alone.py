@@ -1,4 +1,4 @@
-"""`dualsql.freeze` can be taken out: it needs dualsql's errors, its two modules about SQLAlchemy, SQLAlchemy and orjson."""
+"""`dualsql.freeze` can be taken out: of dualsql it needs the errors and the two modules about SQLAlchemy."""
 
 from __future__ import annotations
 
