@@ -30,7 +30,7 @@ SMALL_MODULES = {
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",
     "dualsql/freeze/row_number.py": "one kind of column, read by `plan` and `databases`, too",
     "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",
-    "dualsql/columns/dialect_types.py": "types of one dialect's module that stand in Selects for any database",
+    "dualsql/columns/dialect_types.py": "types of one dialect's module, as they are bound on any database",
 }
 """Modules with less code, apart from `__init__`, and the reason for each."""
 LONGEST_FUNCTION = 60
