@@ -682,4 +682,5 @@ def _backend_at(entry: EntryPoint) -> Backend:
         )
     if OWN.get(entry.name) == entry.value:
         return found
+    # The errors of another package's guard name it.
     return replace(found, guard=import_module(_NAMED_GUARD).NamedGuard(found.guard))
