@@ -198,6 +198,7 @@ class TextDialect:
         has_dual: FROM dual means the same as no FROM clause.
         array: makes an array of values; None without arrays.
         at_time_zone: makes an instant in a zone; None without zones.
+        at_path: the part of a document at a path of names, for `#>` or, as a text, for `#>>`; None without them.
         date_cast_hint: what to write instead of a CAST to a date, if there is no such type.
         casts_dates: CAST of a constant to a date is one in the database too: the driver would send the date as a text.
         has_default_separator: texts are joined without a separator by group_concat(x).
@@ -257,6 +258,7 @@ class TextDialect:
     has_dual: bool = False
     array: Callable[[Sequence[Expression]], Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None
+    at_path: Callable[[Expression, Sequence[Expression], str], Expression] | None = None
     date_cast_hint: str = ""
     casts_dates: bool = False
     has_default_separator: bool = False

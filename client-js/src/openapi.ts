@@ -256,6 +256,14 @@ export interface paths {
                          */
                         format?: "ndjson" | "json" | "csv" | "arrow" | "parquet" | "xlsx" | null;
                         /**
+                         * @description Columns that are written as text.
+                         * @example [
+                         *       "name",
+                         *       "state"
+                         *     ]
+                         */
+                        text_columns?: string[] | null;
+                        /**
                          * @description Whether whole numbers are numbers or strings, for JavaScript.
                          * @enum {unknown}
                          */
@@ -270,14 +278,6 @@ export interface paths {
                          * @default true
                          */
                         summary?: boolean | null;
-                        /**
-                         * @description Columns that are written as text.
-                         * @example [
-                         *       "name",
-                         *       "state"
-                         *     ]
-                         */
-                        text_columns?: string[] | null;
                     };
                 };
             };
@@ -344,6 +344,14 @@ export interface paths {
                          */
                         format?: "ndjson" | "json" | "csv" | "arrow" | "parquet" | "xlsx" | null;
                         /**
+                         * @description Columns that are written as text.
+                         * @example [
+                         *       "name",
+                         *       "state"
+                         *     ]
+                         */
+                        text_columns?: string[] | null;
+                        /**
                          * @description Whether whole numbers are numbers or strings, for JavaScript.
                          * @enum {unknown}
                          */
@@ -358,14 +366,6 @@ export interface paths {
                          * @default true
                          */
                         summary?: boolean | null;
-                        /**
-                         * @description Columns that are written as text.
-                         * @example [
-                         *       "name",
-                         *       "state"
-                         *     ]
-                         */
-                        text_columns?: string[] | null;
                     };
                 };
             };

@@ -1,35 +1,13 @@
-"""Types and constructs that SQLAlchemy defines in the module of one dialect, and that dualsql meets on any.
-
-Ranges come as values of a result, and the constructs stand in Selects of an application, whichever database runs them;
-SQLAlchemy's other dialects, such as DuckDB's, use the same classes.
-"""
+"""Types of a dialect's module of SQLAlchemy, as they are bound, and the classes of ranges."""
 
 from copy import copy
 from typing import Any
 
 from sqlalchemy import types
-from sqlalchemy.dialects.postgresql import (
-    BIT,
-    DOMAIN,
-    INTERVAL,
-    JSONB,
-    Range,
-    aggregate_order_by,
-    distinct_on,
-    ranges,
-)
-from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 
-__all__ = [
-    "DOMAIN",
-    "JSONB",
-    "DistinctOnClause",
-    "Range",
-    "aggregate_order_by",
-    "distinct_on",
-    "ranges",
-    "without_digits",
-]
+from dualsql.sqlalchemy_dialects import BIT, INTERVAL, ranges
+
+__all__ = ["ranges", "without_digits"]
 
 
 def without_digits(type_: Any) -> Any:

@@ -37,8 +37,8 @@ from sqlalchemy.sql.selectable import (
     SelectStatementGrouping,
 )
 
-from dualsql.columns.dialect_types import JSONB
 from dualsql.columns.own_types import Computation, Meanings, SQLType, is_decorator, plain_type
+from dualsql.sqlalchemy_dialects import JSONB
 
 
 class Value(NamedTuple):

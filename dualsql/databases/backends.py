@@ -25,7 +25,8 @@ from enum import Enum, auto
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,7 @@ from sqlalchemy.util import greenlet_spawn
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import SQLType
+from dualsql.databases.table import IN_MEMORY, OWN
 from dualsql.errors import ConfigurationError, LimitExceededError, QueryExecutionError
 from dualsql.formats.cells import Processor
 
@@ -429,7 +431,7 @@ def _close(spare: PoolProxiedConnection) -> None:
 Rows = Sequence[Sequence[Any]]
 
 ENTRY_POINTS = "dualsql.databases"
-"""The group of entry points by which another package adds a database.
+"""The group of entry points of databases: dualsql's own, and those that other packages add.
 
 The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`); its object is a `Backend`.
 """
@@ -457,6 +459,31 @@ class PageReader(Protocol):
 
     async def close(self) -> None:
         """Stop, and wait for the end."""
+
+
+class FileImport(Protocol):
+    """Copies files of rows into a new database of one file. Paths are literal: a name with `*` is no pattern.
+
+    Attributes:
+        error: the class of what the methods raise for a file that cannot be read.
+    """
+
+    error: type[Exception]
+
+    def add_parquet(self, path: Path, table: str) -> None:
+        """Copy a Parquet file into a new table."""
+
+    def add_csv(self, path: Path, table: str, *, has_tabs: bool) -> None:
+        """Copy CSV whose first row holds the names into a new table. `has_tabs`: values are separated by tabs."""
+
+    def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
+        """Copy CSV without a row of names into a new table of these columns, whose SQL types are given."""
+
+    def interrupt(self) -> None:
+        """Stop the copy, from another thread."""
+
+    def close(self) -> None:
+        """Close the database."""
 
 
 class ExactFetch(NamedTuple):
@@ -510,6 +537,8 @@ class Backend:
         package: what `pip install` takes to bring that driver.
         spellings: names that URLs have for it and SQLAlchemy does not know, and SQLAlchemy's names.
         file_suffixes: of files that are such a database, with the dot.
+        open_import: makes a database of one file, into which other files are copied; None if it has no such databases.
+            It raises ImportError if a package is not installed.
         engine_options: of engines that dualsql makes, as `create_engine` takes them.
         reading_options: the same, for engines that only read.
         adapt_url: the URL as its driver takes it.
@@ -530,6 +559,7 @@ class Backend:
     package: str = ""
     spellings: Mapping[str, str] = field(default_factory=dict)
     file_suffixes: tuple[str, ...] = ()
+    open_import: Callable[[Path], FileImport] | None = None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     reading_options: Mapping[str, Any] = field(default_factory=dict)
     adapt_url: Callable[[URL], URL] = _as_given
@@ -545,27 +575,13 @@ class Backend:
     exact_fetches: Mapping[str, ExactFetch] = field(default_factory=dict)
 
 
-_BUILT_IN: Mapping[str, str] = {
-    "sqlite": "dualsql.databases.sqlite",
-    "postgresql": "dualsql.databases.postgresql",
-    "postgres": "dualsql.databases.postgresql",
-    "mysql": "dualsql.databases.mariadb",
-    "mariadb": "dualsql.databases.mariadb",
-    "duckdb": "dualsql.databases.duckdb",
-    "hive": "dualsql.databases.spark",
-}
-"""Modules that have a BACKEND, by SQLAlchemy's name of the dialect, or a name that URLs have for it.
-
-Each module is loaded at its first use.
-"""
-
 _OTHER = "dualsql.databases.other"
 """The module of the databases that nobody wrote a file for."""
 
 _NAMED_GUARD = "dualsql.databases.added_guard"
 """The module of `NamedGuard`, which names the guard of another package in its errors."""
 
-UNOPENED_URL = "sqlite+aiosqlite://"
+UNOPENED_URL = IN_MEMORY
 """The database of a server that is made to check its options or to describe its routes, and never started."""
 
 _loaded: dict[str, Backend | None] = {}
@@ -582,7 +598,8 @@ def backend_named(name: str) -> Backend | None:
     try:
         return _loaded[name]
     except KeyError:
-        found = _loaded[name] = _built_in(name) if name in _BUILT_IN else _added(name) or _other(name)
+        entry = next((each for each in _entries() if each.name == name), None)
+        found = _loaded[name] = _other(name) if entry is None else _backend_at(entry)
         return found
 
 
@@ -606,8 +623,38 @@ def kind_of_file(suffix: str) -> str | None:
     return next((name for name, backend in _known() if suffix.lower() in backend.file_suffixes), None)
 
 
+class FileDatabase(NamedTuple):
+    """The database into which files are copied.
+
+    Attributes:
+        name: SQLAlchemy's.
+        suffix: of its own file.
+        open_import: see `Backend.open_import`.
+    """
+
+    name: str
+    suffix: str
+    open_import: Callable[[Path], FileImport]
+
+
+def database_of_files() -> FileDatabase:
+    """The first database into which files can be copied."""
+    return next(
+        FileDatabase(name, backend.file_suffixes[0], backend.open_import)
+        for name, backend in _known()
+        if backend.open_import is not None
+    )
+
+
+def _entries() -> Iterator[EntryPoint]:
+    """All databases, dualsql's own first: another package cannot replace one of them. None is loaded yet."""
+    for name, value in OWN.items():
+        yield EntryPoint(name, value, ENTRY_POINTS)
+    yield from entry_points(group=ENTRY_POINTS)
+
+
 def _known() -> Iterator[tuple[str, Backend]]:
-    for name in dict.fromkeys([*_BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))]):
+    for name in dict.fromkeys(entry.name for entry in _entries()):
         # A database that cannot be loaded is reported when it is opened.
         with suppress(ConfigurationError):
             backend = backend_named(name)
@@ -615,30 +662,25 @@ def _known() -> Iterator[tuple[str, Backend]]:
                 yield name, backend
 
 
-def _built_in(name: str) -> Backend:
-    found: Backend = import_module(_BUILT_IN[name]).BACKEND
-    return found
-
-
 def _other(name: str) -> Backend | None:
     found: Backend | None = import_module(_OTHER).backend_for(name)
     return found
 
 
-def _added(name: str) -> Backend | None:
-    """A database of another package. It cannot replace a built-in one."""
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        try:
-            found = entry.load()
-        except Exception as error:
-            raise ConfigurationError(
-                f"The database {name[:40]!r} cannot be loaded: the package that provides it failed.",
-                hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
-            ) from error
-        if not isinstance(found, Backend):
-            raise ConfigurationError(
-                f"The entry point {entry.value[:80]!r} is not a database.",
-                hint="It must be a dualsql.databases.Backend.",
-            )
-        return replace(found, guard=import_module(_NAMED_GUARD).NamedGuard(found.guard))
-    return None
+def _backend_at(entry: EntryPoint) -> Backend:
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"The database {entry.name[:40]!r} cannot be loaded: the package that provides it failed.",
+            hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
+        ) from error
+    if not isinstance(found, Backend):
+        raise ConfigurationError(
+            f"The entry point {entry.value[:80]!r} is not a database.",
+            hint="It must be a dualsql.databases.Backend.",
+        )
+    if OWN.get(entry.name) == entry.value:
+        return found
+    # The errors of another package's guard name it.
+    return replace(found, guard=import_module(_NAMED_GUARD).NamedGuard(found.guard))

@@ -1,7 +1,4 @@
-"""Files as tables: CSV, Parquet and spreadsheets are copied into a DuckDB file, which is then served like any other.
-
-A column of CSV gets a type only if every value is written as that type writes it: 007 stays a text, and so does a date
-such as 01/02/2024, which could be read in two ways. DuckDB's own detection would change both.
+"""Files as tables: CSV, Parquet and spreadsheets are copied into a database of one file, which is then served.
 
 A workbook is read whole, in a process of its own: one cell at the end of a sheet of a kilobyte makes the reader ask for
 all memory, and abort.
@@ -17,16 +14,19 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from dualsql.databases.backends import FileImport, database_of_files
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
 
-CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+TABBED = (".tsv", ".tsv.gz")
+CSV = (".csv", ".csv.gz", *TABBED)
 PARQUET = (".parquet",)
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 SUFFIXES = (*CSV, *PARQUET, *SPREADSHEETS)
@@ -92,23 +92,24 @@ def _shown(path: Path) -> str:
 
 def files_url(folder: Path) -> str:
     """The URL of the database in `folder` that files are copied to."""
-    return f"duckdb:///{folder / 'files.duckdb'}"
+    name, suffix, _ = database_of_files()
+    return f"{name}:///{folder / f'files{suffix}'}"
 
 
 @dataclass(slots=True)
 class FileLoader:
-    """Copies files into a new DuckDB file. `run` takes long and runs in a thread; `stop` ends it.
+    """Copies files into a new database. `run` takes long and runs in a thread; `stop` ends it.
 
     Attributes:
         paths: of `find_files`.
-        database: where the DuckDB file is written.
+        database: the file of the database.
         memory: bytes that reading a workbook may take, where the system keeps such limits.
     """
 
     paths: Sequence[Path]
     database: Path
     memory: int = field(default_factory=lambda: _memory_of_machine() // 4)
-    _connection: Any = None
+    _import: FileImport | None = None
     _reader: subprocess.Popen[str] | None = None
     _is_stopped: bool = False
     _names: set[str] = field(default_factory=set)
@@ -119,27 +120,19 @@ class FileLoader:
         Raises:
             ConfigurationError: the extra `files` is not installed, or a file cannot be read.
         """
-        duckdb = _needed("duckdb")
-        # Without extensions from the network, and with the memory that queries have later.
-        config = {
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "memory_limit": "25%",
-        }
-        self._connection = duckdb.connect(str(self.database), config=config)
-        # DuckDB takes a program without a file (`python -c`) for a notebook, and draws a bar on its standard output.
-        self._execute("SET enable_progress_bar = false")
+        with _installed():
+            target = self._import = database_of_files().open_import(self.database)
         try:
             for path in self.paths:
                 try:
-                    self._load(path)
-                except (duckdb.Error, OSError, ValueError) as error:
+                    self._load(path, target)
+                except (target.error, OSError, ValueError) as error:
                     reason = str(error).strip().partition("\n")[0][:300]
                     raise ConfigurationError(
                         f"The file {_shown(path)} cannot be read.", hint=reason
                     ) from error
         finally:
-            self._connection.close()
+            target.close()
         if not self._names:
             raise ConfigurationError(
                 "The files have no rows of names.", hint="The first row holds the names."
@@ -150,88 +143,29 @@ class FileLoader:
         self._is_stopped = True
         if self._reader is not None:
             self._reader.kill()
-        if self._connection is not None:
-            self._connection.interrupt()
+        if self._import is not None:
+            self._import.interrupt()
 
-    def _load(self, path: Path) -> None:
+    def _load(self, path: Path, target: FileImport) -> None:
         name = path.name.lower()
         if self._is_stopped:
             raise ValueError("It was not read.")
         if path.resolve() != path:  # files before it may have taken minutes
             raise ValueError("It was replaced by a link after it was found.")
         if name.endswith(PARQUET):
-            source = f"read_parquet({_file(path)}, hive_partitioning = false)"
-            selected = self._without_nanoseconds(source)
-            self._execute(f"CREATE TABLE {_quoted(self._named(path))} AS {selected}")
+            target.add_parquet(path, self._named(path))
         elif name.endswith(CSV):
-            self._load_csv(path)
+            target.add_csv(path, self._named(path), has_tabs=name.endswith(TABBED))
         else:
-            self._load_sheets(path)
+            self._load_sheets(path, target)
 
-    def _without_nanoseconds(self, source: str) -> str:
-        """The query of a source, whose columns of TIMESTAMP_NS, which DuckDB's driver cuts, are instants or texts."""
-        described = self._execute(f"FROM {source} LIMIT 0").description
-        fine = [_quoted(name) for name, kind, *_ in described if str(kind) == "TIMESTAMP_NS"]
-        if not fine:
-            return f"FROM {source}"
-        asked = ", ".join(f"coalesce(bool_and(epoch_ns({name}) % 1000 = 0), true)" for name in fine)
-        are_whole = self._execute(f"SELECT {asked} FROM {source}").fetchone()
-        kinds = ("TIMESTAMP" if is_whole else "VARCHAR" for is_whole in are_whole)
-        replaced = ", ".join(
-            f"CAST({name} AS {kind}) AS {name}" for name, kind in zip(fine, kinds, strict=True)
-        )
-        return f"SELECT * REPLACE ({replaced}) FROM {source}"
-
-    def _load_csv(self, path: Path) -> None:
-        # Fixed where DuckDB would otherwise guess: it might skip lines, or take them for comments.
-        # hive_partitioning: folders of the path that are named like "year=2024" would become columns.
-        tabs = r", delim = '\t'" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ""
-        source = (
-            f"read_csv({_file(path)}, header = true, all_varchar = true, allow_quoted_nulls = false, skip = 0, "
-            f"comment = '', quote = '\"', escape = '\"', hive_partitioning = false{tabs})"
-        )
-        self._execute(f"CREATE TEMP TABLE staged AS FROM {source}")
-        columns = [column[0] for column in self._execute("FROM staged LIMIT 0").description]
-        cast = ", ".join(
-            f"CAST({_quoted(column)} AS {type_}) AS {_quoted(column)}"
-            for column, type_ in zip(columns, self._types(columns), strict=True)
-        )
-        self._execute(f"CREATE TABLE {_quoted(self._named(path))} AS SELECT {cast} FROM staged")
-        self._execute("DROP TABLE staged")
-
-    def _types(self, columns: Sequence[str]) -> list[str]:
-        """The types that write every value of the staged columns as the file does."""
-        # The first rows name one type to ask all rows for: a third of the time of asking for every type.
-        first = self._ask(dict.fromkeys(columns, _ANY_TYPE), "(FROM staged LIMIT 1000)")
-        likely = {name: [_kind_named(found)] if found else _ANY_TYPE for name, found in first.items()}
-        found = self._ask({name: kinds for name, kinds in likely.items() if kinds != ["VARCHAR"]}, "staged")
-        failed = [name for name, type_ in found.items() if type_ is None and likely[name] != _ANY_TYPE]
-        found |= self._ask(dict.fromkeys(failed, _ANY_TYPE), "staged")
-        return [found.get(name) or "VARCHAR" for name in columns]
-
-    def _ask(self, kinds: Mapping[str, Sequence[str]], relation: str) -> dict[str, str | None]:
-        """The first of its kinds that each column is; None for a column that is none or has no values."""
-        if not kinds:
-            return {}
-        questions = [
-            f"coalesce({', '.join(_QUESTIONS[kind] for kind in asked)})".replace("%c", _quoted(name))
-            for name, asked in kinds.items()
-        ]
-        answers = self._execute(f"SELECT {', '.join(questions)} FROM {relation}").fetchone()
-        return dict(zip(kinds, answers, strict=True))
-
-    def _load_sheets(self, path: Path) -> None:
-        _needed("python_calamine")
+    def _load_sheets(self, path: Path, target: FileImport) -> None:
+        with _installed():
+            import_module("python_calamine")
         with TemporaryDirectory(dir=self.database.parent) as folder:
-            sheets = self._sheets_of(path, folder)
-            for sheet in sheets:
-                described = ", ".join(f"{_text(name)}: {_text(kind)}" for name, kind in sheet.columns.items())
+            for sheet in self._sheets_of(path, folder):
                 table = self._named(path, sheet.name if sheet.is_one_of_several else "")
-                self._execute(
-                    f"CREATE TABLE {_quoted(table)} AS FROM read_csv({_file(Path(sheet.file))}, "
-                    f"columns = {{{described}}}, header = false, auto_detect = false, quote = '\"', escape = '\"', "
-                    "hive_partitioning = false)"
-                )
+                target.add_cells(Path(sheet.file), table, sheet.columns)
 
     def _sheets_of(self, path: Path, folder: str) -> Sequence[_Sheet]:
         """The sheets of a workbook, which another process writes into the folder.
@@ -273,15 +207,12 @@ class FileLoader:
         self._names.add(found.lower())
         return found
 
-    def _execute(self, statement: str) -> Any:
-        return self._connection.execute(statement)
-
 
 class _Sheet(NamedTuple):
     """A sheet as a file.
 
     Attributes:
-        columns: DuckDB's type by name.
+        columns: the SQL type by name.
         file: of CSV, without a line of names.
     """
 
@@ -341,63 +272,14 @@ def _limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _needed(module: str) -> Any:
+@contextmanager
+def _installed() -> Iterator[None]:
     try:
-        if module == "duckdb":
-            import_module("duckdb_sqlalchemy")
-        return import_module(module)
+        yield
     except ImportError as error:
         raise ConfigurationError(
             "Serving files needs packages that are not installed.", hint='pip install "dualsql[serve,files]"'
         ) from error
-
-
-def _file(path: Path) -> str:
-    """The path as a text in SQL. `*`, `?` and `[` in a name would be a pattern, which may match other files."""
-    return _text(re.sub(r"([*?\[])", r"[\1]", str(path)))
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-_NUMBER = "-?(0|[1-9][0-9]*)"
-_INSTANT = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
-_CONDITIONS = {
-    "BIGINT": f"regexp_full_match(%c, '{_NUMBER}') AND %c <> '-0' AND try_cast(%c AS BIGINT) IS NOT NULL",
-    "DOUBLE": f"regexp_full_match(%c, '{_NUMBER}([.][0-9]+)?([eE][-+]?[0-9]+)?') AND isfinite(try_cast(%c AS DOUBLE)) "
-    "AND length(regexp_replace(regexp_extract(%c, '^[^eE]+'), '[-.]', '', 'g')) <= 15",
-    "BOOLEAN": "lower(%c) IN ('true', 'false')",
-    "DATE": "regexp_full_match(%c, '[0-9]{4}-[0-9]{2}-[0-9]{2}') AND try_cast(%c AS DATE) IS NOT NULL",
-    "TIMESTAMP": f"regexp_full_match(%c, '{_INSTANT}') AND try_cast(%c AS TIMESTAMP) IS NOT NULL",
-}
-_WHOLE = "max(length(regexp_extract(%c, '^-?([0-9]+)', 1)))"
-_SCALE = "coalesce(max(length(regexp_extract(%c, '[.]([0-9]+)$', 1))), 0)"
-_DECIMAL = (
-    f"CASE WHEN bool_and(regexp_full_match(%c, '{_NUMBER}([.][0-9]+)?')) AND {_WHOLE} + {_SCALE} <= 38 "
-    f"THEN format('DECIMAL({{}}, {{}})', {_WHOLE} + {_SCALE}, {_SCALE}) END"
-)
-_WHEN = {
-    kind: f"CASE WHEN bool_and({condition}) FILTER (%c IS NOT NULL) THEN '{kind}' END"
-    for kind, condition in _CONDITIONS.items()
-}
-_QUESTIONS: Mapping[str, str] = {
-    "BIGINT": _WHEN.pop("BIGINT"),
-    "DECIMAL": _DECIMAL,
-    **_WHEN,
-    "VARCHAR": "CASE WHEN count(%c) > 0 THEN 'VARCHAR' END",
-}
-"""By kind, an aggregate in SQL over a column of texts, %c: the type if every value is written so, else NULL."""
-
-_ANY_TYPE = list(_QUESTIONS)
-
-
-def _kind_named(type_: str) -> str:
-    return type_.partition("(")[0]
 
 
 def _column_names(head: Sequence[Any]) -> Iterator[str]:

@@ -27,12 +27,12 @@ from sqlalchemy.exc import DBAPIError, SAWarning, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import NULLTYPE, Double, Float, NullType, Numeric, TypeEngine
 
-from dualsql.columns.dialect_types import DOMAIN
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
 from dualsql.freeze.types import is_safe
 from dualsql.settings import TABLE_PREFIX
+from dualsql.sqlalchemy_dialects import DOMAIN
 
 Place = tuple[str | None, str]
 """Schema and name of a table."""

@@ -32,7 +32,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.store import upgrade
-from dualsql.store.engines import storage_errors, store_url
+from dualsql.store.engines import lock, storage_errors, store_url
 
 
 class Base(DeclarativeBase):
@@ -82,12 +82,8 @@ VERSION = "2026-06-10/1"
 _BATCH = 10_000
 _loaded = Table("demo_release", MetaData(), Column("version", String(40), primary_key=True))
 
-# Without a lock, two demos that start together would both build. It is held until the transaction ends. With BEGIN
-# IMMEDIATE, CREATE and DROP are part of SQLite's transaction, so an interrupted build leaves nothing behind.
-_LOCKS = {
-    "postgresql": "SELECT pg_advisory_xact_lock(7237118251)",
-    "sqlite": "BEGIN IMMEDIATE",
-}
+# Without a lock, two demos that start together would both build. An interrupted build leaves nothing behind.
+_LOCK = 7237118251
 
 
 def default_folder() -> Path:
@@ -127,7 +123,7 @@ async def build(url: str) -> None:
     try:
         with storage_errors():
             async with engine.begin() as connection:
-                await connection.exec_driver_sql(_LOCKS[connection.dialect.name])
+                await connection.run_sync(lock, _LOCK)
                 await connection.run_sync(_load)
                 await connection.run_sync(upgrade)
     finally:

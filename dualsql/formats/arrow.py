@@ -13,13 +13,13 @@ from sqlalchemy import Column as TableColumn, Label, types
 from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of
-from dualsql.columns.dialect_types import ranges
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
 from dualsql.formats.cells import JSON_NULL, ColumnFit, Unfit, fit_of, kinds_of
 from dualsql.formats.ndjson import problem
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
+from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column
 
 _DIGITS = 38

@@ -19,11 +19,11 @@ from sqlalchemy.engine import Dialect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import DriverValues, capabilities_of
-from dualsql.columns.dialect_types import ranges
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import is_decorator
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
+from dualsql.sqlalchemy_dialects import ranges
 
 Rows = Sequence[Sequence[Any]]
 Kinds = tuple[type[Any], ...]

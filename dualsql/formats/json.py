@@ -22,13 +22,13 @@ import orjson
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns.dialect_types import Range, ranges
 from dualsql.columns.exact import Digits
 from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits
 from dualsql.formats.text import INT64_BOUND, duration
+from dualsql.sqlalchemy_dialects import Range, ranges
 from dualsql_client.wire import UNFIT_KEY, Column, Row
 
 LARGEST_EXACT_INTEGER = 2**53

@@ -14,14 +14,12 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import types as sqltypes
-from sqlalchemy.dialects import mysql, postgresql, sqlite
-from sqlalchemy.dialects.postgresql import operators as postgresql_operators
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.operators import custom_op
 from sqlalchemy.sql.type_api import NULLTYPE, TypeEngine
 from sqlalchemy.util.langhelpers import get_cls_kwargs
 
-from dualsql import sqlalchemy_internals as internals
+from dualsql import sqlalchemy_dialects as dialects, sqlalchemy_internals as internals
 from dualsql.freeze import names
 from dualsql.freeze.document import expect, malformed
 
@@ -124,7 +122,7 @@ OPERATOR_NAMES: Mapping[Any, str] = MappingProxyType({fn: name for name, fn in O
 POSTGRESQL_OPERATORS: Mapping[str, custom_op[Any]] = MappingProxyType(
     {
         name: op
-        for name, op in vars(postgresql_operators).items()
+        for name, op in vars(dialects.operators).items()
         if isinstance(op, custom_op) and "#" not in op.opstring
     }
 )
@@ -214,7 +212,7 @@ _ARGUMENTS: dict[str, Callable[[Any], bool]] = {
 }
 
 # Types that contain SQL text (DOMAIN), and classes that are not types.
-_ABSTRACT = (TypeEngine, postgresql.DOMAIN)
+_ABSTRACT = (TypeEngine, dialects.DOMAIN)
 _SPECIAL = (sqltypes.PickleType, sqltypes.TypeDecorator, sqltypes.Enum, sqltypes.TupleType, sqltypes.Variant)
 
 
@@ -250,29 +248,25 @@ def _add(classes: Iterable[tuple[str, type[TypeEngine[Any]]]]) -> None:
         CLASSES[name], CLASS_NAMES[cls] = cls, name
 
 
-for _prefix, _module in (
-    ("", sqltypes),
-    ("postgresql.", postgresql),
-    ("mysql.", mysql),
-    ("sqlite.", sqlite),
-):
-    _add(_classes(_prefix, _module))
+_add(_classes("", sqltypes))
 _add(_inner_classes())
-
-LATER = ("mssql", "oracle")
-"""Dialects whose types are added when one is first written or read: together, their modules take 27 ms to import."""
 
 
 @cache
 def _add_dialect(name: str) -> None:
+    """Add the types of a dialect when one is first written or read: mssql and oracle take 27 ms to import."""
     _add(_classes(f"{name}.", import_module(f"sqlalchemy.dialects.{name}")))
+
+
+def _dialect_of(cls: type) -> str:
+    """The dialect of SQLAlchemy whose module defines a type; empty for none."""
+    package, _, module = cls.__module__.partition(".dialects.")
+    return module.partition(".")[0] if package == "sqlalchemy" else ""
 
 
 def _name_of(cls: type) -> str | None:
     """The name of a type in documents."""
-    package, _, module = cls.__module__.partition(".dialects.")
-    dialect = module.partition(".")[0]
-    if cls not in CLASS_NAMES and package == "sqlalchemy" and dialect in LATER:
+    if cls not in CLASS_NAMES and (dialect := _dialect_of(cls)) in dialects.DIALECTS:
         _add_dialect(dialect)
     return CLASS_NAMES.get(cls)
 
@@ -280,14 +274,17 @@ def _name_of(cls: type) -> str | None:
 def _known(name: Any) -> Any:
     """The name of a type as read, once the types of its dialect are added."""
     dialect, dot, _ = expect(name, str).partition(".")
-    if dot and dialect in LATER:
+    if dot and dialect in dialects.DIALECTS:
         _add_dialect(dialect)
     return name
 
 
 # Attributes of types that are not stored and must have their defaults.
 _IGNORED = frozenset({"dispatch", "_variant_mapping", "_has_events", "should_evaluate_none"})
-_ENUMS: dict[type, str] = {sqltypes.Enum: "Enum", postgresql.ENUM: "postgresql.ENUM"}
+_ENUMS: dict[type, str] = {
+    sqltypes.Enum: "Enum",
+    dialects.ENUM: f"{_dialect_of(dialects.ENUM)}.ENUM",
+}
 _MEMOS: set[tuple[type, str]] = set()
 
 
@@ -339,8 +336,9 @@ def read_type(wire: Any) -> TypeEngine[Any]:
     if type(wire) is str:
         return PLAIN[_known(wire)]
     name, arguments = wire
-    if name in ("Enum", "postgresql.ENUM"):
-        return _read_enum(sqltypes.Enum if name == "Enum" else postgresql.ENUM, arguments)
+    enum = next((enum for enum, known in _ENUMS.items() if known == name), None)
+    if enum is not None:
+        return _read_enum(enum, arguments)
     cls = CLASSES[_known(name)]
     return cls(**{key: _read_argument(cls, key, value) for key, value in arguments.items()})
 
@@ -382,7 +380,7 @@ def is_safe(type_: TypeEngine[Any]) -> bool:
         return False
     if isinstance(type_, sqltypes.TupleType):
         return all(is_safe(item) for item in type_.types)
-    if isinstance(type_, postgresql.DOMAIN) and not is_safe(type_.data_type):
+    if isinstance(type_, dialects.DOMAIN) and not is_safe(type_.data_type):
         return False
     return type(type_) in CLASS_NAMES or type_ is NULLTYPE or _is_builtin(type(type_))
 

@@ -21,10 +21,10 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.dialect_types import DistinctOnClause
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import plain
+from dualsql.sqlalchemy_dialects import DistinctOnClause
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
 # Words between SELECT and its columns that leave the rows alone; most are MariaDB's.

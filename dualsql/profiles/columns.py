@@ -12,12 +12,12 @@ from sqlalchemy.sql.elements import ColumnClause
 
 from dualsql import plan
 from dualsql.capabilities import Capabilities
-from dualsql.columns.dialect_types import ranges
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Ordered
+from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import StatisticName
 
 Hides = Callable[[Any], bool]

@@ -22,7 +22,6 @@ from sqlalchemy.sql.functions import Function
 from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
-from dualsql.columns.dialect_types import aggregate_order_by
 from dualsql.columns.instants import instant, instants, is_instant
 from dualsql.databases.functions import (
     absent,
@@ -40,6 +39,7 @@ from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
 from dualsql.sql.values import is_text
+from dualsql.sqlalchemy_dialects import aggregate_order_by
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:

@@ -33,11 +33,11 @@ from sqlglot.expressions import DType
 
 from dualsql.capabilities import TextDialect
 from dualsql.columns import instants
-from dualsql.columns.dialect_types import JSONB
 from dualsql.databases import functions
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import durations, infix, operations, values
 from dualsql.sql.scope import EXPRESSION, QUOTED_WORD, Scope, forbid, forbid_node, invalid, only, shown
+from dualsql.sqlalchemy_dialects import JSONB
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:

@@ -6,15 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import ColumnElement, cast, func, literal, types
-from sqlalchemy.dialects.postgresql import array
+from sqlalchemy import ColumnElement, cast, literal, types
 from sqlalchemy.sql.elements import BindParameter
-from sqlalchemy.sql.visitors import iterate
 from sqlglot import exp
 
-from dualsql.columns.dialect_types import JSONB
 from dualsql.sql.operations import require_pattern
 from dualsql.sql.scope import Scope, forbid, forbid_node, only
+from dualsql.sqlalchemy_dialects import array
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator
@@ -79,20 +77,16 @@ def _likened(element: Element, other: Element) -> Element:
     return cast(literal(element.value, types.Text()), other.type)
 
 
-def _at_path(text: str) -> Callable[[Translator, Any, Scope], Element]:
+def _at_path(sign: str) -> Callable[[Translator, Any, Scope], Element]:
     """`#>` and `#>>`, by the functions that they are: the sign would begin a comment on MySQL."""
 
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        if "#>" not in translator.dialect.operators:
+        if translator.dialect.at_path is None:
             forbid_node(node)
         found = only(node, "this", "expression")
         value = translator.expression(found["this"], scope)
         parts = [literal(part, types.Text()) for part in _path(found["expression"])]
-        kind = "json" if _is_plain_json(value) else "jsonb"
-        made: Element = getattr(func, f"{kind}_extract_path{text}")(
-            value, *parts, type_=types.Text() if text else types.JSON() if kind == "json" else JSONB()
-        )
-        return made
+        return translator.dialect.at_path(value, parts, sign)
 
     return read
 
@@ -107,14 +101,8 @@ def _path(node: Any) -> list[str]:
     return [part.strip() for part in node.name.strip("{} ").split(",") if part.strip()]
 
 
-def _is_plain_json(value: Element) -> bool:
-    kinds = [getattr(part, "type", None) for part in iterate(value)]
-    documents = [kind for kind in kinds if isinstance(kind, types.JSON)]
-    return bool(documents) and not isinstance(documents[0], JSONB)
-
-
 HANDLERS: Mapping[type[exp.Expression], Any] = {
     **dict.fromkeys(INFIX, _read),
-    exp.JSONBExtract: _at_path(""),
-    exp.JSONBExtractScalar: _at_path("_text"),
+    exp.JSONBExtract: _at_path("#>"),
+    exp.JSONBExtractScalar: _at_path("#>>"),
 }

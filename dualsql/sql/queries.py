@@ -23,7 +23,6 @@ from sqlglot import exp
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import TextDialect
 from dualsql.columns import instants
-from dualsql.columns.dialect_types import distinct_on
 from dualsql.columns.instants import instant
 from dualsql.databases import functions
 from dualsql.sql import operations
@@ -32,6 +31,7 @@ from dualsql.sql.parse import nulls_first
 from dualsql.sql.relations import column_names, labelled, read_from, returns_rows
 from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
 from dualsql.sql.values import require_groups, require_order, require_same
+from dualsql.sqlalchemy_dialects import distinct_on
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:

@@ -23,18 +23,15 @@ from sqlalchemy import URL, Connection, NullPool, inspect
 from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.engines import require_folder, storage_errors, store_url
+from dualsql.store.engines import lock, require_folder, storage_errors, store_url
 from dualsql.store.tables import VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
 
 URL_VARIABLE = "DUALSQL_DATABASE_URL"
 
-# A lock, because two processes that start together would both create the tables. It is held until the commit.
-_LOCKS = {
-    "postgresql": "SELECT pg_advisory_xact_lock(7237118250)",
-    "sqlite": "BEGIN IMMEDIATE",
-}
+# Of a lock, because two processes that start together would both create the tables.
+_LOCK = 7237118250
 
 
 def migrations_path() -> Path:
@@ -143,8 +140,7 @@ def _read_revision(connection: Connection) -> str | None:
 
 
 def _lock_and_migrate(connection: Connection) -> None:
-    if lock := _LOCKS.get(connection.dialect.name):
-        connection.exec_driver_sql(lock)
+    lock(connection, _LOCK)
     _check_history(connection)
     _migrate(connection)
 

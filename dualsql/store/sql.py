@@ -6,14 +6,10 @@ written back, so they are correct in any number of processes."""
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache
-from threading import get_ident
-from types import MappingProxyType
 from typing import Any, Literal
 
 from sqlalchemy import (
@@ -30,7 +26,6 @@ from sqlalchemy import (
     case,
     column,
     delete,
-    event,
     func,
     insert,
     literal,
@@ -40,17 +35,22 @@ from sqlalchemy import (
     update,
     values,
 )
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.engines import most_connections, new_synchronous_engine, server_at
-from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
+from dualsql.databases.engines import most_connections, server_at
 from dualsql.errors import StorageError
 from dualsql.events import store_operation
 from dualsql.resource import Principal, Resource, Total
-from dualsql.store.engines import borrowed_engine, is_read_only, own_engine, storage_errors, watch_file
+from dualsql.store.engines import (
+    RowQuery,
+    borrowed_engine,
+    fast_row_reader,
+    has_clock,
+    is_read_only,
+    own_engine,
+    storage_errors,
+)
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -73,107 +73,6 @@ from dualsql.store.tables import (
     unreadable,
 )
 from dualsql_client.wire import ToolProblem
-
-_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
-_CLOSED = float("inf")
-_REST = 1.0
-"""Seconds after a failure until the next attempt."""
-
-
-class RowQuery:
-    """A statement that is compiled once. To prepare it again takes SQLAlchemy longer than SQLite takes to answer it.
-
-    Attributes:
-        statement: for other connections than those of `FastRowReader`.
-    """
-
-    def __init__(self, statement: Executable) -> None:
-        self.statement = statement
-        compiled: Any = internals.compiled_with_cache(statement, _SQLITE, None, ()).compiled
-        self._sql = compiled.string
-        self._bound = {
-            name: internals.bind_processor(bound.type, _SQLITE) for name, bound in compiled.binds.items()
-        }
-        self._columns = [
-            (name, internals.result_processor(type_, _SQLITE, None))
-            for name, _, _, type_ in internals.result_columns_of(compiled)
-        ]
-
-    def run(self, connection: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows as the driver's connection has them."""
-        parameters = {
-            name: values[name] if process is None else process(values[name])
-            for name, process in self._bound.items()
-        }
-        found: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
-        return found
-
-    def named(self, row: Sequence[Any]) -> dict[str, Any]:
-        """A row of `run` as SQLAlchemy would have read it."""
-        return {
-            name: value if process is None else process(value)
-            for (name, process), value in zip(self._columns, row, strict=True)
-        }
-
-
-_SQLITE = sqlite.dialect(paramstyle="named")
-
-
-class FastRowReader:
-    """Reads rows of a SQLite store on the event loop, with a separate connection.
-
-    Every request reads its resource by the primary key. SQLite does this faster than a thread wakes up (20 us instead
-    of 2.9 ms, docs/decisions/0012). After a failure, the ordinary connection reads the row and reports the error."""
-
-    def __init__(self, url: URL) -> None:
-        self._engine = new_synchronous_engine(
-            url.set(drivername="sqlite"),
-            isolation_level="AUTOCOMMIT",
-            connect_args={
-                "timeout": 0
-            },  # the event loop must not wait for locks; the ordinary connection does
-            pool_size=1,
-            max_overflow=0,
-        )
-        self._clock = TimeLimit()
-        self._thread = 0
-        self._rests_until = 0.0
-        event.listen(self._engine, "connect", self._prepare)
-        watch_file(self._engine)
-
-    def rows(self, query: RowQuery, values: Mapping[str, Any] = _NO_VALUES) -> list[tuple[Any, ...]] | None:
-        """The rows of the query with its values; None if reading fails or takes more than a few milliseconds."""
-        now = time.monotonic()
-        self._thread = self._thread or get_ident()
-        # sqlite3 refuses a connection in another thread than its own (check_same_thread).
-        if now < self._rests_until or self._thread != get_ident():
-            return None
-        self._clock.ends_at = now + LOOP_LIMIT
-        failures = suppress(SQLAlchemyError, sqlite3.Error, OSError)
-        with failures, closing(self._engine.raw_connection()) as connection:
-            return query.run(connection.driver_connection, values)
-        self._rests_until = now + _REST
-        return None
-
-    def reopen(self) -> None:
-        """Open the connection in the thread of the running event loop."""
-        if self._thread != get_ident() or self._rests_until == _CLOSED:
-            self._engine.dispose(close=self._thread == get_ident())
-            self._thread, self._rests_until = 0, 0.0
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._rests_until = _CLOSED
-        if self._thread == get_ident():
-            self._engine.dispose()
-
-    def _prepare(self, connection: Any, _record: object) -> None:
-        connection.execute("PRAGMA query_only = ON").close()
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if mode != "wal":
-            # In other modes, readers wait for writers. The store sets WAL when it opens the file.
-            raise sqlite3.OperationalError("not in WAL mode yet")
-        self._clock.install(connection, on_event_loop=True)
 
 
 class Connections:
@@ -204,7 +103,7 @@ class Connections:
     @property
     def has_clock(self) -> bool:
         """Whether the database has a clock of its own."""
-        return self._engine.dialect.name == "postgresql"
+        return has_clock(self._engine)
 
     def reopen(self) -> None:
         """Prepare for the running event loop, which may be a new one."""
@@ -282,7 +181,7 @@ class SQLResourceStore:
         else:
             engine = own_engine(database, timeout)
             self._connections = Connections(engine, is_ours=True)
-            self._fast_reader = FastRowReader(engine.url) if engine.dialect.name == "sqlite" else None
+            self._fast_reader = fast_row_reader(engine)
 
     async def save(self, resource: Resource) -> str:
         await self._change(insert(resources).values(to_row(resource)))

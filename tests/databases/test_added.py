@@ -23,10 +23,12 @@ from dualsql.databases.backends import FailureKind, SessionTerms
 from dualsql.databases.engines import async_url
 from dualsql.databases.other import OtherGuard
 from dualsql.databases.sqlite.connection import SQLiteGuard
+from dualsql.databases.table import OWN
 from tests.http.application import BASE_URL, METADATA, fill, running
 from tests.schools import Base
 
-PAGE = (Path(__file__).parents[2] / "docs" / "databases" / "adding.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "databases" / "adding.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## A dialect of one's own") :]
 
 
@@ -80,6 +82,11 @@ async def test_pages_and_streams_are_served_from_it(
         assert [row["id"] for row in page.json()["data"]] == list(range(60, 53, -1))
         stream = await application.http.get(f"{path}/rows", params={"format": "ndjson"})
         assert len(stream.text.splitlines()) == 60 + 1  # and a summary
+
+
+def test_the_databases_of_dualsql_are_entry_points_too() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"][backends.ENTRY_POINTS] == OWN
 
 
 @pytest.mark.usefixtures("kiosk")

@@ -1,12 +1,13 @@
-"""Only a database's own file names an engine or a driver; all other code asks for a capability.
+"""Only a database's own folder names an engine or a driver; all other code asks for a capability.
 
 Comments and docstrings may name one: they say where a reason or a measured number comes from.
 """
 
 from __future__ import annotations
 
-import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,90 +15,63 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "dualsql"
-OWN_FILES = ("sqlite/", "postgresql/", "mariadb.py", "mariadb_text.py", "duckdb.py", "spark/")
+OWN_FILES = tuple(f"databases/{name}/" for name in ("sqlite", "postgresql", "mariadb", "duckdb", "spark"))
 
 NAMES = re.compile(
-    r"sqlite|postgres|(?<![a-z])pg_|psycopg|asyncpg|duckdb|mariadb|mysql|asyncmy|mssql|oracle|adbc|pyhive|(?<![a-z])hive(?!_)|(?<![a-z])spark(?!l)",
+    r"sqlite|postgres|(?<![a-z])pg_|psycopg|asyncpg|duckdb|mariadb|mysql|asyncmy|mssql|oracle|databricks|adbc|pyhive|"
+    r"(?<![a-z])hive|(?<![a-z])spark(?!l)",
     re.IGNORECASE,
 )
 
 _FROZEN = "documents hold what SQLAlchemy has for one dialect, under SQLAlchemy's names, whichever database runs them"
-_KEPT = "the store keeps resources in SQLite or PostgreSQL, and speaks to them itself"
 
 EXCEPTIONS: dict[str, tuple[str, str]] = {
-    "databases/backends.py": (
+    "databases/table.py": (
         "sqlite postgres mysql mariadb duckdb hive spark",
-        "the registry: the module of each built-in database, by SQLAlchemy's names of the dialect",
+        "the table: the module of each database, by SQLAlchemy's names of the dialect",
     ),
-    "databases/files.py": ("duckdb", "DuckDB reads the files that are served"),
-    "kept/files.py": ("duckdb", "the rows of kept results are in files of DuckDB"),
-    "testing/stores.py": ("sqlite", "the tests of a storage need a database, and bring one"),
-    "demo/": ("sqlite postgres pg_", "the demonstration brings a database of its own"),
-    "cli/commands.py": ("sqlite", "help: which database is used without --database"),
-    "cli/options.py": ("postgres", "help: which database has roles"),
-    "log/__init__.py": ("sqlite", "a line of the log has the driver's code, and the log loads no database"),
-    "columns/dialect_types.py": (
-        "postgres",
-        "types of a dialect's module of SQLAlchemy, met on any database",
-    ),
-    "columns/instants.py": ("sqlite", "the database that keeps instants as texts, of several spellings"),
-    "kept/translation/": (
-        "duckdb mariadb mysql postgres sqlite",
-        "tables of what the operators and functions of each database's texts mean on kept rows",
-    ),
-    "sql/infix.py": ("postgres", "arrays, which SQLAlchemy has in one dialect's module"),
-    "store/engines.py": ("sqlite postgres asyncpg", _KEPT),
-    "store/migrations.py": ("sqlite postgres pg_", _KEPT),
-    "store/sql.py": ("sqlite postgres", _KEPT),
+    "sqlalchemy_dialects.py": ("postgres", "classes that SQLAlchemy has in one dialect's module, met on any"),
+    "store/engines.py": ("sqlite postgres asyncpg pg_", "the store keeps resources in these two databases"),
+    "columns/instants.py": ("sqlite", "variants of types on the database that keeps instants as texts"),
+    "log.py": ("sqlite", "a line of the log has the driver's code, and the log loads no database"),
     "freeze/fields.py": ("postgres mysql", f"operators and their options: {_FROZEN}"),
     "freeze/kinds_expression.py": ("postgres mysql", f"MATCH, ARRAY and aggregates with an order: {_FROZEN}"),
     "freeze/kinds_select.py": ("postgres", f"DISTINCT ON: {_FROZEN}"),
-    "freeze/names.py": (
-        "mssql mysql oracle postgres sqlite",
-        "names that any dialect of SQLAlchemy reserves are quoted",
-    ),
-    "freeze/types.py": ("mssql mysql oracle pg_ postgres sqlite", f"types: {_FROZEN}"),
+    "freeze/names.py": ("mssql mysql oracle postgres sqlite", "names that any dialect reserves are quoted"),
+    "freeze/types.py": ("pg_ postgres", f"operators, and a function: {_FROZEN}"),
     "freeze/values.py": ("postgres", f"ranges and bit strings: {_FROZEN}"),
+    "kept/": (
+        "duckdb mariadb mysql postgres sqlite",
+        "files of DuckDB, and what the operators and functions of each database's texts mean on them",
+    ),
+    "cli/": ("postgres sqlite", "help of options"),
+    "demo/": ("sqlite", "the demonstration brings a database of its own"),
+    "testing/": ("sqlite", "the tests of a storage bring a database"),
 }
 """Files that name engines: which ones, and why. What ends in a slash is a folder."""
 
+_STARTS = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+_LEFT_OUT = {tokenize.COMMENT, tokenize.NL}
+_WORDS = {"NAME", "STRING", "FSTRING_MIDDLE"}
 
-def names_in(tree: ast.AST) -> Iterator[tuple[str, str]]:
+
+def names_in(text: str) -> Iterator[tuple[str, str]]:
     """Names of engines in the code of a module, in lower case, each with its line."""
-    docstrings = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        for word in words_of(node, docstrings):
-            for name in NAMES.findall(word):
-                yield name.lower(), f"line {getattr(node, 'lineno', '?')}: {word[:60]}"
-
-
-def words_of(node: ast.AST, docstrings: set[int]) -> Iterator[str]:
-    match node:
-        case ast.Constant(value=str(text)) if id(node) not in docstrings:
-            yield text
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
-            yield name
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.Import(names=aliases):
-            yield from (alias.name for alias in aliases)
-        case ast.ImportFrom(module=module, names=aliases):
-            yield from (f"{module}.{alias.name}" for alias in aliases)
-
-
-def is_own_file(name: str) -> bool:
-    return name.startswith(tuple(f"databases/{own}" for own in OWN_FILES))
+    tokens = [
+        token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in _LEFT_OUT
+    ]
+    for before, token, after in zip(tokens[-1:] + tokens, tokens, tokens[1:], strict=False):
+        is_docstring = before.type in _STARTS and after.type == tokenize.NEWLINE
+        if tokenize.tok_name[token.type] in _WORDS and not (is_docstring and token.type == tokenize.STRING):
+            for name in NAMES.findall(token.string):
+                yield name.lower(), f"line {token.start[0]}: {token.string[:60]}"
 
 
 @cache
 def named() -> Mapping[str, list[tuple[str, str]]]:
     """The names of engines in each module of dualsql."""
     return {
-        path.relative_to(PACKAGE).as_posix(): list(names_in(ast.parse(path.read_text(encoding="utf-8"))))
+        path.relative_to(PACKAGE).as_posix(): list(names_in(path.read_text(encoding="utf-8")))
         for path in sorted(PACKAGE.rglob("*.py"))
     }
 
@@ -109,12 +83,17 @@ def allowed_in(name: str) -> set[str]:
     }
 
 
+def test_names_are_those_of_code() -> None:
+    text = '"""Of SQLite."""\nimport sqlite3  # not DuckDB\nx: int = f(\n    "mysql"\n)\n"""Of Spark."""\n'
+    assert [name for name, _ in names_in(text)] == ["sqlite", "mysql"]
+
+
 def test_a_file_names_no_engine() -> None:
     found = {
         f"{module}, {where}"
         for module, names in named().items()
         for name, where in names
-        if not is_own_file(module) and name not in allowed_in(module)
+        if not module.startswith(OWN_FILES) and name not in allowed_in(module)
     }
     assert sorted(found) == [], "ask for a capability instead, or say in EXCEPTIONS why not"
 

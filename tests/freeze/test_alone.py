@@ -1,4 +1,4 @@
-"""`dualsql.freeze` can be taken out: it needs dualsql's errors, sqlalchemy_internals, SQLAlchemy and orjson."""
+"""`dualsql.freeze` can be taken out: of dualsql it needs the errors and the two modules about SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ package = types.ModuleType("dualsql")
 package.__path__ = [{str(Path(dualsql.__file__).parent)!r}]
 sys.modules["dualsql"] = package
 import dualsql.freeze
-known = ("dualsql.errors", "dualsql.sqlalchemy_internals", "dualsql.freeze.document", "dualsql.freeze")
+known = ("dualsql.errors", "dualsql.sqlalchemy_", "dualsql.freeze.document", "dualsql.freeze")
 print([name for name in sys.modules if name.startswith("dualsql.") and not name.startswith(known)])
 print([name for name in ("starlette", "alembic", "asyncpg", "aiosqlite", "mcp") if name in sys.modules])
 """

@@ -670,8 +670,8 @@ def shown(connection):
     return connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()[0]
 
 class Seen(FileLoader):
-    def _load(self, path):
-        print(shown(self._connection))
+    def _load(self, path, target):
+        print(shown(target._connection))
         self._names.add("rows")
 
 folder = Path(sys.argv[1])

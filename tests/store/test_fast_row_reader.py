@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url, text
 
-from dualsql.store.sql import FastRowReader, RowQuery
+from dualsql.store.engines import FastRowReader, RowQuery
 
 ONE = RowQuery(text("SELECT n FROM numbers"))
 ENDLESS = RowQuery(

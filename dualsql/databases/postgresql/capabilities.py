@@ -380,6 +380,21 @@ _INSTEAD: Mapping[str, str] = {
 }
 
 
+def _at_path(document: Expression, parts: Sequence[Expression], sign: str) -> Expression:
+    as_text = sign == "#>>"
+    is_plain = _is_plain_json(document)
+    name = f"{'json' if is_plain else 'jsonb'}_extract_path{'_text' if as_text else ''}"
+    part: SQLType = types.JSON() if is_plain else postgresql.JSONB()
+    made: Expression = getattr(func, name)(document, *parts, type_=types.Text() if as_text else part)
+    return made
+
+
+def _is_plain_json(document: Expression) -> bool:
+    kinds = [getattr(part, "type", None) for part in iterate(document)]
+    documents = [kind for kind in kinds if isinstance(kind, types.JSON)]
+    return bool(documents) and not isinstance(documents[0], postgresql.JSONB)
+
+
 _TEXT = TextDialect(
     parser="postgres",
     functions=_FUNCTIONS,
@@ -419,12 +434,13 @@ _TEXT = TextDialect(
     interval=_interval,
     array=postgresql.array,
     at_time_zone=_at_time_zone,
+    at_path=_at_path,
     orders_aggregates=True,
     has_distinct_on=True,
     reads_dates=lambda text, kind: cast(literal(text, Text), kind),
     folds_names=True,
     selects_rows=True,
-    operators=frozenset("@> <@ && ? ?| ?& ~* #> OVERLAPS".split()) | {"SIMILAR TO"},
+    operators=frozenset("@> <@ && ? ?| ?& ~* OVERLAPS".split()) | {"SIMILAR TO"},
     collations=("C", "POSIX"),
 )
 

@@ -45,6 +45,7 @@ from dualsql.databases.backends import (
     repeat_until_done,
     require_described,
 )
+from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.generic import (
     Expression,
     as_double,
@@ -587,6 +588,7 @@ BACKEND = Backend(
     guard=DuckDBGuard(),
     package="'dualsql[duckdb]'",
     file_suffixes=(".duckdb",),
+    open_import=DuckDBFileImport,
     engine_options={"connect_args": CONNECT_ARGUMENTS},
     opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},

@@ -44,7 +44,7 @@ from dualsql.databases.generic import (
     stored_in,
     whole_sum,
 )
-from dualsql.databases.mariadb_text import OWN_FUNCTIONS, TEXT
+from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.threads import ThreadedResult
 from dualsql.formats.cells import Unfit
 from dualsql_client.wire import Bucket
