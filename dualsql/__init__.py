@@ -62,6 +62,11 @@ if TYPE_CHECKING:
         UnknownTableError as UnknownTableError,
         ValueNotRepresentableError as ValueNotRepresentableError,
     )
+    from dualsql.events import (
+        Attributes as Attributes,
+        Gauge as Gauge,
+        GaugeReading as GaugeReading,
+    )
     from dualsql.extension import Parts as Parts
     from dualsql.feature import Feature as Feature
     from dualsql.features import (
@@ -82,7 +87,10 @@ if TYPE_CHECKING:
     from dualsql.freeze.registry import MappedSource as MappedSource
     from dualsql.health import Health as Health
     from dualsql.http.problems import Endpoint as Endpoint
-    from dualsql.http.router import FeatureRoutes as FeatureRoutes, Presenter as Presenter
+    from dualsql.http.router import (
+        FeatureRoutes as FeatureRoutes,
+        Presenter as Presenter,
+    )
     from dualsql.identity import (
         Audit as Audit,
         AuditAction as AuditAction,
@@ -205,6 +213,7 @@ _MODULES = {
     "Access": "dualsql.store.protocol",
     "Action": "dualsql.settings",
     "Asked": "dualsql.errors",
+    "Attributes": "dualsql.events",
     "Audit": "dualsql.identity",
     "AuditAction": "dualsql.identity",
     "AuditEvent": "dualsql.identity",
@@ -230,13 +239,15 @@ _MODULES = {
     "DualResponse": "dualsql.response",
     "DualResponseError": "dualsql.errors",
     "DualResponseServer": "dualsql.features",
+    "Endpoint": "dualsql.http.problems",
     "Feature": "dualsql.feature",
     "FeatureRoutes": "dualsql.http.router",
-    "Endpoint": "dualsql.http.problems",
     "FirstRow": "dualsql.formats.writer",
     "ForbiddenError": "dualsql.errors",
     "ForbiddenSQLError": "dualsql.errors",
     "Format": "dualsql.formats.writer",
+    "Gauge": "dualsql.events",
+    "GaugeReading": "dualsql.events",
     "Health": "dualsql.health",
     "Hook": "dualsql.tenancy",
     "HookContext": "dualsql.tenancy",

@@ -322,12 +322,14 @@ class DriverValues:
     Attributes:
         types: replacements of SQLAlchemy's types.
         processors: by the driver's code of a column's type: a function that converts the driver's value.
+        readers: the same, for types of which SQLAlchemy converts the values after that, such as arrays.
         unfit_codes: codes of types for which the driver may return an `Unfit`; see `dualsql.formats.cells`.
         require: raises an error for the driver's code of a type whose values the driver changes; None if there is none.
     """
 
     types: Mapping[type[Any], type[Any]] = field(default_factory=dict)
     processors: Mapping[Any, Callable[[Any], Any]] = field(default_factory=dict)
+    readers: Mapping[Any, Callable[[Any], Any]] = field(default_factory=dict)
     unfit_codes: frozenset[Any] = frozenset()
     require: Callable[[Any], None] | None = None
 

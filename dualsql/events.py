@@ -16,6 +16,7 @@ from weakref import WeakMethod
 from dualsql_client.wire import TotalCountKind
 
 Attributes = Mapping[str, str | int | float | bool]
+"""What is known of an event or a reading, by the names of OpenTelemetry's conventions."""
 
 ERROR = "error.type"
 """The attribute of an error: a code, and never a message."""
@@ -104,6 +105,7 @@ Gauge = Literal[
     "queued", "slots_used", "slots", "connections", "maximum_connections", "streams", "pending", "cached_bytes",
     "kept_bytes",
 ]  # fmt: skip
+"""What a reading is of."""
 
 
 class GaugeReading(NamedTuple):

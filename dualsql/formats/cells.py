@@ -336,6 +336,7 @@ class _Memos(WeakKeyDictionary[Any, Any]):
     def __init__(self, values: DriverValues) -> None:
         super().__init__()
         self._by_code = values.processors
+        self._readers = values.readers
         self._odd = values.unfit_codes
         self._require = values.require
 
@@ -381,9 +382,10 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         def result_processor(dialect: Any, code: Any) -> Processor | None:
             processor = own(dialect, code)
             read = self._by_code.get(code)
-            if read is not None:
-                is_alone = processor is None or isinstance(processor, ValueReader)
-                processor = _chained(read, None if is_alone else processor)
+            if read is not None and (processor is None or isinstance(processor, ValueReader)):
+                processor = read
+            if code in self._readers:
+                processor = _chained(self._readers[code], processor)
             if processor is None or isinstance(processor, Tolerant | ValueReader):
                 return processor
             return Tolerant(processor)

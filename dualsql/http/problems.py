@@ -75,6 +75,7 @@ METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE")
 RETRY_SECONDS = 2
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+"""Answers a request of one route."""
 
 
 class CallerGoneError(DualResponseError):

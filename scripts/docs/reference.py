@@ -55,7 +55,7 @@ PARTS = (
                 "dual_mode",
                 "health",
             ),
-            *("openapi", "profiles", "sql", "telemetry", "web"),
+            *("events", "openapi", "profiles", "sql", "telemetry", "web"),
         ),
         first=("DualResponseServer", "Settings", "Feature"),
     ),

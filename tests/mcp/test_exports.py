@@ -77,6 +77,6 @@ def test_what_a_signature_names_is_exported(module: ModuleType, name: str) -> No
 
 
 def test_the_names_are_found() -> None:
-    assert named_in(mcp.add_execute_query) == {"DualResponseServer", "ToolOptions", "Visible"}
+    assert named_in(mcp.add_execute_query) == {"ResultServer", "ToolOptions", "Visible"}
     assert {"Envelope", "Count"} <= named_in(mcp.ToolOptions)
     assert "Statement" in named_in(mcp.Answer)

@@ -449,7 +449,8 @@ DRIVERS: Mapping[str, DriverValues] = {
         },
         # float4, its arrays, and pg_lsn:
         # https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
-        processors={700: _shortest, 1021: _shortest_items, 3220: _log_position},
+        processors={700: _shortest, 3220: _log_position},
+        readers={1021: _shortest_items},
     ),
     "psycopg": DriverValues(unfit_codes=ODD),
     "psycopg2": DriverValues(unfit_codes=ODD),
