@@ -64,12 +64,12 @@ def freeze(
     if has_options(statement):
         # Most loader options shape objects and do not change the SQL. The comparison below finds those that do.
         with suppress(NotFreezableError):
-            return _proved(statement, Encoder(registry, leaves_options_out=True), dialect, proofs)
-    return _proved(statement, Encoder(registry), dialect, proofs)
+            return _prove(statement, Encoder(registry, leaves_options_out=True), dialect, proofs)
+    return _prove(statement, Encoder(registry), dialect, proofs)
 
 
-def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
-    plain = _written(statement, encoder)
+def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
+    plain = _dump(statement, encoder)
     key = None if proofs is None else proofs.key(statement, plain)
     if proofs is None or not proofs.has(key):
         _compare(statement, plain, encoder, dialect)
@@ -95,10 +95,10 @@ def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dial
 
 def encode(statement: Statement, registry: Registry) -> bytes:
     """`freeze` without reading the document back; for measurements."""
-    return deflate(_written(statement, Encoder(registry)))
+    return deflate(_dump(statement, Encoder(registry)))
 
 
-def _written(statement: Statement, encoder: Encoder) -> bytes:
+def _dump(statement: Statement, encoder: Encoder) -> bytes:
     """The document before compression."""
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         refuse(

@@ -34,7 +34,6 @@ from dualsql.freeze.fields import (
     check_operand,
     check_right,
     choice,
-    enclosed,
     modifiers,
     name_,
     needed,
@@ -45,6 +44,7 @@ from dualsql.freeze.fields import (
     part,
     parts,
     type_,
+    with_parentheses,
     word,
 )
 
@@ -100,7 +100,7 @@ def _derive_exists(element: Any) -> None:
 
 def _derive_as_boolean(element: Any) -> None:
     # AsBoolean renders `x = 1` on databases without a boolean type, so the operand needs the parentheses of `=`.
-    element.element = enclosed(element.element, operators.eq)
+    element.element = with_parentheses(element.element, operators.eq)
     internals.set_implicitly_boolean(element, is_boolean=internals.is_implicitly_boolean(element.element))
 
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm.interfaces import MapperProperty
 from sqlalchemy.orm.path_registry import PathRegistry, PathToken
-from sqlalchemy.orm.strategy_options import (
-    Load,
-)
+from sqlalchemy.orm.strategy_options import Load
 from sqlalchemy.orm.util import LoaderCriteriaOption
 from sqlalchemy.util import EMPTY_DICT, immutabledict
 
@@ -136,15 +134,14 @@ def _write_load(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:
 def _read_load(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     load = Load.__new__(Load)
     load.path = _read_path(dec, fields["path"])
-    load.context = tuple([_part(dec.element(number)) for number in expect(fields["parts"], list)])
+    parts = tuple([dec.element(number) for number in expect(fields["parts"], list)])
+    if not all(isinstance(part, internals.LoadElement) for part in parts):
+        malformed("part of a loader option")
+    load.context = parts
     sources = [as_entity(dec.element(number)) for number in expect(fields["sources"], list)]
     load.additional_source_entities = tuple(sources)
     load.propagate_to_loaders = expect(fields["deep"], bool)
     return load
-
-
-def _part(found: Any) -> Any:
-    return found if isinstance(found, internals.LoadElement) else malformed("part of a loader option")
 
 
 def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
@@ -234,10 +231,10 @@ def _targets(option: Any) -> Sequence[Any]:
 
 
 def _read_criteria(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
-    found = []
+    options = []
     for number, where in expect(fields["for"], list):
         entity = as_entity(dec.element(number))
-        found.append(
+        options.append(
             LoaderCriteriaOption(
                 entity.entity,
                 check_operand(dec.element(where)),
@@ -245,11 +242,11 @@ def _read_criteria(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
                 propagate_to_loaders=expect(fields["deep"], bool),
             )
         )
-    return Criteria(found)
+    return Criteria(options)
 
 
 class Criteria(list[LoaderCriteriaOption]):
-    """The options that one with_loader_criteria() was stored as, one for each class."""
+    """The options of one with_loader_criteria(): one for each class."""
 
 
 def has_options(statement: Any) -> bool:
