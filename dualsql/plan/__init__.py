@@ -26,6 +26,7 @@ from dualsql.plan.order import require_order
 from dualsql.plan.page import (
     KeyedSelect,
     Ordered,
+    all_rows,
     count,
     first_page,
     keyed_page,
@@ -33,18 +34,17 @@ from dualsql.plan.page import (
     page,
     page_parameters,
     uncounted,
-    whole,
 )
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
 from dualsql.plan.subqueries import (
     CarriedOrders,
+    as_subquery,
     converts_values,
-    enclosed,
-    named,
     nested,
     reads_plainly,
     relation_in_order,
+    with_label,
 )
 
 __all__ = [
@@ -53,14 +53,14 @@ __all__ = [
     "KeysetPosition",
     "Ordered",
     "Shape",
+    "all_rows",
+    "as_subquery",
     "at_most",
     "converts_values",
     "count",
-    "enclosed",
     "even_ranks",
     "first_page",
     "keyed_page",
-    "named",
     "nested",
     "ordered",
     "page",
@@ -78,7 +78,7 @@ __all__ = [
     "spread",
     "tail",
     "uncounted",
-    "whole",
     "with_criteria_of",
+    "with_label",
     "written_out",
 ]

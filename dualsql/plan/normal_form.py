@@ -24,7 +24,6 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.dialect_types import DistinctOnClause
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import plain
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
 # Words between SELECT and its columns that leave the rows alone; most are MariaDB's.
@@ -55,12 +54,12 @@ def with_distinct_key(statement: AnyGenerative) -> AnyGenerative:
     In SQLAlchemy's key, all unnamed columns of a subquery look the same, so the compiled statement for one could be
     used for another.
     """
-    read = _unnamed_columns_read(statement)
-    if not read:
+    positions = _unnamed_columns_read(statement)
+    if not positions:
         return statement
-    digest = sha256(repr(read).encode()).hexdigest()[:16]
-    noted: AnyGenerative = internals.annotated(statement, {"unnamed_columns": digest})
-    return noted
+    digest = sha256(repr(positions).encode()).hexdigest()[:16]
+    annotated: AnyGenerative = internals.annotated(statement, {"unnamed_columns": digest})
+    return annotated
 
 
 def _unnamed_columns_read(statement: Any) -> list[int]:
@@ -69,26 +68,26 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
     An element that occurs several times is visited once: CTEs that read each other twice have exponentially many paths.
     Later occurrences are a negative number that identifies the element.
     """
-    found: list[int] = []
+    positions: list[int] = []
     has_unnamed = False
     seen: dict[int, int] = {}
-    kept = []  # an id is another element's once its own is gone
+    alive = []  # an id in `seen` is unique only while its element lives
     waiting = [statement]
     while waiting:
         element = waiting.pop()
         if (number := seen.get(id(element))) is not None:
-            found.append(-2 - number)
+            positions.append(-2 - number)
             continue
         seen[id(element)] = len(seen)
-        kept.append(element)
+        alive.append(element)
         if isinstance(element, ColumnClause) and isinstance(element.name, internals.AnonymousLabel):
             source = element.table
             if source is not None:
                 has_unnamed = True
-                places = (place for place, one in enumerate(source.c) if one.name == element.name)
-                found.append(next(places, -1))
+                matches = (position for position, one in enumerate(source.c) if one.name == element.name)
+                positions.append(next(matches, -1))
         waiting.extend(element.get_children())
-    return found if has_unnamed else []
+    return positions if has_unnamed else []
 
 
 def _with_distinct(select: AnySelect) -> AnySelect:
@@ -101,17 +100,17 @@ def _with_distinct(select: AnySelect) -> AnySelect:
     if not is_distinct:
         return select
     distinct = select if internals.distinct_word(select) else select.distinct()
-    return _with_prefixes(
-        distinct, [part for part in internals.prefixes(distinct) if not _is_distinct_word(part)]
-    )
+    others = tuple(part for part in internals.prefixes(distinct) if not _is_distinct_word(part))
+    has_word = len(others) < len(internals.prefixes(distinct))
+    return internals.copy_with(distinct, prefixes=others) if has_word else distinct
 
 
 def _refuse_unknown_words(select: Any) -> bool:
     """Whether one of the prefixes is DISTINCT; raises NotFreezableError for an unknown prefix."""
     for part in internals.prefixes(select):
         text, dialect = part
-        known = _is_comment(text) or _word(text) in _HARMLESS or (_is_distinct_word(part) and dialect == "*")
-        if not known:
+        is_distinct = _is_distinct_word(part) and dialect == "*"
+        if not (is_distinct or _is_comment(text) or _word(text) in _HARMLESS):
             _refuse(f"The prefix {str(text)[:60]!r}")
     for text, _ in internals.suffixes(select):
         if not _is_comment(text):
@@ -145,15 +144,6 @@ def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
     return _word(prefix[0]) in _DISTINCT
 
 
-def _with_prefixes(select: Any, prefixes: Iterable[Any]) -> AnySelect:
-    kept = tuple(prefixes)
-    if len(kept) == len(internals.prefixes(select)):
-        found: AnySelect = select
-        return found
-    bare: AnySelect = internals.copy_with(select, prefixes=kept)
-    return bare
-
-
 def _is_word(element: Any) -> bool:
     """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
     if isinstance(element, UnaryExpression):
@@ -179,7 +169,7 @@ def _without_word(column: Any) -> Any:
 def _with_first(select: AnySelect, column: Any) -> AnySelect:
     """The Select with another first column, and the same in its ORDER BY and GROUP BY."""
     first, *others = internals.raw_columns(select)
-    found: AnySelect = select.with_only_columns(column, *others)
+    selected: AnySelect = select.with_only_columns(column, *others)
 
     def replaced(element: Any, **_: Any) -> Any:
         # By identity: an equal column elsewhere is not the one that the word DISTINCT stood before.
@@ -189,7 +179,7 @@ def _with_first(select: AnySelect, column: Any) -> AnySelect:
         return tuple(visitors.replacement_traverse(clause, {}, replaced) for clause in clauses)
 
     return internals.copy_with(
-        found,
+        selected,
         order_by_clauses=moved(internals.order_by_clauses(select)),
         group_by_clauses=moved(internals.group_by_clauses(select)),
     )
@@ -235,12 +225,11 @@ def _arguments(part: ClauseElement) -> Iterator[Any]:
         yield part
 
 
-def _with_left_side(select: Any) -> AnySelect:
+def _with_left_side(select: AnySelect) -> AnySelect:
     """The Select with the left side of its first join in FROM, if SQLAlchemy would guess it.
 
     All later joins have their left side in FROM already.
     """
-    found: AnySelect = select
     joining = next(
         (part for part in (*internals.earlier_selects(select), select) if internals.setup_joins(part)), None
     )
@@ -249,7 +238,7 @@ def _with_left_side(select: Any) -> AnySelect:
         or internals.explicit_froms(select)
         or _names_its_left_side(internals.setup_joins(joining)[0])
     ):
-        return found
+        return select
     selecting = internals.copy_with(select, raw_columns=internals.raw_columns(joining))
     sources = _sources([*selecting.columns_clause_froms, *_read_by_conditions(select)])
     joined = _sources(
@@ -257,11 +246,11 @@ def _with_left_side(select: Any) -> AnySelect:
     )
     lefts = [source for key, source in sources.items() if key not in joined]
     if len(lefts) == 1:
-        return found.select_from(lefts[0])
-    # With several candidates, the right one is that which leaves the SQL unchanged.
-    written = _written(select)
-    pinned = (found.select_from(source) for source in sources.values())
-    return next((one for one in pinned if written is not None and _written(one) == written), found)
+        return select.select_from(lefts[0])
+    # Of several candidates, the right one leaves the SQL unchanged.
+    sql = _sql_of(select)
+    candidates = (select.select_from(source) for source in sources.values())
+    return next((each for each in candidates if sql is not None and _sql_of(each) == sql), select)
 
 
 def _read_by_conditions(select: Any) -> list[Any]:
@@ -278,12 +267,12 @@ def _names_its_left_side(join: tuple[Any, ...]) -> bool:
     return left is not None or isinstance(target, PropComparator) or isinstance(condition, PropComparator)
 
 
-def _sources(found: Iterable[Any]) -> dict[Any, Any]:
-    """The sources without SQLAlchemy's annotations, each once."""
-    return {plain(source): source for source in found}
+def _sources(sources: Iterable[Any]) -> dict[Any, Any]:
+    """The sources by themselves without SQLAlchemy's annotations, each once."""
+    return {internals.unannotated(source): source for source in sources}
 
 
-def _written(select: Any) -> str | None:
+def _sql_of(select: Any) -> str | None:
     """The SQL in the default dialect; None if SQLAlchemy cannot compile it."""
     try:
         return str(select)

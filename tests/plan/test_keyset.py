@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from dualsql.errors import NoTotalOrderError
 from dualsql.plan import KeysetPosition, Ordered, keyed_page, ordered, page_beside, shape
-from dualsql.plan.keys import is_random, tells_time
+from dualsql.plan.keys import depends_on_time, is_random
 from tests.plan.test_statements import capabilities, sql
 from tests.schools import Program, School, visits
 
@@ -146,11 +146,11 @@ def test_a_column_is_one_key_however_often_it_is_named() -> None:
     assert len(rows.order.keys) == 1
 
 
-def test_equal_rows_are_passed_or_left() -> None:
+def test_equal_rows_before_or_after_a_position() -> None:
     heap = select(visits.c.note)
-    assert "OFFSET" in beside(heap, "a", passed=3)
-    assert beside(heap, "a", left=0).count("UNION ALL") == 1, "NULLs"
-    assert beside(heap, "a", left=2).count("UNION ALL") == 2
+    assert "OFFSET" in beside(heap, "a", equal_before=3)
+    assert beside(heap, "a", equal_after=0).count("UNION ALL") == 1, "NULLs"
+    assert beside(heap, "a", equal_after=2).count("UNION ALL") == 2
 
 
 def test_an_enum_of_mariadb_is_ordered_by_number_and_only_where_it_is_known_to_be() -> None:
@@ -193,7 +193,7 @@ def test_distinct_rows_have_the_keys_they_show() -> None:
     ids=str,
 )
 def test_what_is_a_clock(expression: Any, is_clock: bool) -> None:
-    assert tells_time(expression) is is_clock
+    assert depends_on_time(expression) is is_clock
     assert not is_random(expression)
 
 
