@@ -216,7 +216,7 @@ class DualResponseServer:
             sweep_files=self._kept.sweep,
         )
         self.change_notifier = ChangeNotifier(self._store, self._clock, self.settings)
-        self._refreshes = self.responses.refreshes(self.change_notifier.tell)
+        self._refreshes = self.responses.refreshes(self.change_notifier.notify)
         self._health = Health(self._probes, self.settings.health_timeout, unproved=self.unproved)
         self._run = Run(self._begin)
         self._entered = 0

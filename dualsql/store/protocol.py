@@ -213,26 +213,26 @@ def required_methods() -> list[str]:
 
 
 def checked_store(store: ResourceStore) -> ResourceStore:
-    """The store, whose failures are StorageError whatever it raises.
+    """The store. Errors of its backend are raised as StorageError.
 
-    A store that reads a cache or a service raises the errors of its library. Those are failures of the backend. Errors
-    of Python itself, but for those of the system, are faults in the store's code, and pass.
+    A store of a cache or a service raises the errors of that library: they are failures of the backend. Errors of
+    Python itself are faults in the store's code and are raised unchanged, except OSError.
 
     Raises:
-        ConfigurationError: it lacks methods, which would be noticed only when one of them is needed.
+        ConfigurationError: it is a class, or it has not all methods of a ResourceStore.
     """
-    found = type(store).__name__
+    kind = type(store).__name__
     if isclass(store):
         raise ConfigurationError(
             f"store= takes an object, and {store.__name__} is a class.", hint=f"store={store.__name__}(...)"
         )
     refuse_mistaken("store", store)
-    lacking = [name for name in required_methods() if not callable(getattr(store, name, None))]
-    if lacking:
+    missing = [name for name in required_methods() if not callable(getattr(store, name, None))]
+    if missing:
         raise ConfigurationError(
-            f"{found} is no ResourceStore: it has no {', '.join(lacking)}.",
+            f"{kind} is no ResourceStore: it has no {', '.join(missing)}.",
             hint="dualsql.ResourceStore describes each method; a subclass of dualsql.MemoryStore has them all.",
-            details={"lacking": lacking},
+            details={"lacking": missing},
         )
     return cast(ResourceStore, _Guarded(store))
 
