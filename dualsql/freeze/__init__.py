@@ -1,4 +1,4 @@
-"""A Select stored as a safe document. `thaw` returns the statement that `freeze` was given, or raises an error.
+"""A Select stored as a safe document. `thaw` returns the statement that was passed to `freeze`, or raises an error.
 
     registry = Registry(Base, functions=["my_pure_function"])
     document = freeze(select(User).where(User.name == "ada"), registry, dialect=engine.dialect)
@@ -79,7 +79,7 @@ def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proo
 
 
 def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dialect | None) -> None:
-    # The document is read back from its JSON and compared, so that an error in writing or reading is found.
+    # The document is read back from its JSON and compared, so that an error in writing or reading is detected.
     decoder = Decoder(encoder.registry)
     try:
         thawed = _read(parse(plain), decoder)
@@ -118,8 +118,8 @@ def _dump(statement: Statement, encoder: Encoder) -> bytes:
 def thaw(document: bytes, registry: Registry) -> Statement:
     """Return the statement of a document.
 
-    This function is safe with any bytes, but it cannot tell whether a document was changed. Check its signature first
-    (see `Seal`).
+    This function is safe with any bytes, but it cannot detect a changed document. Check its signature first (see
+    `Seal`).
 
     Raises:
         TamperedError: dualsql did not write the document, or it names something that the registry does not allow.
@@ -140,7 +140,7 @@ def thaw(document: bytes, registry: Registry) -> Statement:
 
 
 def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
-    """Whether the document holds text that is rendered as written, so that it may run on its own kind of database only.
+    """Whether the document contains text that is rendered as written. It may then run on its own kind of database only.
 
     Raises:
         TamperedError: dualsql did not write the document.

@@ -82,7 +82,7 @@ class Encoder:
     Attributes:
         nodes: the finished nodes, each `[tag, fields]`.
         named: the (table name, column key) pairs that the document depends on.
-        uses_text: whether text(), literal_column() or the like is in it.
+        uses_text: whether it contains text(), literal_column() or other text that is rendered as written.
         leaves_options_out: loader options are not written, because the SQL is the same without them.
     """
 
@@ -336,7 +336,7 @@ class Decoder:
 
     Attributes:
         named: the (table name, column key) pairs that the document depends on.
-        uses_text: whether it holds text that is rendered as written.
+        uses_text: whether it contains text that is rendered as written.
     """
 
     kind_of = staticmethod(kind_of)

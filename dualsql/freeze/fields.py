@@ -1,7 +1,7 @@
 """The attributes of an element as JSON and back.
 
 A `NodeKind` is one row of the table tag -> (class, fields) in `kinds`. Most kinds need only their fields. Tables,
-functions and ORM entities are references by name and have a `write` and `read` of their own.
+functions and ORM entities are references by name and have their own `write` and `read`.
 
 A forged document may put any element anywhere. An element that is rendered without a closing bracket (`x ORDER BY y`,
 `x DESC`, a bare list) could absorb or split a condition that is appended later, such as a tenant's. The `check_*`
@@ -209,7 +209,7 @@ class NodeKind:
         is_shared: rendered once for all references (a table, a CTE).
         is_own: its elements are new objects of this document, so their origin may be set.
         by_attribute, by_name: the fields, including those that all kinds have.
-        writers: attribute -> its field, or None if it is not written. Memoized attributes are added when they are met.
+        writers: attribute -> its field, or None if it is not written. Memoized attributes are added when they occur.
         readers: name of a field -> the attribute it sets, and how it is read.
         required: names of the fields that every node must have.
         factories: (name, attribute, class) of the fields that are a new empty container if the node omits them.
@@ -397,7 +397,7 @@ def name_(name: str = "name", attribute: str | None = None, absent: Any = REQUIR
 
 
 def word(name: str, attribute: str, allows: Callable[[str], bool], absent: Any = None) -> Field:
-    """Text that is rendered as written. It has to be in a known set or match a pattern."""
+    """Text that is rendered as written. It has to be in a fixed set or match a pattern."""
 
     def write(enc: Encoder, value: Any) -> Any:
         if not isinstance(value, str) or not allows(value):

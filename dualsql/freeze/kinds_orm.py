@@ -48,7 +48,7 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
 
 
 def _write_mapped(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
-    """A source that a mapping brings, by its role in the mapping."""
+    """A source of a mapping, by its role there."""
     source = enc.registry.mapped_sources[id(element)]
     written: dict[str, Any] = {"of": enc.ref(source.mapper), "as": source.role}
     enc.named.update(enc.registry.columns_in(source.tables))
@@ -155,8 +155,9 @@ def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
     """A property of a mapping. A property that leads to an unregistered class or table is refused."""
     property_ = owner.mapper.attrs.get(key)
     if isinstance(property_, RelationshipProperty):
-        leads_to = [property_.mapper, *_tables_of(property_.secondary)]
-        if any(codec.registry.name_of(item) is None for item in leads_to):
+        froms = [] if property_.secondary is None else internals.from_objects(property_.secondary)
+        tables = [source for source in froms if not isinstance(source, selectable.Join)]
+        if any(codec.registry.name_of(item) is None for item in (property_.mapper, *tables)):
             return None
     return property_
 
@@ -180,11 +181,6 @@ def _read_attribute(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any
     if "and" in fields:
         attribute = attribute.and_(*[dec.element(number) for number in fields["and"]])
     return attribute
-
-
-def _tables_of(secondary: Any) -> list[Any]:
-    froms = [] if secondary is None else internals.from_objects(secondary)
-    return [source for source in froms if not isinstance(source, selectable.Join)]
 
 
 def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def _write_params(enc: Encoder, value: Any) -> list[Any]:
 
 
 def _read_params(dec: Decoder, wire: Any) -> Any:
-    """Values of the document's own parameters. Others are refused: parameters of rules are found by name, too."""
+    """Values of the document's own parameters. Others are dropped: they could replace the values of a rule."""
     values = {expect(key, str): dec.registry.values.read(item) for key, item in expect(wire, list)}
     return immutabledict({key: value for key, value in values.items() if dec.is_bind(key)})
 

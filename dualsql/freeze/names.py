@@ -219,9 +219,9 @@ class Spelling:
 
 
 class FreeNames:
-    """Chooses names that no source in some statements has, so that `check_sources` lets the whole be stored.
+    """Chooses names that no source in these statements has, so that `check_sources` accepts the new statement.
 
-    A query over a result of a query would have two relations of one name.
+    Without it, a query over the result of a query would have two relations of one name.
     """
 
     def __init__(self, *statements: Any) -> None:

@@ -43,7 +43,7 @@ _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(p
 
 @dataclass(frozen=True, slots=True)
 class MappedSource:
-    """A source in FROM that a mapping brings and that is no table.
+    """A source in FROM that belongs to a mapping and is no table.
 
     Attributes:
         role: `whole`, `local` or `polymorphic`: what the mapper calls it; or `target`, `target source`: the alias that
@@ -65,8 +65,8 @@ class Registry:
 
     Args:
         tables: a declarative base (a DeclarativeBase subclass, or SQLModel), a MetaData, a mapped class, a Table,
-            or a sequence of these. A MetaData brings the classes that are mapped to its tables. Tables and classes
-            defined later are unknown to it.
+            or a sequence of these. A MetaData includes the classes that are mapped to its tables. Tables and
+            classes defined later are not registered.
         functions: names allowed besides `types.FUNCTIONS`; "package.name" for `func.package.name`. Allow
             only functions without side effects. For a class of functions of your own, pass the class;
             documents use its class name.
@@ -200,7 +200,7 @@ class Registry:
         return wire
 
     def allows_function(self, name: str) -> bool:
-        """Whether a document may call `name`, given with its packages as "package.name"."""
+        """Whether a document may call the function `name`, with its packages: "package.name"."""
         return name.lower() in self._functions
 
     def has_function_class(self, cls: type) -> bool:
@@ -212,7 +212,7 @@ class Registry:
         return self.element_classes.get(cls.__name__) is cls
 
     def allows_operator(self, text: str) -> bool:
-        """Whether `text` may stand in `.op(text)`."""
+        """Whether a document may use `.op(text)`."""
         return text in self._operators
 
     def is_trusted(self, type_: TypeEngine[Any]) -> bool:
@@ -354,7 +354,7 @@ def _sources_of(mapper: Mapper[Any]) -> Iterator[MappedSource]:
     roles += [(role, each.key) for each in mapper.relationships for role in ("target", "target source")]
     for role, key in roles:
         element = mapped_element(mapper, role, key)
-        # Tables and joins are the same to the ORM wherever they come from.
+        # The ORM does not distinguish the tables and joins of a mapping from others.
         if element is None or isinstance(element, Table | selectable.Join):
             continue
         parts = list(iterate(element.selectable if isinstance(element, AliasedInsp) else element))

@@ -44,11 +44,11 @@ class Proofs:
     """
 
     def __init__(self) -> None:
-        # Texts are stored in worker threads: SQLAlchemy's cache may be used by several.
+        # Statements of texts are frozen in worker threads: several threads may use SQLAlchemy's LRUCache.
         self._proofs: Any = util.LRUCache(_MOST_PROOFS)
 
     def key(self, statement: Any, plain: bytes) -> object | None:
-        """What identifies the comparison; None if it has to be made each time."""
+        """What identifies the comparison; None if it has to be repeated each time."""
         key = internals.cache_key(statement)
         values = key and exact_forms(bound.effective_value for bound in key.bindparams)
         return None if key is None or values is None else (key.key, values, sha256(plain).digest())

@@ -2,12 +2,12 @@
 
     entities    the columns that the rows of mapped classes have, written out
     normal_form DISTINCT as a clause, joins with their left side, cache keys that differ
-    shape       any statement as a plain Select, its author's limit kept apart
+    shape       any statement as a plain Select, and its author's limit
     keys        sort keys and their order
-    order       a total order: the keys asked for, the author's, and those that break ties
+    order       a total order: the requested keys, the author's, and those that break ties
     page        rows from an offset on, the count, a projection
     keyset      rows before or after a keyset position, and the seek predicate that finds them
-    subqueries  the statement as a subquery, with its order kept around it
+    subqueries  the statement as a subquery in its own order
     sampling    rows that are not the first ones
 
 Read in this order.

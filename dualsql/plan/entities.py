@@ -31,7 +31,7 @@ _SPELL_OUT = (
 
 
 def written_out(statement: Statement) -> Statement:
-    """The statement with its columns written out, each under a name of its own.
+    """The statement with its columns written out, each under a unique name.
 
     Raises:
         NotFreezableError: SQLAlchemy cannot compile it, or no condition can express how an eager load filters it.
@@ -72,7 +72,7 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
 
 
 def _is_named(column: ColumnElement[Any]) -> bool:
-    # A bare literal, `select(1)`, is a column of which a subquery's reader would write `result.1`.
+    # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     is_literal = getattr(column, "is_literal", False)
     return isinstance(column, ColumnClause | Label) and not is_literal
 
@@ -257,7 +257,7 @@ def _attributed(column: Any, owner: Any, property_: ColumnProperty[Any]) -> Colu
 
 
 def _annotated(column: Any, owner: Any, key: str | None) -> ColumnElement[Any]:
-    """The column as one that the entity brings its FROM and its criteria for."""
+    """The column with the annotations of its entity, whose FROM and criteria the ORM then adds."""
     notes = {"parententity": owner, "parentmapper": owner.mapper, "entity_namespace": owner}
     if key is not None and key in owner.mapper.attrs and hasattr(owner.entity, key):
         notes["proxy_key"] = key

@@ -1,8 +1,8 @@
 """Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
-DISTINCT becomes a clause, wherever its author wrote it. The first join gets the left side that SQLAlchemy would find
-for it, so that further columns or conditions do not change it. Text around the columns that could change the rows is
-refused. Different statements get different cache keys.
+DISTINCT becomes a clause, also if its author wrote it as a function or a prefix. The first join gets the left side that
+SQLAlchemy would choose for it, so that further columns or conditions do not change it. Text around the columns that
+could change the rows is refused. Different statements get different cache keys.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
-# Words between SELECT and its columns that leave the rows alone; most are MariaDB's.
+# Words between SELECT and its columns that do not change the rows; most are MariaDB's.
 _HARMLESS = frozenset(
     """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
     SQL_CALC_FOUND_ROWS""".split()
@@ -49,7 +49,7 @@ AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
 
 def with_distinct_key(statement: AnyGenerative) -> AnyGenerative:
-    """The statement with a cache key that says which unnamed columns of its subqueries it reads.
+    """The statement with a cache key that distinguishes which unnamed columns of its subqueries it reads.
 
     In SQLAlchemy's key, all unnamed columns of a subquery look the same, so the compiled statement for one could be
     used for another.
@@ -96,7 +96,8 @@ def _with_distinct(select: AnySelect) -> AnySelect:
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
-    _refuse_misplaced_text(select)
+    if any(map(_has_distinct_call, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
+        _refuse_distinct_call()
     if not is_distinct:
         return select
     distinct = select if internals.distinct_word(select) else select.distinct()
@@ -118,7 +119,7 @@ def _refuse_unknown_words(select: Any) -> bool:
     for _, hint in internals.statement_hints(select):
         if not _COMMENTS.fullmatch(hint):
             _refuse(f"The hint {hint[:60]!r}")
-    # Extensions are how SQLAlchemy 2.1 writes DISTINCT ON, and how applications add clauses of their own.
+    # SQLAlchemy 2.1 writes DISTINCT ON as an extension, and applications add their own clauses as extensions.
     for extension in internals.syntax_extensions(select):
         clauses = () if extension is None else getattr(extension, "clauses", [extension])
         if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
@@ -144,7 +145,7 @@ def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
     return _word(prefix[0]) in _DISTINCT
 
 
-def _is_word(element: Any) -> bool:
+def _is_distinct_call(element: Any) -> bool:
     """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
     if isinstance(element, UnaryExpression):
         return element.operator is operators.distinct_op
@@ -154,14 +155,14 @@ def _is_word(element: Any) -> bool:
 def _without_word(column: Any) -> Any:
     """The column without the word DISTINCT before it; None if there is no such word."""
     bare = column.element if isinstance(column, Label) else column
-    if not _is_word(bare):
+    if not _is_distinct_call(bare):
         return None
     if isinstance(bare, UnaryExpression):
         inner: Any = bare.element
     else:
         arguments = list(bare.clauses)
         if len(arguments) != 1:
-            _refuse_word()
+            _refuse_distinct_call()
         (inner,) = arguments
     return inner.label(column.name) if isinstance(column, Label) else inner
 
@@ -185,26 +186,21 @@ def _with_first(select: AnySelect, column: Any) -> AnySelect:
     )
 
 
-def _refuse_misplaced_text(select: AnySelect) -> None:
-    """Raise NotFreezableError if the word DISTINCT remains outside of an aggregate function."""
-    if any(map(_has_misplaced_text, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
-        _refuse_word()
-
-
-def _refuse_word() -> NoReturn:
+def _refuse_distinct_call() -> NoReturn:
     raise NotFreezableError(
         "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
         hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
     )
 
 
-def _has_misplaced_text(root: Any) -> bool:
+def _has_distinct_call(root: Any) -> bool:
+    """Whether the word DISTINCT is in it outside of an aggregate function."""
     stack: list[Any] = [root]
     while stack:
         element = stack.pop()
         if isinstance(element, SelectBase | ScalarSelect | Exists):
             continue
-        if _is_word(element):
+        if _is_distinct_call(element):
             return True
         parts: Iterator[Any] = element.get_children()
         if isinstance(element, FunctionElement):
@@ -216,7 +212,7 @@ def _has_misplaced_text(root: Any) -> bool:
 
 def _arguments(part: ClauseElement) -> Iterator[Any]:
     """The arguments of a function, without the word DISTINCT before them."""
-    if _is_word(part):
+    if _is_distinct_call(part):
         yield from part.get_children()
     elif part.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}:
         for inner in part.get_children():
@@ -240,7 +236,9 @@ def _with_left_side(select: AnySelect) -> AnySelect:
     ):
         return select
     selecting = internals.copy_with(select, raw_columns=internals.raw_columns(joining))
-    sources = _sources([*selecting.columns_clause_froms, *_read_by_conditions(select)])
+    conditions = internals.where_criteria(select)
+    read = [source for condition in conditions for source in internals.from_objects(condition)]
+    sources = _sources([*selecting.columns_clause_froms, *read])
     joined = _sources(
         target for target, *_ in internals.setup_joins(joining) if isinstance(target, FromClause)
     )
@@ -251,14 +249,6 @@ def _with_left_side(select: AnySelect) -> AnySelect:
     sql = _sql_of(select)
     candidates = (select.select_from(source) for source in sources.values())
     return next((each for each in candidates if sql is not None and _sql_of(each) == sql), select)
-
-
-def _read_by_conditions(select: Any) -> list[Any]:
-    return [
-        source
-        for condition in internals.where_criteria(select)
-        for source in internals.from_objects(condition)
-    ]
 
 
 def _names_its_left_side(join: tuple[Any, ...]) -> bool:

@@ -73,15 +73,6 @@ _ROW_FUNCTIONS = frozenset(
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
 
 
-def tie_breaker(shape: Shape, capabilities: Capabilities) -> tuple[Expressions, bool]:
-    """The keys that distinguish any two different rows of the result.
-
-    Also returns whether all rows differ; rows that are equal in every column have no such key.
-    """
-    identity = _row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
-    return identity or _whole_row(shape, capabilities), bool(identity) or is_distinct(shape.select)
-
-
 def distinct_on(select: AnySelect) -> Expressions:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
     extension = internals.extension_before_columns(select)
@@ -204,7 +195,7 @@ def is_table(source: FromClause) -> bool:
 
 
 def is_constant(expression: ColumnElement[Any]) -> bool:
-    """Whether it is a bound value, NULL or a truth, with a label or without."""
+    """Whether it is a bound value, NULL, TRUE or FALSE, with a label or without."""
     # ORDER BY of a bare value is an error on PostgreSQL and DuckDB, and orders nothing anywhere.
     return isinstance(getattr(expression, "element", expression), BindParameter | Null | True_ | False_)
 
@@ -257,7 +248,7 @@ def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
 def may_aggregate(
     element: ClauseElement, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
 ) -> bool:
-    """Whether an aggregate could stand in `element`, outside of subqueries and window functions."""
+    """Whether `element` may contain an aggregate outside of subqueries and window functions."""
     stack: list[Any] = [element]
     while stack:
         node = stack.pop()
@@ -312,9 +303,12 @@ def order_of(
         BadParameterError: the database cannot sort by the column of a requested key.
     """
     reader = _KeyReader(shape, capabilities, is_masked)
-    ties, is_unique = tie_breaker(shape, capabilities)
+    identity = _row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
+    # Without an identity, two rows may be equal in all columns. No key distinguishes them.
+    ties = identity or _whole_row(shape, capabilities)
+    is_unique = bool(identity) or is_distinct(shape.select)
     sorting = [*reader.requested(sort), *reader.authored()]
-    # An index that is read backward puts its ties backward too.
+    # A backward scan of an index returns its ties backward, too.
     is_descending = bool(sorting) and sorting[-1].is_descending
     breaking = (reader.key(tie, is_descending=is_descending, is_nulls_last=True) for tie in ties)
     keys = tuple(without_repeats([*sorting, *breaking]))
@@ -393,9 +387,9 @@ class _KeyReader:
         is_nulls_last: bool | None = None,
         written: Any = None,
     ) -> Key:
-        """The key of an expression; NULLs come where the database puts them unless the clause says otherwise.
+        """The key of an expression. NULLs come in the database's own position unless the clause states another.
 
-        If it is not known where that is, they are last, and first in a descending order.
+        If that position is unknown, they come last, and first in a descending order.
         """
         resolved = self._resolved(expression)
         if resolved is None:

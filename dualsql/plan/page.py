@@ -67,8 +67,7 @@ def _owner_of(column: Any) -> Any:
 def _is_read_elsewhere(column: Any) -> bool:
     """Whether its entity does not read its table: the classes of concrete inheritance, which read a UNION.
 
-    The ORM puts the UNION's columns in place of the table's, also in WHERE and GROUP BY, only while it selects one of
-    them.
+    The ORM replaces the table's columns by the UNION's, also in WHERE and GROUP BY, only if it selects one of them.
     """
     owner = _owner_of(column)
     return owner is not None and set(internals.from_objects(column)).isdisjoint(
@@ -243,7 +242,7 @@ class Ordered:
             if key.output is not None and _is_shown_as_it_is(key.expression):
                 positions.append(key.output)
             else:
-                assert key.form is not None  # or the order would have an obstacle
+                assert key.form is not None  # otherwise the order has an obstacle
                 positions.append(len(self.shape.columns) + len(added))
                 added.append(column(key.form).label(f"{prefix}{len(added) + 1}"))
         return positions, added

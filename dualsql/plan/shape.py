@@ -60,7 +60,7 @@ _CLAUSES = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
 def has_outer_order(sql: str) -> bool:
     """Whether ORDER BY, LIMIT, OFFSET or FETCH stands outside all parentheses, strings and comments."""
     depth = 0
-    # A wrong guess is safe: if it finds an ORDER BY where there is none, the statement is refused.
+    # A false match is safe: the statement is refused.
     for token in _TOKEN.finditer(sql):
         bracket = token["bracket"]
         if bracket:

@@ -1,4 +1,4 @@
-"""A statement as a subquery, with its order kept around it.
+"""A statement as a subquery, and its order in the outer statement.
 
 A relation has the keys of its order in hidden columns. A SELECT whose rows are rows of such relations keeps their
 order, after its own ORDER BY if it has one, also through WITH and subqueries. Otherwise
@@ -167,7 +167,7 @@ def relation_in_order(rows: Ordered, name: str, text: str) -> tuple[FromClause, 
     carried = all_rows(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items()))
     free = FreeNames(carried)
     inner = carried.subquery(free.take(name))
-    # SQLAlchemy may rename a column of a subquery: the text that reads it knows the result's names only.
+    # SQLAlchemy may rename a column of a subquery: the text that reads it uses the result's names.
     labels = [*(column.name for column in rows.shape.columns), *keys]
     if [column.name for column in inner.c] != labels:
         columns = (column.label(label) for column, label in zip(inner.c, labels, strict=True))

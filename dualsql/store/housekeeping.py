@@ -79,7 +79,9 @@ class AccessLog:
                     self._refused.update(batch)
         if failure is not None:
             raise failure
-        self._log_dropped()
+        if self._dropped:  # logged when the store accepts accesses again
+            logger.warning("%d accesses were not counted: too many waited for the store.", self._dropped)
+            self._dropped = 0
 
     def _batches(self) -> Iterable[Sequence[str]]:
         """The pending accesses in batches. Resources that were refused before come last, one by one."""
@@ -118,12 +120,6 @@ class AccessLog:
             self._dropped += self._pending.pop(longest_unused).number
             self._refused.discard(longest_unused)
 
-    def _log_dropped(self) -> None:
-        """Log how many accesses were dropped, when the store accepts accesses again."""
-        if self._dropped:
-            logger.warning("%d accesses were not counted: too many waited for the store.", self._dropped)
-            self._dropped = 0
-
 
 async def _complete(writing: Coroutine[None, None, None]) -> None:
     """Await the write until it ends, also after a cancellation.
@@ -150,7 +146,7 @@ _BATCH = 500
 async def sweep(store: ResourceStore, *, before: datetime) -> int:
     """Delete what expired at or before `before`, in batches. Returns how many resources were deleted.
 
-    The DELETE tests the expiry again, so a resource that was pinned in between is kept.
+    The DELETE tests the expiry again, so a resource that was pinned in between is not deleted.
     """
     deleted = 0
     while ids := await store.find_expired(before=before, limit=_BATCH):

@@ -152,10 +152,10 @@ class KeyValueStore(ABC):
 
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         value = await self._read(_LINKS, link.id)
-        # A link opens the result that it was made for, and no other.
+        # A link is valid for its own result only.
         if value is None or orjson.loads(value)[0] != link.resource_id:
             return False
-        # Of several readers at once, one removes the value: a single-use link is used once.
+        # Of several concurrent requests, one removes the value: a single-use link is used once.
         return not take or await self.remove(_LINKS + link.id, instead_of=value)
 
     async def delete_links(

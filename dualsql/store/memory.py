@@ -47,8 +47,8 @@ class MemoryStore:
     """Keeps at most `maximum` resources, for one event loop.
 
     Resources belong to a group: those of one principal; without a principal, those that were refined from one result,
-    or all that tools made. A full store deletes expired resources first, then the oldest unpinned one of the group that
-    saves: no group deletes another's. The last tenth of the capacity is for groups below an equal share.
+    or all results of tools. A full store deletes expired resources first, then the oldest unpinned one of the group
+    that saves: no group deletes another's. The last tenth of the capacity is for groups below an equal share.
     """
 
     def __init__(self, maximum: int = 10_000) -> None:

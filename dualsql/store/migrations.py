@@ -1,6 +1,6 @@
 """Migrates a database to the schema of this release. An upgrade runs in one transaction.
 
-The scripts are in the folder `migrations_path()` names; their history is kept in VERSION_TABLE.
+The scripts are in the folder `migrations_path()`. The table VERSION_TABLE holds their history.
 """
 
 from __future__ import annotations

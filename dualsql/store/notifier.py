@@ -1,6 +1,6 @@
 """Notifies listeners when a resource is pinned, expires, is deleted or becomes ready.
 
-Changes by this process are noticed at once, changes by others within `Settings.watch_interval`."""
+It detects changes by this process immediately, and changes by others within `Settings.watch_interval`."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ class KeptChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceChanges:
-    """A partial update. Fields that are left at their default do not change.
+    """A partial update. Fields with their default value do not change.
 
     Attributes:
         accesses: added to access_count.
         accessed_at: becomes last_accessed_at, unless a later one is there.
         extend_to: a later expires_at for a resource that is neither pinned nor expired; never shortens it.
         total: a later count; a count that is not exact never replaces an exact one.
-        kept: another record of kept rows. If the record is not what it was, nothing changes.
+        kept: another record of kept rows. If the stored record is not `kept.before`, nothing changes.
         pin: remove the expiry of a resource that has not expired.
         unpin_to: the new expires_at of a pinned resource; an unpinned one keeps its own.
         now: the instant that decides whether it has expired; required with extend_to and pin.
@@ -115,8 +115,8 @@ class ResourceStore(Protocol):
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """The resource, expired or not, or None; for a requester, only if that requester may find it.
 
-        The store tests this condition in the same query. If it read the row first and withheld it then, a caller could
-        tell foreign ids from unknown ones by the time.
+        The store tests this condition in the same query. If it read the row first, a caller could distinguish
+        foreign ids from unknown ones by the response time.
         """
         ...
 
@@ -124,7 +124,7 @@ class ResourceStore(Protocol):
         """Apply `changes` without losing a concurrent update.
 
         Returns whether a row was changed: False for an unknown id, for `pin` on an expired one, and if the record of
-        kept rows is another one than `kept` says.
+        kept rows is not `kept.before`.
         """
         ...
 
@@ -155,7 +155,7 @@ class ResourceStore(Protocol):
         ...
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
-        """The state of each of these resources that exists. At most 1,000 are asked for at a time."""
+        """The state of each of these resources that exists. A call has at most 1,000 ids."""
         ...
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:

@@ -201,7 +201,7 @@ class Connections:
 
     @property
     def has_clock(self) -> bool:
-        """Whether the database has a clock of its own."""
+        """Whether the database has its own clock."""
         return self._engine.dialect.name == "postgresql"
 
     def reopen(self) -> None:
@@ -415,7 +415,7 @@ class SQLResourceStore:
 
     @property
     def maximum_connections(self) -> int:
-        """How many connections it opens at most; none of its own on the engine of an application."""
+        """How many connections it opens at most; 0 for an engine of the application."""
         return self._connections.maximum
 
     async def clock(self) -> datetime | None:
@@ -549,7 +549,7 @@ def _is_bound_to(
 
 
 def _sorted(ids: ColumnElement[str]) -> ColumnElement[str]:
-    """The order of ids. By the column itself, SQLite would read the whole table by its primary key to save the sort."""
+    """The order of ids. By the plain column, SQLite would scan the whole table by its primary key to avoid a sort."""
     return ids.concat("")
 
 

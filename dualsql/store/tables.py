@@ -384,7 +384,7 @@ def usage_of(rows: list[Row]) -> Usage:
 
 
 def apply_changes(row: Row, changes: ResourceChanges) -> Row | None:
-    """The row after an update; None if it has expired and was to be pinned, or has another record of kept rows."""
+    """The row after an update; None if `changes` pins an expired row or expects another record of kept rows."""
     if changes.pin and changes.now is not None and has_expired(row, changes.now):
         return None
     change = changes.kept
@@ -407,7 +407,7 @@ def apply_changes(row: Row, changes: ResourceChanges) -> Row | None:
 
 
 def kept_text(record: KeptRows | None) -> str | None:
-    """A record of kept rows as it is stored."""
+    """A record of kept rows as text in JSON."""
     return None if record is None else _to_json("kept", record)
 
 

@@ -5,7 +5,7 @@ of relationships, loaders and hooks. There, `schools` becomes
 
     (SELECT schools.id, schools.name FROM schools WHERE schools.tenant_id = :tenant) AS schools
 
-Text and tables that are not registered are refused, because the compiler cannot know what they read.
+Text and tables that are not registered are refused, because the compiler cannot determine what they read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
 
 
 class Exactly(FunctionElement[bool]):
-    """`column = value`, compared exactly, whatever the collation of the column is."""
+    """`column = value`, compared exactly under any collation of the column."""
 
     name = "dualsql_exactly"
     type = Boolean()
@@ -188,9 +188,9 @@ _HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
 
 OWN_NAMES = "dualsql_part_"
-"""How the names begin that dualsql gives to relations of its own. No table and no alias of a text begins like this."""
+"""The prefix of the names of dualsql's own relations. No table and no alias of a text has it."""
 
-# How the names of the rules' own values begin.
+# The prefixes of the names of the rules' parameters.
 _RESERVED = ("dualsql_tenant_", "dualsql_row_")
 
 
@@ -343,7 +343,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         groups = list(internals.group_by_clauses(select))
         if self._rule_of is not None or not self.groups_strictly or not groups:
             return written
-        # In ROLLUP and its like the key is NULL in some groups, and determines nothing there.
+        # Under ROLLUP, CUBE and GROUPING SETS the key is NULL in some groups and determines no columns there.
         if any(map(_is_superaggregate, groups)):
             return written
         dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]

@@ -109,7 +109,7 @@ class ActiveMask:
 
     def is_lifted_for(self, principal: Principal | None) -> bool:
         """Whether this principal sees the column unmasked."""
-        # Not just truthy: the coroutine of a function that is async by mistake would lift each mask.
+        # `is True`: the coroutine of a function that is async by mistake is truthy and would lift each mask.
         return self.rule.unless is not None and principal is not None and self.rule.unless(principal) is True
 
 
@@ -157,7 +157,7 @@ def _column(registry: Registry, target: Any) -> Any:
 
 def _expression(rule: Mask, column: Any) -> ColumnElement[Any]:
     masked = _masked(rule, column)
-    # Another table would be read without its own rule: the expression stands inside the rule of this one.
+    # Inside the rule of this table, another table would be read without its own rule.
     for element in iterate(masked):
         if isinstance(element, ColumnElement) and getattr(element, "table", None) not in (None, column.table):
             raise ConfigurationError(f"The mask of {column} must not read another table.")
@@ -346,7 +346,7 @@ class Policy:
         plain = select(table)
         try:
             return self.apply_functions(plain, context) is not plain
-        except Exception:  # noqa: BLE001 - whatever a function raises, it stops the statement
+        except Exception:  # noqa: BLE001 - any error of a function stops the statement
             return None
 
     def _tenant_conditions(self, registry: Registry) -> dict[int, list[ColumnElement[bool]]]:
@@ -366,7 +366,7 @@ class Policy:
         self, rule: TenantFilter, type_: Any, parameters: dict[Any, BindParameter[Any]]
     ) -> BindParameter[Any]:
         """A parameter for each type: SQLAlchemy binds all parameters of one name with the type of the last one."""
-        if isinstance(type_, types.CHAR):  # it would cut the blanks at the end of the value
+        if isinstance(type_, types.CHAR):  # it would remove blanks at the end of the value
             type_ = types.String()
         type_key = internals.type_key(type_)
         key = (id(rule), id(type_) if type_key is NO_CACHE else type_key)
