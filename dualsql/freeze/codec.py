@@ -196,7 +196,7 @@ class Encoder:
 
     def fields(self, kind: NodeKind, state: dict[str, Any]) -> dict[str, Any]:
         """The wire form of an element's attributes."""
-        written: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         writers = kind.writers
         for attribute, value in state.items():
             if value is None:
@@ -211,8 +211,8 @@ class Encoder:
                 continue
             wire = field.write(self, value)
             if wire is not None:
-                written[field.name] = wire
-        return written
+                fields[field.name] = wire
+        return fields
 
     def type(self, type_: TypeEngine[Any]) -> Any:
         """A type by name, or as ["=", node]: the type of that node."""

@@ -545,14 +545,14 @@ def modifiers(name: str = "with", attribute: str = "modifiers") -> Field:
 
 
 def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    wire: dict[str, Any] = {}
     for key, item in value.items():
         if key == "_python_is_types":  # used when the operand was coerced, and not needed after that
             continue
         if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
             refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
-        written[key] = item
-    return written
+        wire[key] = item
+    return wire
 
 
 def _read_modifiers(dec: Decoder, wire: Any) -> dict[str, Any]:

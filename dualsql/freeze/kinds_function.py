@@ -56,18 +56,18 @@ def _write_bind(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     if state.get("callable") is not None:
         # The callable is called now, because the document stores values.
         state = {**state, "callable": None, "value": enc.once(element, lambda: element.effective_value)}
-    written = enc.fields(kind, state)
+    fields = enc.fields(kind, state)
     key = element.key
     original = _original_key(key)
     if not _is_rendered(key, original):
         refuse(f"the parameter name {str(key)!r}"[:120], "Choose a name of letters, digits and _.")
-    if written.get("was") == original:
-        del written["was"]
+    if fields.get("was") == original:
+        del fields["was"]
     if type(key) is not internals.AnonymousLabel and element.unique:
         refuse(
             "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
         )
-    return written
+    return fields
 
 
 class Row(elements.BindParameter[Any]):
@@ -206,13 +206,13 @@ def _write(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
             f"the function class {cls.__qualname__}",
             "Use func.name(...), or register the class: Registry(..., functions=[TheClass]).",
         )
-    written = enc.fields(kind, element.__dict__)
-    written["name"] = write_name(element.name, enc.seeds)
+    fields = enc.fields(kind, element.__dict__)
+    fields["name"] = write_name(element.name, enc.seeds)
     if element.packagenames:
-        written["packages"] = [write_name(name, enc.seeds) for name in element.packagenames]
+        fields["packages"] = [write_name(name, enc.seeds) for name in element.packagenames]
     if cls is Function and _class_of(element.name) is not None:
-        written["plain"] = True
-    return written
+        fields["plain"] = True
+    return fields
 
 
 def _read(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -300,9 +300,9 @@ def is_own_class(cls: type) -> bool:
 
 def _forms(cls: Any, name: str) -> tuple[str, ...]:
     """The forms that a document may give the attribute: those of its description, or all if there is none."""
-    described = dict(getattr(cls, "_traverse_internals", ()))
-    if name in described:
-        form = _FORMS.get(described[name])
+    descriptions = dict(getattr(cls, "_traverse_internals", ()))
+    if name in descriptions:
+        form = _FORMS.get(descriptions[name])
         return () if form is None else (form,)
     return ("one", "list", "tuple", "plain") if is_identifier(name) and not hasattr(cls, name) else ()
 
@@ -316,9 +316,9 @@ def _write_own(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
         )
     attributes = {name: value for name, value in vars(element).items() if _forms(cls, name)}
     state = {name: value for name, value in vars(element).items() if name not in attributes}
-    written: dict[str, Any] = {"class": cls.__name__, **enc.fields(kind, state)}
-    written["holds"] = {name: _write_attribute(enc, name, value) for name, value in attributes.items()}
-    return written
+    fields: dict[str, Any] = {"class": cls.__name__, **enc.fields(kind, state)}
+    fields["holds"] = {name: _write_attribute(enc, name, value) for name, value in attributes.items()}
+    return fields
 
 
 def _write_attribute(enc: Encoder, name: str, value: Any) -> list[Any]:

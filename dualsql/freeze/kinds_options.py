@@ -88,17 +88,17 @@ def _read_strategy(dec: Decoder, wire: Any) -> Any:
 
 
 def _write_options(enc: Encoder, options: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    wire: dict[str, Any] = {}
     for key, value in options.items():
         if key == "entities":
-            written[key] = [enc.ref(entity) for entity in value]
+            wire[key] = [enc.ref(entity) for entity in value]
         elif key == "eager_from_alias":
-            written[key] = None if value is None else enc.ref(value)
+            wire[key] = None if value is None else enc.ref(value)
         elif _is_option(key) and _is_plain(value, _OPTION_WORDS):
-            written[key] = value
+            wire[key] = value
         else:
             refuse(f"a loader option with {key}", _HINT)
-    return written
+    return wire
 
 
 def _is_option(key: str) -> bool:
@@ -145,7 +145,7 @@ def _read_load(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 
 def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "path": _write_path(enc, part.path),
         "strategy": _write_strategy(enc, part.strategy),
         "with": _write_options(enc, part.local_opts),
@@ -154,9 +154,9 @@ def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
         "merged": internals.is_merged_option(part),
     }
     if isinstance(part, internals.AttributeLoad) and internals.of_type(part) is not None:
-        written["of type"] = enc.ref(internals.of_type(part))
-        written["polymorphic path"] = _write_path(enc, internals.polymorphic_path(part))
-    return written
+        fields["of type"] = enc.ref(internals.of_type(part))
+        fields["polymorphic path"] = _write_path(enc, internals.polymorphic_path(part))
+    return fields
 
 
 def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:

@@ -50,9 +50,9 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
 def _write_mapped(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     """A source of a mapping, by its role there."""
     source = enc.registry.mapped_sources[id(element)]
-    written: dict[str, Any] = {"of": enc.ref(source.mapper), "as": source.role}
+    fields: dict[str, Any] = {"of": enc.ref(source.mapper), "as": source.role}
     enc.named.update(enc.registry.columns_in(source.tables))
-    return written if source.key is None else {**written, "key": source.key}
+    return fields if source.key is None else {**fields, "key": source.key}
 
 
 def _read_mapped(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -77,22 +77,22 @@ def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
         # with_polymorphic() creates it with the whole entity, which has one for each mapper.
         return {"within": enc.ref(base), "mapper": enc.ref(entity.mapper)}
     target = internals.alias_target(entity)
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "of": enc.ref(
             internals.inspected_alias(target) if isinstance(target, AliasedClass) else entity.mapper
         ),
         "selectable": enc.ref(entity.selectable),
     }
     if entity.name is not None:
-        written["name"] = write_name(entity.name, enc.seeds)
+        fields["name"] = write_name(entity.name, enc.seeds)
     for name, attribute in _ALIASED_FLAGS.items():
         if getattr(entity, attribute):
-            written[name] = True
+            fields[name] = True
     if internals.is_with_polymorphic(entity):
-        written["polymorphic"] = [enc.ref(mapper) for mapper in entity.with_polymorphic_mappers]
+        fields["polymorphic"] = [enc.ref(mapper) for mapper in entity.with_polymorphic_mappers]
         if entity.polymorphic_on is not None:
-            written["discriminator"] = enc.ref(entity.polymorphic_on)
-    return written
+            fields["discriminator"] = enc.ref(entity.polymorphic_on)
+    return fields
 
 
 _ALIASED_FLAGS = {
@@ -166,12 +166,12 @@ def _write_attribute(enc: Encoder, kind: NodeKind, attribute: Any) -> dict[str, 
     owner = internals.parent_entity(attribute)
     if _attribute(enc, owner, attribute.key) is None:
         refuse(f"the attribute {attribute}", "Use a mapped column, or a relationship to a registered class.")
-    written: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
+    fields: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
     if internals.of_type(attribute) is not None:
-        written["of type"] = enc.ref(internals.of_type(attribute))
+        fields["of type"] = enc.ref(internals.of_type(attribute))
     if internals.extra_criteria(attribute):
-        written["and"] = [enc.ref(criterion) for criterion in internals.extra_criteria(attribute)]
-    return written
+        fields["and"] = [enc.ref(criterion) for criterion in internals.extra_criteria(attribute)]
+    return fields
 
 
 def _read_attribute(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -193,41 +193,41 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     base_kind = enc.kind_of(base)
     if base_kind is None:
         refuse(f"a {type(base).__qualname__}", "Use SQLAlchemy's own constructs.")
-    fields = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
+    by_attribute = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
     changes = {
         key: value
         for key, value in vars(element).items()
-        if key in fields and key not in ("type", "_annotations") and value is not state.get(key)
+        if key in by_attribute and key not in ("type", "_annotations") and value is not state.get(key)
     }
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "of": enc.ref(base),
         "notes": _write_notes(enc, internals.annotations_of(element)),
     }
     if changes:
-        written["changed"] = {
-            fields[key].name: fields[key].write(enc, value) for key, value in changes.items()
+        fields["changed"] = {
+            by_attribute[key].name: by_attribute[key].write(enc, value) for key, value in changes.items()
         }
-    return written
+    return fields
 
 
 def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    wire: dict[str, Any] = {}
     for key, value in notes.items():
         if isinstance(value, internals.HybridNamespace):
-            written[_HYBRID_NOTE] = enc.ref(internals.hybrid_entity(value))
+            wire[_HYBRID_NOTE] = enc.ref(internals.hybrid_entity(value))
         elif key in _ENTITY_NOTES and isinstance(value, Mapper | AliasedInsp):
-            written[key] = enc.ref(value)
+            wire[key] = enc.ref(value)
         elif key == "proxy_key":
-            written[key] = write_name(value, enc.seeds)
+            wire[key] = write_name(value, enc.seeds)
         elif key == "bundle":
-            written[key] = enc.ref(value)
+            wire[key] = enc.ref(value)
         elif key == "entity_namespace" and value is notes.get("bundle"):
             continue
         elif is_plain_note(key, value):
-            written[key] = value
+            wire[key] = value
         else:
             refuse(f"an element annotated with {key}", "Use plain columns instead.")
-    return written
+    return wire
 
 
 def _write_reference(enc: Encoder, element: Any) -> dict[str, Any] | None:
@@ -305,14 +305,14 @@ def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
 
 
 def _write_bundle(enc: Encoder, kind: NodeKind, bundle: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": write_name(bundle.name, enc.seeds),
         "parts": [enc.ref(part) for part in bundle.exprs],
         "single": bool(bundle.single_entity),
     }
     if internals.annotations_of(bundle):
-        written["notes"] = _write_notes(enc, internals.annotations_of(bundle))
-    return written
+        fields["notes"] = _write_notes(enc, internals.annotations_of(bundle))
+    return fields
 
 
 def _read_bundle(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:

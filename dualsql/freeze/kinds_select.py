@@ -69,13 +69,13 @@ def _read_columns(dec: Decoder, wire: Any) -> list[Any]:
 
 
 def _write_joins(enc: Encoder, joins: Any) -> list[Any]:
-    written = []
+    wire = []
     for target, onclause, left, flags in joins:
         if not set(flags) <= {"isouter", "full"}:
             refuse("a join with unknown options", "Use isouter= and full= only.")
         nodes = [None if item is None else enc.ref(item) for item in (target, onclause, left)]
-        written.append([*nodes, bool(flags["isouter"]), bool(flags["full"])])
-    return written
+        wire.append([*nodes, bool(flags["isouter"]), bool(flags["full"])])
+    return wire
 
 
 def _read_joins(dec: Decoder, wire: Any) -> tuple[Any, ...]:
@@ -289,9 +289,9 @@ _STATEMENT = (*CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOAD
 
 def _write_text(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     enc.note_text(f"text({element.text[:60]!r})")
-    written = enc.fields(kind, element.__dict__)
+    fields = enc.fields(kind, element.__dict__)
     return {
-        **written,
+        **fields,
         "text": element.text,
         "binds": [[k, enc.ref(b)] for k, b in internals.text_parameters(element).items()],
     }

@@ -89,20 +89,20 @@ def _read_row_number(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> An
 
 def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
     """A column that belongs to no table: column("name"), a star, or literal_column()."""
-    written: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if column.type is not NULLTYPE:
-        written["type"] = enc.type(column.type)
+        fields["type"] = enc.type(column.type)
     if isinstance(column, Column):
         key: Any = column.key
-        written["key"] = write_name(column.name if key is None else key, enc.seeds)  # it may be named late
+        fields["key"] = write_name(column.name if key is None else key, enc.seeds)  # it may be named late
     if not column.is_literal:
-        return {"name": write_name(column.name, enc.seeds), **written}
+        return {"name": write_name(column.name, enc.seeds), **fields}
     if column.name == "*":
         return {"star": True}
     if _DIGITS.fullmatch(column.name):
-        return {"digits": str(column.name), **written}
+        return {"digits": str(column.name), **fields}
     enc.note_text(f"literal_column({column.name!r})"[:120])
-    return {"text": str(column.name), **written}
+    return {"text": str(column.name), **fields}
 
 
 def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
@@ -198,17 +198,17 @@ SUFFIXES = _prefixes("suffixes", "_suffixes")
 
 
 def _write_values(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
-    written = enc.fields(kind, element.__dict__)
-    written["columns"] = [
+    fields = enc.fields(kind, element.__dict__)
+    fields["columns"] = [
         [write_name(column.name, enc.seeds), enc.type(column.type)]
         for column in internals.values_columns(element)
     ]
-    written["rows"] = [
+    fields["rows"] = [
         [[_cell(enc, cell) for cell in row] for row in rows] for rows in internals.values_rows(element)
     ]
     if getattr(element, "_unnamed", False):
-        del written["name"]
-    return written
+        del fields["name"]
+    return fields
 
 
 def _cell(enc: Encoder, cell: Any) -> Any:

@@ -273,9 +273,11 @@ def _identity(source: Any) -> int:
         return hash((str(source.name), source.element))
     # SQLAlchemy has two objects for a recursive CTE, with and without its UNION, and renders both under one name.
     earlier = internals.restated_cte(source)
-    grown = getattr(source, "element", None)
-    while earlier is not None and isinstance(grown, CompoundSelect) and grown.selects[0] is earlier.element:
-        source, grown, earlier = earlier, earlier.element, internals.restated_cte(earlier)
+    element = getattr(source, "element", None)
+    while (
+        earlier is not None and isinstance(element, CompoundSelect) and element.selects[0] is earlier.element
+    ):
+        source, element, earlier = earlier, earlier.element, internals.restated_cte(earlier)
     return hash(source)
 
 

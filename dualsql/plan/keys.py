@@ -39,7 +39,7 @@ class Key:
         is_nullable: the key may be NULL; otherwise `is_nulls_last` has no meaning.
         is_stored: it is a plain column of a table, which may have an index.
         output: its position among the outputs, if it is one of them.
-        written: the author's own ORDER BY clause.
+        author_clause: the author's own ORDER BY clause.
         is_text: the clause is text that only the database can interpret.
         form: how its value is read and compared, if that is possible.
     """
@@ -51,19 +51,22 @@ class Key:
     is_nullable: bool = True
     is_stored: bool = False
     output: int | None = None
-    written: ClauseElement | None = None
+    author_clause: ClauseElement | None = None
     is_text: bool = False
 
     def reversed(self) -> Key:
         """The key for the opposite direction."""
         return replace(
-            self, is_descending=not self.is_descending, is_nulls_last=not self.is_nulls_last, written=None
+            self,
+            is_descending=not self.is_descending,
+            is_nulls_last=not self.is_nulls_last,
+            author_clause=None,
         )
 
     def clauses(self, capabilities: Capabilities) -> list[Any]:
         """The key in an ORDER BY."""
-        if self.written is not None:
-            return [self.written]
+        if self.author_clause is not None:
+            return [self.author_clause]
         key = self.expression.desc() if self.is_descending else self.expression
         default = capabilities.nulls_last_by_default
         if not self.is_nullable or (default and self.is_nulls_last is default[self.is_descending]):

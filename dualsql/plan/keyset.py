@@ -108,7 +108,7 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
     first, *rest = terms
     keys = [term.key for term in terms]
     # NULLS LAST in the ORDER BY of a part without NULLs would keep PostgreSQL from using its index.
-    without_nulls = [replace(first.key, is_nullable=False, written=None), *keys[1:]]
+    without_nulls = [replace(first.key, is_nullable=False, author_clause=None), *keys[1:]]
     # Only a stored column has an index that each part can use.
     is_split = capabilities.has_indexes and first.key.is_stored and first.key.is_nullable
     if first.value is not None and (is_split or not first.nulls_follow):
@@ -329,7 +329,7 @@ def _around(
             # A column of a subquery has no index.
             is_stored=False,
             output=number if number < width else None,
-            written=None,
+            author_clause=None,
         )
         for key, number in zip(keys, positions, strict=True)
     ]

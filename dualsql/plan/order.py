@@ -376,7 +376,7 @@ class _KeyReader:
                     expression,
                     is_descending=operators.desc_op in modifiers,
                     is_nulls_last=_nulls_last_in(modifiers),
-                    written=clause,
+                    author_clause=clause,
                 )
 
     def key(
@@ -385,7 +385,7 @@ class _KeyReader:
         *,
         is_descending: bool = False,
         is_nulls_last: bool | None = None,
-        written: Any = None,
+        author_clause: Any = None,
     ) -> Key:
         """The key of an expression. NULLs come in the database's own position unless the clause states another.
 
@@ -409,7 +409,7 @@ class _KeyReader:
             is_nullable=is_nullable,
             is_stored=is_stored and self._is_row_by_row,
             output=self._output(resolved),
-            written=None if is_unknown else written,
+            author_clause=None if is_unknown else author_clause,
         )
 
     def _resolved(self, base: Any) -> ColumnElement[Any] | None:
@@ -442,7 +442,7 @@ class _KeyReader:
 
 
 def _bare_text(clause: Any) -> Key:
-    return Key(expression=null(), is_nulls_last=True, written=clause, is_text=True)
+    return Key(expression=null(), is_nulls_last=True, author_clause=clause, is_text=True)
 
 
 def _identity(expression: Any) -> Any:

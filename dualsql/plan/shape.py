@@ -112,14 +112,16 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     """
     if isinstance(statement, TextualSelect):
         return Shape(*_named(_select_from_text(statement), meanings))
-    written = written_out(
+    statement = written_out(
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
-    assert not isinstance(written, TextualSelect)
+    assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
-    limit, offset = _own_window(written)
+    limit, offset = _own_window(statement)
     # Without row locks: a reader takes none, and a read-only transaction refuses them.
-    unlimited = internals.copy_with(written.limit(None).offset(None), fetch_clause=None, for_update_arg=None)
+    unlimited = internals.copy_with(
+        statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
+    )
     plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited, meanings)
     return Shape(*_named(plain, meanings), limit, offset)
 

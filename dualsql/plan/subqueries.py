@@ -188,7 +188,7 @@ def _modified(modifiers: Sequence[Any], column: Any) -> list[Any]:
 
 
 def _clauses(key: Key, capabilities: Capabilities, column: Any) -> list[Any]:
-    return replace(key, expression=column, written=None, is_nullable=True).clauses(capabilities)
+    return replace(key, expression=column, author_clause=None, is_nullable=True).clauses(capabilities)
 
 
 def _columns(source: FromClause) -> Iterator[Any]:

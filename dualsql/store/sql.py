@@ -312,24 +312,24 @@ class SQLResourceStore:
             await self._change(_add_accesses(storable))
 
     async def settle(self, resource: Resource) -> bool:
-        written = settled_values(resource)
-        expires_at = literal(written["expires_at"], UTCTimestamp())
+        values = settled_values(resource)
+        expires_at = literal(values["expires_at"], UTCTimestamp())
         # It may have been pinned while its query ran.
-        written["expires_at"] = case((_t.expires_at.is_(None), null()), else_=expires_at)
+        values["expires_at"] = case((_t.expires_at.is_(None), null()), else_=expires_at)
         pending = update(resources).where(_t.id == resource.id, _t.status == "pending")
-        return await self._change(pending.values(written)) > 0
+        return await self._change(pending.values(values)) > 0
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
         # In the order of the ids, as in the DELETE.
-        locked = select(_t.id).where(_t.id.in_(resource_ids)).order_by(_t.id).with_for_update()
-        pending = update(resources).where(_t.id.in_(locked), _t.status == "pending")
+        locked_ids = select(_t.id).where(_t.id.in_(resource_ids)).order_by(_t.id).with_for_update()
+        pending = update(resources).where(_t.id.in_(locked_ids), _t.status == "pending")
         prolonged = pending.values(pending_until=until).returning(_t.id.label("id"))
         return [row["id"] for row in await self._rows(prolonged)]
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
         overdue = (_t.status == "pending", _t.pending_until <= now)
-        locked = select(_t.id).where(*overdue).order_by(_sorted(_t.id)).with_for_update()
-        failing = update(resources).where(_t.id.in_(locked), *overdue)
+        locked_ids = select(_t.id).where(*overdue).order_by(_sorted(_t.id)).with_for_update()
+        failing = update(resources).where(_t.id.in_(locked_ids), *overdue)
         return await self._change(failing.values(failed_values(failure)))
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
@@ -405,8 +405,8 @@ class SQLResourceStore:
         if not conditions:
             return 0
         # In the order of the ids, so that two sweepers cannot deadlock.
-        locked = select(links.c.id).where(*conditions).order_by(_sorted(links.c.id)).with_for_update()
-        return await self._change(delete(links).where(links.c.id.in_(locked)))
+        locked_ids = select(links.c.id).where(*conditions).order_by(_sorted(links.c.id)).with_for_update()
+        return await self._change(delete(links).where(links.c.id.in_(locked_ids)))
 
     @property
     def server(self) -> tuple[str, str | None, str | None]:
@@ -494,10 +494,10 @@ def _add_accesses(accesses: Mapping[str, Access]) -> Update:
     added = values(column("id", String), column("number", BigInteger), column("last", UTCTimestamp))
     counts = added.data(rows).cte("counts")
     # In the order of the ids, as in the DELETE, so that two processes cannot deadlock.
-    locked = select(_t.id).where(_t.id.in_(select(counts.c.id))).order_by(_t.id).with_for_update()
+    locked_ids = select(_t.id).where(_t.id.in_(select(counts.c.id))).order_by(_t.id).with_for_update()
     return (
         update(resources)
-        .where(_t.id == counts.c.id, _t.id.in_(locked))
+        .where(_t.id == counts.c.id, _t.id.in_(locked_ids))
         .values(
             access_count=_t.access_count + counts.c.number,
             last_accessed_at=_later(_t.last_accessed_at, counts.c.last),
@@ -569,5 +569,5 @@ def _delete(ids: Sequence[str], expired_before: datetime | None) -> Delete:
     # The rows are first locked in the order of their ids: otherwise two sweepers with the same ids could deadlock. The
     # DELETE repeats the condition, because a row may be pinned during the wait for the lock. SQLite has a single writer
     # and no FOR UPDATE.
-    locked = select(_t.id).where(*conditions).order_by(_t.id).with_for_update()
-    return delete(resources).where(_t.id.in_(locked), *conditions)
+    locked_ids = select(_t.id).where(*conditions).order_by(_t.id).with_for_update()
+    return delete(resources).where(_t.id.in_(locked_ids), *conditions)

@@ -339,15 +339,15 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def group_by_clause(self, select: Any, **kw: Any) -> Any:
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
-        written = super().group_by_clause(select, **kw)
+        sql = super().group_by_clause(select, **kw)
         groups = list(internals.group_by_clauses(select))
         if self._rule_of is not None or not self.groups_strictly or not groups:
-            return written
+            return sql
         # Under ROLLUP, CUBE and GROUPING SETS the key is NULL in some groups and determines no columns there.
         if any(map(_is_superaggregate, groups)):
-            return written
+            return sql
         dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
-        return ", ".join([written, *dependent])
+        return ", ".join([sql, *dependent])
 
     def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
         """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
@@ -379,16 +379,16 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     # Functions of dualsql's own ----------------------------------------------------------------------------
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
-        written = self.own_functions.get(func.name.lower())
+        write = self.own_functions.get(func.name.lower())
         is_match = self.match_function and func.name.lower() == "regexp" and len(func.clauses) == 2
-        if written is None and not is_match:
+        if write is None and not is_match:
             return super().visit_function(func, *args, **kw)
         add_to_result_map = kw.pop("add_to_result_map", None)
         if add_to_result_map is not None:
             add_to_result_map(func.name, func.name, (func.name,), func.type)
-        if written is None:
+        if write is None:
             return self._match(*func.clauses, **kw)
-        return f"({written(self.process(func.clause_expr.element, **kw))})"
+        return f"({write(self.process(func.clause_expr.element, **kw))})"
 
     # Regular expressions that run in our process ------------------------------------------------------------
 
@@ -411,8 +411,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _match(self, pattern: Any, text: Any, **kw: Any) -> str:
         self.require_pattern(None)
-        written = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
-        return f"{self.match_function}({', '.join(written)})"
+        arguments = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
+        return f"{self.match_function}({', '.join(arguments)})"
 
     # What is refused ------------------------------------------------------------------------------------
 
@@ -453,9 +453,9 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def get_statement_hint_text(self, hint_texts: Any) -> Any:
         self._require_open("a statement hint")
-        written = super().get_statement_hint_text(hint_texts)
-        self._require_one_statement(written)
-        return written
+        hint = super().get_statement_hint_text(hint_texts)
+        self._require_one_statement(hint)
+        return hint
 
     def _setup_select_hints(self, select: Any) -> Any:
         self._require_open("a hint")
@@ -483,9 +483,9 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         if self._rule_of is None and not self.form.is_open:
             forbid(f"{construct}, which may hide a table", "Use SQLAlchemy's own constructs.")
 
-    def _require_one_statement(self, written: str) -> None:
+    def _require_one_statement(self, sql: str) -> None:
         # A second statement could end the read-only transaction, and write.
-        if self.splits_statements and self._rule_of is None and ";" in written:
+        if self.splits_statements and self._rule_of is None and ";" in sql:
             forbid("text with a semicolon", "Use a single statement, and bind values as parameters.")
 
 

@@ -353,8 +353,8 @@ class Policy:
         conditions: dict[int, list[ColumnElement[bool]]] = {}
         parameters: dict[Any, BindParameter[Any]] = {}
         for rule in self._tenants:
-            chosen = self._tables if rule.tables is None else resolve_tables(registry, rule.tables)
-            for table in chosen:
+            tables = self._tables if rule.tables is None else resolve_tables(registry, rule.tables)
+            for table in tables:
                 column = column_of(table, rule.column, is_required=rule.tables is not None)
                 if column is not None:
                     self.tenant_columns.append(column)
