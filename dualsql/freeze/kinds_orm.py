@@ -298,9 +298,9 @@ def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
         return key, read_name(wire, dec.seeds)
     if key == "bundle":
         bundle = dec.element(wire)
-        return key, bundle if isinstance(bundle, Bundle) else malformed(
-            "something else where a bundle is due"
-        )
+        if not isinstance(bundle, Bundle):
+            malformed("something else where a bundle is due")
+        return key, bundle
     return (key, wire) if is_plain_note(key, wire) else malformed("annotation")
 
 

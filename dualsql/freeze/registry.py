@@ -116,9 +116,8 @@ class Registry:
         self._names: dict[int, str] = {}  # id of a table or mapper -> its name
         self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
         self._column_names: dict[int, tuple[str, str]] = {}  # id of a column -> its table's name and its key
-        self._alive: list[
-            Any
-        ] = []  # the columns: an id in _column_names is unique only while its column lives
+        # An id in _column_names is unique only while its column lives.
+        self._alive: list[Any] = []
         self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
         self._type_wires: dict[int, Any] = {}
         self._trusted = dict(_TRUSTED)  # id of a type -> whether it is trusted

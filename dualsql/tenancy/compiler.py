@@ -367,14 +367,10 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
         table = _table_of(source)
-        if (
-            not isinstance(table, TableClause)
-            or not self.form.serves(table)
-            or not self.form.has_rules(table)
-        ):
+        if not isinstance(table, TableClause) or not self.form.serves(table):
             return False
         keys = {_identity(column) for column in source.primary_key}
-        return bool(keys) and keys <= grouped
+        return self.form.has_rules(table) and bool(keys) and keys <= grouped
 
     # Functions of dualsql's own ----------------------------------------------------------------------------
 

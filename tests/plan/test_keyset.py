@@ -1,4 +1,4 @@
-"""What a page beside a place compiles to; tests/results/paging proves that the rows are right."""
+"""What a page beside a position compiles to; tests/results/paging proves that the rows are right."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def rows_of(statement: Any, dialect: str = "postgresql", sort: Any = (), **optio
     return ordered(shape(statement), capabilities(dialect), sort=sort, **options)
 
 
-def beside(statement: Any, *values: Any, dialect: str = "postgresql", sort: Any = (), **place: Any) -> str:
+def beside(statement: Any, *values: Any, dialect: str = "postgresql", sort: Any = (), **position: Any) -> str:
     """The page after these values: WHERE, ORDER BY and what follows."""
-    found = page_beside(rows_of(statement, dialect, sort), KeysetPosition(values=values, **place), limit=5)
+    found = page_beside(rows_of(statement, dialect, sort), KeysetPosition(values=values, **position), limit=5)
     return _bare(sql(found.select, dialect))
 
 
@@ -212,3 +212,10 @@ def test_orders_have_fingerprints_of_their_own() -> None:
     assert rows_of(labelled.order_by(School.id + 1)).order.fingerprint == (
         rows_of(labelled.order_by(School.id + 1)).order.fingerprint
     )
+
+
+def test_hidden_keys_have_names_that_no_column_has() -> None:
+    statement = select(School.id.label("key__1"), School.name.label("key_1")).order_by(School.state)
+    page = keyed_page(rows_of(statement), offset=0, limit=5).select
+    names = [column.name for column in page.selected_columns]
+    assert len(names) == len(set(names)) == 3
