@@ -194,7 +194,7 @@ def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
 
 def _ranked(chart: Chart, view: View, names: Sequence[str]) -> FromClause:
     """The marks, with the place of their category and of their color by size, from 1."""
-    marks, abilities = plan.whole(view.ordered()).subquery("marks"), view.source.capabilities.query
+    marks, abilities = plan.all_rows(view.ordered()).subquery("marks"), view.source.capabilities.query
     # A collation may take 'a' and 'A' for equal; they are two bars.
     keys = [
         (

@@ -1,4 +1,4 @@
-"""A Select stored as a safe document. `thaw` returns the statement that `freeze` was given, or raises an error.
+"""A Select stored as a safe document. `thaw` returns the statement that was passed to `freeze`, or raises an error.
 
     registry = Registry(Base, functions=["my_pure_function"])
     document = freeze(select(User).where(User.name == "ada"), registry, dialect=engine.dialect)
@@ -64,12 +64,12 @@ def freeze(
     if has_options(statement):
         # Most loader options shape objects and do not change the SQL. The comparison below finds those that do.
         with suppress(NotFreezableError):
-            return _proved(statement, Encoder(registry, leaves_options_out=True), dialect, proofs)
-    return _proved(statement, Encoder(registry), dialect, proofs)
+            return _prove(statement, Encoder(registry, leaves_options_out=True), dialect, proofs)
+    return _prove(statement, Encoder(registry), dialect, proofs)
 
 
-def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
-    plain = _written(statement, encoder)
+def _prove(statement: Statement, encoder: Encoder, dialect: Dialect | None, proofs: Proofs | None) -> bytes:
+    plain = _dump(statement, encoder)
     key = None if proofs is None else proofs.key(statement, plain)
     if proofs is None or not proofs.has(key):
         _compare(statement, plain, encoder, dialect)
@@ -79,7 +79,7 @@ def _proved(statement: Statement, encoder: Encoder, dialect: Dialect | None, pro
 
 
 def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dialect | None) -> None:
-    # The document is read back from its JSON and compared, so that an error in writing or reading is found.
+    # The document is read back from its JSON and compared, so that an error in writing or reading is detected.
     decoder = Decoder(encoder.registry)
     try:
         thawed = _read(parse(plain), decoder)
@@ -95,10 +95,10 @@ def _compare(statement: Statement, plain: bytes, encoder: Encoder, dialect: Dial
 
 def encode(statement: Statement, registry: Registry) -> bytes:
     """`freeze` without reading the document back; for measurements."""
-    return deflate(_written(statement, Encoder(registry)))
+    return deflate(_dump(statement, Encoder(registry)))
 
 
-def _written(statement: Statement, encoder: Encoder) -> bytes:
+def _dump(statement: Statement, encoder: Encoder) -> bytes:
     """The document before compression."""
     if not isinstance(statement, Select | CompoundSelect | TextualSelect):
         refuse(
@@ -118,8 +118,8 @@ def _written(statement: Statement, encoder: Encoder) -> bytes:
 def thaw(document: bytes, registry: Registry) -> Statement:
     """Return the statement of a document.
 
-    This function is safe with any bytes, but it cannot tell whether a document was changed. Check its signature first
-    (see `Seal`).
+    This function is safe with any bytes, but it cannot detect a changed document. Check its signature first (see
+    `Seal`).
 
     Raises:
         TamperedError: dualsql did not write the document, or it names something that the registry does not allow.
@@ -140,7 +140,7 @@ def thaw(document: bytes, registry: Registry) -> Statement:
 
 
 def is_bound_to_dialect(document: bytes, registry: Registry) -> bool:
-    """Whether the document holds text that is rendered as written, so that it may run on its own kind of database only.
+    """Whether the document contains text that is rendered as written. It may then run on its own kind of database only.
 
     Raises:
         TamperedError: dualsql did not write the document.

@@ -21,7 +21,7 @@ from sqlalchemy.sql.type_api import TypeEngine
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze import registry, types
-from dualsql.freeze.document import changed, expect, located, malformed, refuse
+from dualsql.freeze.document import expect, located, malformed, refuse, refuse_changed
 from dualsql.freeze.fields import NodeKind
 from dualsql.freeze.kinds import CLONABLE, KINDS, kind_of
 from dualsql.freeze.kinds_function import Row
@@ -36,7 +36,7 @@ def path(element: Any, parents: Mapping[int, Any]) -> str:
     """The path to an element, for messages: `select > where > subquery "x" > select > columns > function "lower"`."""
     steps: list[str] = []
     while element is not None and len(steps) < _MOST:
-        steps.append(_called(element))
+        steps.append(_step(element))
         parent = parents.get(id(element))
         field = None if parent is None else _field_holding(parent, element)
         if field is not None:
@@ -45,7 +45,7 @@ def path(element: Any, parents: Mapping[int, Any]) -> str:
     return " > ".join(reversed(steps))
 
 
-def _called(element: Any) -> str:
+def _step(element: Any) -> str:
     kind = kind_of(element)
     word = kind.tag if kind else type(element).__name__
     name = getattr(element, "__dict__", {}).get("name")
@@ -82,7 +82,7 @@ class Encoder:
     Attributes:
         nodes: the finished nodes, each `[tag, fields]`.
         named: the (table name, column key) pairs that the document depends on.
-        uses_text: whether text(), literal_column() or the like is in it.
+        uses_text: whether it contains text(), literal_column() or other text that is rendered as written.
         leaves_options_out: loader options are not written, because the SQL is the same without them.
     """
 
@@ -100,8 +100,8 @@ class Encoder:
         self._numbers: dict[int, int] = {}
         self._pending: list[Any] = []
         self._open: set[int] = set()
-        # Kept per descent, so that an element shared by many others is not tried again for each of them.
-        self._put_off: set[int] = set()
+        # Cleared after each descent: an element shared by many others is not tried again for each of them.
+        self._deferred: set[int] = set()
         self._current: Any = None
         # An id in _numbers is unique only while its object lives.
         self._alive: list[Any] = []
@@ -109,7 +109,7 @@ class Encoder:
         self._types: dict[int, Any] = {}
         self._columns: dict[int, dict[int, int | str]] = {}
         self._origins: dict[int, list[int]] = {}
-        self._made: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}
 
     def encode(self, statement: Any) -> list[Any]:
         """All nodes of `statement`; the last node is the statement."""
@@ -120,21 +120,21 @@ class Encoder:
             raise
 
     def _encode(self, statement: Any) -> list[Any]:
-        # A stack of our own: the depth of a statement is not bounded by that of Python.
+        # A stack and no recursion: a statement may be deeper than Python's stack.
         stack = [statement]
         waited: set[int] = set()
         while stack:
             element = stack[-1]
             if id(element) in self._numbers or self._write(element) is not PENDING:
                 stack.pop()
-            # It waited for all elements below it once; that it waits again means that it is below itself.
+            # All elements below it are written. If it waits again, it contains itself.
             elif id(element) in waited:
                 _refuse_cycle()
             else:
                 waited.add(id(element))
                 stack += reversed(self._pending)
                 self._pending.clear()
-                self._put_off.clear()
+                self._deferred.clear()
         return self.nodes
 
     @property
@@ -156,7 +156,7 @@ class Encoder:
         if id(element) in self._open:
             _refuse_cycle()
         self._parents[id(element)] = self._current
-        if len(self._open) < DEEPEST_DESCENT and id(element) not in self._put_off:
+        if len(self._open) < DEEPEST_DESCENT and id(element) not in self._deferred:
             return self._write(element)
         self._pending.append(element)
         return PENDING
@@ -166,23 +166,25 @@ class Encoder:
         outer, waiting = self._current, len(self._pending)
         self._current = element
         self._open.add(id(element))
-        is_mapped = id(element) in self.registry.mapped_sources
-        kind = MAPPED if is_mapped else kind_of(element) or _refuse_class(type(element))
+        kind = MAPPED if id(element) in self.registry.mapped_sources else kind_of(element)
+        if kind is None:
+            cls = type(element)
+            refuse(f"a {cls.__module__}.{cls.__qualname__}", "Use SQLAlchemy's own constructs.")
         write = kind.write
         fields = write(self, kind, element) if write else self.fields(kind, element.__dict__)
         self._open.discard(id(element))
         self._current = outer
         if len(self._pending) == waiting:
             return self._finish(element, kind, fields)
-        self._put_off.add(id(element))
+        self._deferred.add(id(element))
         return PENDING
 
     def once(self, element: Any, make: Callable[[], Any]) -> Any:
         """The result of `make` for `element`. It is called once, also if the node is written in several attempts."""
-        if id(element) not in self._made:
+        if id(element) not in self._results:
             self._alive.append(element)
-            self._made[id(element)] = make()
-        return self._made[id(element)]
+            self._results[id(element)] = make()
+        return self._results[id(element)]
 
     def resolved(self, element: LambdaElement) -> Any:
         """The result of a lambda. It is called once."""
@@ -194,14 +196,14 @@ class Encoder:
 
     def fields(self, kind: NodeKind, state: dict[str, Any]) -> dict[str, Any]:
         """The wire form of an element's attributes."""
-        written: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         writers = kind.writers
         for attribute, value in state.items():
             if value is None:
                 continue
             try:
                 field = writers[attribute]
-            # An attribute that no field names: of a later SQLAlchemy, or somebody else's. It is never dropped silently.
+            # An attribute without a field: of a later SQLAlchemy, or an application's. It is never dropped silently.
             except KeyError:
                 kind.skip_or_refuse(attribute, value)
                 continue
@@ -209,15 +211,15 @@ class Encoder:
                 continue
             wire = field.write(self, value)
             if wire is not None:
-                written[field.name] = wire
-        return written
+                fields[field.name] = wire
+        return fields
 
     def type(self, type_: TypeEngine[Any]) -> Any:
         """A type by name, or as ["=", node]: the type of that node."""
         wire = self._types.get(id(type_))
         if wire is None:
             wire = self._type(type_)
-            # With elements pending, the wire form has a PENDING in it, and is made again.
+            # While elements are pending, the wire form contains PENDING and is built again.
             if not self._pending:
                 self._alive.append(type_)
                 self._types[id(type_)] = wire
@@ -251,7 +253,7 @@ class Encoder:
             self._alive.append(source)
         return keys
 
-    def text_used(self, what: str) -> None:
+    def note_text(self, what: str) -> None:
         """Record that `what` is rendered as written; raise NotFreezableError if the registry does not allow text."""
         if not self.registry.allow_text:
             refuse(what, "Use SQLAlchemy's constructs, or create the server with allow_text=True.")
@@ -259,8 +261,8 @@ class Encoder:
 
     def where(self, number: int) -> str:
         """The path to a node's element, for messages."""
-        found = next((element for element in self._alive if self._numbers.get(id(element)) == number), None)
-        return path(found, self._parents) or "statement"
+        match = next((element for element in self._alive if self._numbers.get(id(element)) == number), None)
+        return path(match, self._parents) or "statement"
 
     def clones(self) -> list[list[int]]:
         """Groups of nodes that were cloned from one element. SQLAlchemy treats such clones as equal."""
@@ -281,10 +283,6 @@ class Encoder:
             self._alive.append(origin)
             self._origins.setdefault(id(origin), []).append(number)
         return number
-
-
-def _refuse_class(cls: type) -> NoReturn:
-    refuse(f"a {cls.__module__}.{cls.__qualname__}", "Use SQLAlchemy's own constructs.")
 
 
 def _refuse_cycle() -> NoReturn:
@@ -311,7 +309,7 @@ LONGEST_DESCENT = 30
 # seconds.
 MOST_CONVERSIONS = 10
 
-# An operator checks its operands itself; the others are an annotated parameter and a text's own.
+# An operator checks its operands itself. The others are an annotated parameter and the parameters of a text.
 _TAKES_LISTS = frozenset({"binary", "note", "text"})
 
 _NOTED = (SelectBase, BindParameter)
@@ -330,7 +328,7 @@ def _repeats_operands(element: BinaryExpression[Any]) -> bool:
     return element.operator is operators.bitwise_xor_op
 
 
-_NOTHING: frozenset[int] = frozenset()
+_NO_SOURCES: frozenset[int] = frozenset()
 
 
 class Decoder:
@@ -338,7 +336,7 @@ class Decoder:
 
     Attributes:
         named: the (table name, column key) pairs that the document depends on.
-        uses_text: whether it holds text that is rendered as written.
+        uses_text: whether it contains text that is rendered as written.
     """
 
     kind_of = staticmethod(kind_of)
@@ -351,8 +349,8 @@ class Decoder:
         self._elements: list[Any] = []
         # For each node: its terms, its depth, and the sources that are in FROM because it names one of their columns.
         self._weights: list[tuple[int, int, frozenset[int]]] = []
-        self._used = _NOTHING
-        self._kept: list[Any] = []
+        self._sources = _NO_SOURCES
+        self._alive: list[Any] = []
         self._shared_terms = 0
         self._bind_names: set[str] = set()
         self._lists: set[int] = set()  # numbers of the expanding parameters
@@ -369,7 +367,7 @@ class Decoder:
         self._count = len(nodes)
         for tag, fields in nodes:
             kind = KINDS[tag]
-            self._tag, self._term, self._depth, self._used = tag, 1, 0, _NOTHING
+            self._tag, self._term, self._depth, self._sources = tag, 1, 0, _NO_SOURCES
             if type(fields) is not dict:
                 malformed("fields of a node")
             read = kind.read
@@ -385,7 +383,7 @@ class Decoder:
             if self._term + self._shared_terms > MOST_TERMS or self._depth > DEEPEST or element is None:
                 malformed("a statement that is too large when written out")
             self._elements.append(element)
-            self._weights.append((self._term, self._depth + 1, self._used))
+            self._weights.append((self._term, self._depth + 1, self._sources))
         self._restore_lineage(nodes, expect(clones, list))
         if self._reads_own_types:
             registry.check_names(self._elements, self.registry)
@@ -405,29 +403,29 @@ class Decoder:
         if depth > self._depth:  # noqa: PLR1730 - max() is slower, and this runs for every reference
             self._depth = depth
         if sources:
-            self._use(sources)
+            self._add_sources(sources)
         if number in self._lists and self._tag not in _TAKES_LISTS:
             malformed("a list of values outside of IN")
         return self._elements[number]
 
     def source(self, number: Any) -> Any:
         """The element of an earlier node that the enclosing statement reads, rendered once in its FROM."""
-        found = self.neighbour(number)
+        element = self.neighbour(number)
         if self._weights[number][1] > 1:
-            self._use(frozenset((number,)))
-        return found
+            self._add_sources(frozenset((number,)))
+        return element
 
-    def _use(self, numbers: frozenset[int]) -> None:
-        self._used |= numbers
-        if len(self._used) > MOST_SOURCES:
+    def _add_sources(self, numbers: frozenset[int]) -> None:
+        self._sources |= numbers
+        if len(self._sources) > MOST_SOURCES:
             malformed("a statement of too many sources")
 
     def _count_sources(self) -> None:
-        for number in self._used:
+        for number in self._sources:
             terms, depth, _ = self._weights[number]
             self._term += terms
             self._depth = max(self._depth, depth)
-        self._used = _NOTHING
+        self._sources = _NO_SOURCES
 
     def neighbour(self, number: Any) -> Any:
         """The element of an earlier node that is referred to, but not rendered inside this one."""
@@ -439,7 +437,7 @@ class Decoder:
         """The registered table of that name. Every table of a thawed statement comes from this method."""
         table = self.registry.tables.get(expect(name, str))
         self.note_source(name)
-        return changed() if table is None else table
+        return refuse_changed() if table is None else table
 
     def note_source(self, name: str | None) -> None:
         """Record that the statement reads the registered table `name`, directly or through a mapped class."""
@@ -469,13 +467,13 @@ class Decoder:
 
     def keep(self, item: Any) -> None:
         """Keep an object alive until the statement is complete, because SQLAlchemy has a weak reference only."""
-        self._kept.append(item)
+        self._alive.append(item)
 
     def check_fingerprint(self, stored: Any) -> None:
         """Refuse a document if its tables and columns have been declared differently since it was written."""
         # A column that was renamed or got another type would return other values under the old name.
         if stored != self.registry.fingerprint(self.named):
-            changed()
+            refuse_changed()
 
     def fill(self, kind: NodeKind, fields: dict[str, Any]) -> Any:
         """A new element of the kind's class, with its attributes set and its derived state computed."""
@@ -485,7 +483,7 @@ class Decoder:
         if not kind.required.issubset(fields):
             malformed(f"{kind.tag} without a field it needs")
         self.fill_state(kind, fields, state)
-        for name, attribute, make in kind.made:
+        for name, attribute, make in kind.factories:
             if name not in fields:
                 state[attribute] = make()
         kind.derive(element)
@@ -502,8 +500,8 @@ class Decoder:
         """A type by name, by registered name, or of an earlier node."""
         if type(wire) is list and len(wire) == 2:
             if wire[0] == "=":
-                found: TypeEngine[Any] = self.neighbour(wire[1]).type
-                return found
+                type_: TypeEngine[Any] = self.neighbour(wire[1]).type
+                return type_
             if wire[0] == "tuple":
                 return TupleType(*[self.type(item) for item in expect(wire[1], list)])
             if wire[0] == "own":
@@ -512,12 +510,12 @@ class Decoder:
 
     def trusted_type(self, wire: Any) -> TypeEngine[Any]:
         """The type of a column that belongs to no table. It has to be trusted with values of any origin."""
-        found = self.type(wire)
-        if not self.registry.is_trusted(found):
+        type_ = self.type(wire)
+        if not self.registry.is_trusted(type_):
             malformed("own type of a column on a row of values")
-        return found
+        return type_
 
-    def text_used(self) -> None:
+    def note_text(self) -> None:
         """Record that the node being read is rendered as written."""
         if not self.registry.allow_text:
             malformed("text where none is allowed")

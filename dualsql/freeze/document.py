@@ -67,7 +67,7 @@ def malformed(what: str, hint: str | None = None) -> NoReturn:
     raise MalformedError(what, hint)
 
 
-def changed() -> NoReturn:
+def refuse_changed() -> NoReturn:
     """Raise NotFreezableError: tables or classes of the document are missing or have changed."""
     raise NotFreezableError(
         "The stored statement uses tables or columns that have changed since it was stored.",
@@ -157,12 +157,12 @@ class Seal:
     """
 
     def __init__(self, secrets: Sequence[str | bytes]) -> None:
-        self._secrets = _checked(secrets)
+        self._secrets = _keys_of(secrets)
         self._subkeys: dict[bytes, tuple[bytes, ...]] = {}
 
     def replace(self, secrets: Sequence[str | bytes]) -> bool:
         """Use these secrets from now on. Returns whether the one that signed until now still verifies."""
-        former, self._secrets = self._secrets[0], _checked(secrets)
+        former, self._secrets = self._secrets[0], _keys_of(secrets)
         self._subkeys = {}
         return former in self._secrets
 
@@ -190,13 +190,13 @@ class Seal:
         return any(matches)
 
 
-def _checked(secrets: Sequence[str | bytes]) -> tuple[bytes, ...]:
+def _keys_of(secrets: Sequence[str | bytes]) -> tuple[bytes, ...]:
     if isinstance(secrets, (str, bytes)) or not secrets:
         raise ConfigurationError("secrets must be a sequence of one or more secrets.", hint=_HOW)
-    found = tuple(s.encode() if isinstance(s, str) else bytes(s) for s in secrets)
-    if any(len(secret) < _MINIMUM_SECRET for secret in found):
+    keys = tuple(s.encode() if isinstance(s, str) else bytes(s) for s in secrets)
+    if any(len(secret) < _MINIMUM_SECRET for secret in keys):
         raise ConfigurationError(f"A secret is shorter than {_MINIMUM_SECRET} bytes.", hint=_HOW)
-    return found
+    return keys
 
 
 def _digest(secret: bytes, parts: Sequence[bytes | str | None]) -> bytes:

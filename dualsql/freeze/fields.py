@@ -1,7 +1,7 @@
 """The attributes of an element as JSON and back.
 
 A `NodeKind` is one row of the table tag -> (class, fields) in `kinds`. Most kinds need only their fields. Tables,
-functions and ORM entities are references by name and have a `write` and `read` of their own.
+functions and ORM entities are references by name and have their own `write` and `read`.
 
 A forged document may put any element anywhere. An element that is rendered without a closing bracket (`x ORDER BY y`,
 `x DESC`, a bare list) could absorb or split a condition that is appended later, such as a tenant's. The `check_*`
@@ -124,7 +124,7 @@ def check_call(element: Any) -> Any:
     return element if isinstance(element, _CALLS) else malformed("a clause of a function on something else")
 
 
-def enclosed(element: Any, against: Any) -> Any:
+def with_parentheses(element: Any, against: Any) -> Any:
     """`element` with the parentheses that `against` needs, without the `= 1` that a boolean gets beside AND."""
     grouped = element.self_group(against=against)
     return element if isinstance(grouped, elements.AsBoolean) else grouped
@@ -209,10 +209,10 @@ class NodeKind:
         is_shared: rendered once for all references (a table, a CTE).
         is_own: its elements are new objects of this document, so their origin may be set.
         by_attribute, by_name: the fields, including those that all kinds have.
-        writers: attribute -> its field, or None if it is not written. Memoized attributes are added when they are met.
+        writers: attribute -> its field, or None if it is not written. Memoized attributes are added when they occur.
         readers: name of a field -> the attribute it sets, and how it is read.
         required: names of the fields that every node must have.
-        made: (name, attribute, class) of the fields that are a new empty container when the node leaves them out.
+        factories: (name, attribute, class) of the fields that are a new empty container if the node omits them.
     """
 
     tag: str
@@ -230,31 +230,28 @@ class NodeKind:
     writers: dict[str, Field | None] = field(default_factory=dict, init=False)
     readers: dict[str, tuple[str, Callable[[Decoder, Any], Any]]] = field(default_factory=dict, init=False)
     required: set[str] = field(default_factory=set, init=False)
-    made: list[tuple[str, str, type]] = field(default_factory=list, init=False)
+    factories: list[tuple[str, str, type]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "constants", {**_constants(self.fields), **self.constants})
-        for known in (*_COMMON, *self.fields):
-            self.by_attribute[known.attribute] = self.by_name[known.name] = known
-            self.readers[known.name] = known.attribute, known.read
-            if known.absent is REQUIRED:
-                self.required.add(known.name)
-            elif isinstance(known.absent, type) and known.absent is not tuple:
-                self.made.append((known.name, known.attribute, known.absent))
+        for each in (*_COMMON, *self.fields):
+            self.by_attribute[each.attribute] = self.by_name[each.name] = each
+            self.readers[each.name] = each.attribute, each.read
+            if each.absent is REQUIRED:
+                self.required.add(each.name)
+            elif isinstance(each.absent, type) and each.absent is not tuple:
+                self.factories.append((each.name, each.attribute, each.absent))
         self.writers.update(self.by_attribute)
         self.writers.update(dict.fromkeys(_MEMOS | self.ignored))
 
     def skip_or_refuse(self, attribute: str, value: Any) -> None:
         """Skip an attribute that SQLAlchemy memoized, and remember it; refuse any other unknown attribute."""
-        found = next((vars(c)[attribute] for c in self.cls.__mro__ if attribute in vars(c)), None)
+        descriptor = next((vars(c)[attribute] for c in self.cls.__mro__ if attribute in vars(c)), None)
         # SQLAlchemy's memoized descriptors are internal classes of several names (util/langhelpers.py).
-        if found is not None and "memoized" in type(found).__name__:
+        if descriptor is not None and "memoized" in type(descriptor).__name__:
             self.writers[attribute] = None
         elif not isinstance(value, _CONTAINERS) or value:
-            refuse(
-                f"{self.tag} with {attribute}",
-                "Leave that option out: this version cannot store it.",
-            )
+            refuse(f"{self.tag} with {attribute}", "Leave that option out: this version cannot store it.")
 
 
 # SQLAlchemy stores memoized values under these names too, without an attribute of the class.
@@ -400,7 +397,7 @@ def name_(name: str = "name", attribute: str | None = None, absent: Any = REQUIR
 
 
 def word(name: str, attribute: str, allows: Callable[[str], bool], absent: Any = None) -> Field:
-    """Text that is rendered as written. It has to be in a known set or match a pattern."""
+    """Text that is rendered as written. It has to be in a fixed set or match a pattern."""
 
     def write(enc: Encoder, value: Any) -> Any:
         if not isinstance(value, str) or not allows(value):
@@ -460,30 +457,32 @@ _LOOSE = frozenset({"||", "&&", "XOR", "OR", "AND", "NOT"})
 _POSTGRESQL_NAMES = {op: name for name, op in POSTGRESQL_OPERATORS.items()}
 
 
-def operator(name: str, places: frozenset[str], attribute: str | None = None, absent: Any = None) -> Field:
+def operator(
+    name: str, allowed_names: frozenset[str], attribute: str | None = None, absent: Any = None
+) -> Field:
     """An operator, by its name in SQLAlchemy or by its text, if the registry allows that.
 
     Args:
-        places: names of the operators that are allowed here.
+        allowed_names: the operators that are allowed here.
     """
 
     def read(dec: Decoder, wire: Any) -> Any:
         if type(wire) is str:
-            return OPERATORS[wire] if wire in places else malformed("operator in a wrong place")
-        return _read_custom(dec, wire, is_infix=places is INFIX)
+            return OPERATORS[wire] if wire in allowed_names else malformed("operator in a wrong position")
+        return _read_custom(dec, wire, is_infix=allowed_names is INFIX)
 
     return Field(name=name, attribute=attribute or name, write=_write_operator, read=read, absent=absent)
 
 
 def _write_operator(enc: Encoder, op: Any) -> Any:
-    known = OPERATOR_NAMES.get(op)
-    if known is not None:
-        return known
+    name = OPERATOR_NAMES.get(op)
+    if name is not None:
+        return name
     if not isinstance(op, custom_op):
         refuse(f"the operator {getattr(op, '__name__', op)}", "Use a standard operator.")
-    known = _POSTGRESQL_NAMES.get(op)
-    if known is not None and POSTGRESQL_OPERATORS[known] is op:
-        return ["postgresql", known]
+    name = _POSTGRESQL_NAMES.get(op)
+    if name is not None and POSTGRESQL_OPERATORS[name] is op:
+        return ["postgresql", name]
     if (
         type(op) is not custom_op
         or op.visit_name is not None
@@ -500,7 +499,7 @@ def _write_operator(enc: Encoder, op: Any) -> Any:
 def _read_custom(dec: Decoder, wire: Any, *, is_infix: bool) -> Any:
     mark, text, *rest = wire
     if text in _LOOSE and not is_infix:
-        malformed("operator in a wrong place")
+        malformed("operator in a wrong position")
     if mark == "postgresql":
         return POSTGRESQL_OPERATORS[text]
     precedence, flags, returns, operator_class = rest
@@ -546,14 +545,14 @@ def modifiers(name: str = "with", attribute: str = "modifiers") -> Field:
 
 
 def _write_modifiers(enc: Encoder, value: Mapping[str, Any]) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    wire: dict[str, Any] = {}
     for key, item in value.items():
         if key == "_python_is_types":  # used when the operand was coerced, and not needed after that
             continue
         if key not in _MODIFIERS or not (item is None or _MODIFIERS[key](item)):
             refuse(f"an operator with {key}={item!r}"[:120], "Leave that argument out.")
-        written[key] = item
-    return written
+        wire[key] = item
+    return wire
 
 
 def _read_modifiers(dec: Decoder, wire: Any) -> dict[str, Any]:
@@ -592,31 +591,30 @@ def read_plugin(dec: Decoder, wire: Any) -> Any:
 ORM = Field(name="orm", attribute="_propagate_attrs", write=write_plugin, read=read_plugin, absent=LEAVE)
 
 
-def is_plain(key: Any, value: Any) -> bool:
+def is_plain_note(key: Any, value: Any) -> bool:
     """Whether SQLAlchemy uses the annotation in the cache key only."""
-    if (
-        key == "_no_filter_by"
-    ):  # on the secondary table of a write-only collection; only filter_by() asks for it
+    # SQLAlchemy sets it on the secondary table of a write-only collection, for filter_by().
+    if key == "_no_filter_by":
         return value is True
-    named = type(key) is str and names.is_identifier(key) and not key.startswith("_") and key not in _MEANT
-    return named and (
+    is_name = type(key) is str and names.is_identifier(key) and not key.startswith("_") and key not in _MEANT
+    return is_name and (
         value is None or type(value) in (bool, int) or (type(value) is str and len(value) < 200)
     )
 
 
 _UNREAD = frozenset({"deepentity"})
-"""What Query.union() notes on its parts, and SQLAlchemy 2.1 reads nowhere (sqlalchemy/orm/context.py)."""
+"""Annotation that Query.union() sets on its parts. SQLAlchemy 2.1 never reads it (sqlalchemy/orm/context.py)."""
 
 
 def _write_plain(enc: Encoder, notes: Any) -> dict[str, Any]:
     for key, value in notes.items():
-        if key not in _UNREAD and not is_plain(key, value):
+        if key not in _UNREAD and not is_plain_note(key, value):
             refuse(f"a statement annotated with {key}"[:120], "Pass the statement as select() made it.")
     return {key: value for key, value in notes.items() if key not in _UNREAD}
 
 
 def _read_plain(dec: Decoder, wire: Any) -> Any:
-    if not all(is_plain(key, value) for key, value in expect(wire, dict).items()):
+    if not all(is_plain_note(key, value) for key, value in expect(wire, dict).items()):
         malformed("annotation")
     return immutabledict(wire)
 

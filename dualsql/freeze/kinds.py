@@ -8,6 +8,7 @@ from sqlalchemy import Table
 from sqlalchemy.orm.attributes import QueryableAttribute
 from sqlalchemy.sql.annotation import Annotated
 from sqlalchemy.sql.elements import ColumnClause
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import TableClause
 
 from dualsql.freeze import (
@@ -46,7 +47,7 @@ def kind_of(element: Any) -> NodeKind | None:
         return kind
     if issubclass(cls, Annotated):
         return kinds_orm.NOTE
-    if kinds_function.is_function(cls):
+    if issubclass(cls, FunctionElement):
         return kinds_function.FUNCTION
     if issubclass(cls, QueryableAttribute):
         return kinds_orm.ATTRIBUTE

@@ -34,7 +34,6 @@ from dualsql.freeze.fields import (
     check_operand,
     check_right,
     choice,
-    enclosed,
     modifiers,
     name_,
     needed,
@@ -45,6 +44,7 @@ from dualsql.freeze.fields import (
     part,
     parts,
     type_,
+    with_parentheses,
     word,
 )
 
@@ -100,7 +100,7 @@ def _derive_exists(element: Any) -> None:
 
 def _derive_as_boolean(element: Any) -> None:
     # AsBoolean renders `x = 1` on databases without a boolean type, so the operand needs the parentheses of `=`.
-    element.element = enclosed(element.element, operators.eq)
+    element.element = with_parentheses(element.element, operators.eq)
     internals.set_implicitly_boolean(element, is_boolean=internals.is_implicitly_boolean(element.element))
 
 
@@ -129,8 +129,8 @@ def _derive_label(element: Any) -> None:
 
 
 def _write_chain(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
-    written = enc.fields(kind, element.__dict__)
-    return written if element.group else {**written, "bare": True}
+    fields = enc.fields(kind, element.__dict__)
+    return fields if element.group else {**fields, "bare": True}
 
 
 def _read_chain(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -144,8 +144,8 @@ def _read_chain(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
 
 
 def _write_label(enc: Encoder, kind: NodeKind, label: Any) -> dict[str, Any]:
-    written = enc.fields(kind, label.__dict__)
-    return written if label.key == label.name else {**written, "key": names.write_name(label.key, enc.seeds)}
+    fields = enc.fields(kind, label.__dict__)
+    return fields if label.key == label.name else {**fields, "key": names.write_name(label.key, enc.seeds)}
 
 
 # SQLAlchemy has one object of each and compares by identity, so a copy of null() would not be null().

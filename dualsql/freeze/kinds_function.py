@@ -20,7 +20,7 @@ from sqlalchemy.sql.elements import (
     ElementList,
     Grouping,
 )
-from sqlalchemy.sql.functions import Function, FunctionElement, GenericFunction, ScalarFunctionColumn
+from sqlalchemy.sql.functions import Function, GenericFunction, ScalarFunctionColumn
 from sqlalchemy.sql.sqltypes import TableValueType
 from sqlalchemy.sql.type_api import NULLTYPE
 from sqlalchemy.sql.visitors import InternalTraversal
@@ -56,18 +56,18 @@ def _write_bind(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     if state.get("callable") is not None:
         # The callable is called now, because the document stores values.
         state = {**state, "callable": None, "value": enc.once(element, lambda: element.effective_value)}
-    written = enc.fields(kind, state)
+    fields = enc.fields(kind, state)
     key = element.key
     original = _original_key(key)
     if not _is_rendered(key, original):
         refuse(f"the parameter name {str(key)!r}"[:120], "Choose a name of letters, digits and _.")
-    if written.get("was") == original:
-        del written["was"]
+    if fields.get("was") == original:
+        del fields["was"]
     if type(key) is not internals.AnonymousLabel and element.unique:
         refuse(
             "a bound parameter that is unique but has a fixed name", "Use bindparam() without unique=True."
         )
-    return written
+    return fields
 
 
 class Row(elements.BindParameter[Any]):
@@ -149,22 +149,18 @@ def _write_type(enc: Encoder, value: Any) -> Any:
 def _read_type(dec: Decoder, wire: Any) -> Any:
     if type(wire) is list and wire[0] == "table":
         return TableValueType(
-            *[_column(read_name(name, dec.seeds), dec.trusted_type(kind)) for name, kind in wire[1]]
+            *[ColumnClause(read_name(name, dec.seeds), dec.trusted_type(kind)) for name, kind in wire[1]]
         )
     return dec.type(wire)
 
 
-def _column(name: str, type_: Any) -> Any:
-    return ColumnClause(name, type_)
-
-
 def check_rows(kind: Any, rows: Any) -> None:
     """Refuse two row types with different columns, because SQLAlchemy's cache keys do not distinguish them."""
-    wanted, found = (
+    declared, actual = (
         [(column.name, internals.type_key(column.type)) for column in internals.columns_of_row_type(type_)]
         for type_ in (kind, rows)
     )
-    if wanted != found:
+    if declared != actual:
         malformed("rows of a function with other columns than its type")
 
 
@@ -210,18 +206,18 @@ def _write(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
             f"the function class {cls.__qualname__}",
             "Use func.name(...), or register the class: Registry(..., functions=[TheClass]).",
         )
-    written = enc.fields(kind, element.__dict__)
-    written["name"] = write_name(element.name, enc.seeds)
+    fields = enc.fields(kind, element.__dict__)
+    fields["name"] = write_name(element.name, enc.seeds)
     if element.packagenames:
-        written["packages"] = [write_name(name, enc.seeds) for name in element.packagenames]
+        fields["packages"] = [write_name(name, enc.seeds) for name in element.packagenames]
     if cls is Function and _class_of(element.name) is not None:
-        written["plain"] = True
-    return written
+        fields["plain"] = True
+    return fields
 
 
 def _read(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "class" in fields:
-        return _read_own_type(dec, kind, fields)
+        return _read_own_function(dec, kind, fields)
     name = read_name(fields.pop("name"), dec.seeds)
     packages = tuple([read_name(item, dec.seeds) for item in expect(fields.pop("packages", []), list)])
     if not dec.registry.allows_function(".".join([*packages, name])):
@@ -243,7 +239,7 @@ def _read(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     return element
 
 
-def _read_own_type(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
+def _read_own_function(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     """A function of a registered class."""
     cls: Any = dec.registry.function_classes[expect(fields.pop("class"), str)]
     element = cls.__new__(cls)
@@ -263,9 +259,9 @@ def _check_arguments(state: dict[str, Any]) -> None:
 
 def _class_of(name: str) -> type[GenericFunction[Any]] | None:
     """SQLAlchemy's own class for a function name, not one that an application defined under that name."""
-    found = internals.registered_function(name)
-    if isinstance(found, type) and issubclass(found, GenericFunction) and found.name == name:
-        return found
+    cls = internals.registered_function(name)
+    if isinstance(cls, type) and issubclass(cls, GenericFunction) and cls.name == name:
+        return cls
     return None
 
 
@@ -286,11 +282,6 @@ FUNCTION_KINDS = (
 )
 
 
-def is_function(cls: type) -> bool:
-    """Whether elements of `cls` are encoded by the FUNCTION kind."""
-    return issubclass(cls, FunctionElement)
-
-
 # Description of an attribute in `_traverse_internals` -> form of its values in a document.
 _FORMS = {
     InternalTraversal.dp_clauseelement: "one",
@@ -309,9 +300,9 @@ def is_own_class(cls: type) -> bool:
 
 def _forms(cls: Any, name: str) -> tuple[str, ...]:
     """The forms that a document may give the attribute: those of its description, or all if there is none."""
-    described = dict(getattr(cls, "_traverse_internals", ()))
-    if name in described:
-        form = _FORMS.get(described[name])
+    descriptions = dict(getattr(cls, "_traverse_internals", ()))
+    if name in descriptions:
+        form = _FORMS.get(descriptions[name])
         return () if form is None else (form,)
     return ("one", "list", "tuple", "plain") if is_identifier(name) and not hasattr(cls, name) else ()
 
@@ -323,14 +314,14 @@ def _write_own(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
             f"a {cls.__module__}.{cls.__qualname__}",
             "Register the class: Registry(..., elements=[TheClass]), or use SQLAlchemy's own constructs.",
         )
-    held = {name: value for name, value in vars(element).items() if _forms(cls, name)}
-    state = {name: value for name, value in vars(element).items() if name not in held}
-    written: dict[str, Any] = {"class": cls.__name__, **enc.fields(kind, state)}
-    written["holds"] = {name: _write_held(enc, name, value) for name, value in held.items()}
-    return written
+    attributes = {name: value for name, value in vars(element).items() if _forms(cls, name)}
+    state = {name: value for name, value in vars(element).items() if name not in attributes}
+    fields: dict[str, Any] = {"class": cls.__name__, **enc.fields(kind, state)}
+    fields["holds"] = {name: _write_attribute(enc, name, value) for name, value in attributes.items()}
+    return fields
 
 
-def _write_held(enc: Encoder, name: str, value: Any) -> list[Any]:
+def _write_attribute(enc: Encoder, name: str, value: Any) -> list[Any]:
     if isinstance(value, ClauseElement):
         return ["one", enc.ref(value)]
     if type(value) in (list, tuple) and all(isinstance(item, ClauseElement) for item in value):
@@ -354,12 +345,12 @@ def _read_own(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         form, value = expect(wire, list)
         if form not in _forms(cls, name):
             malformed("attribute of an own element")
-        element.__dict__[name] = _read_held(dec, form, value)
+        element.__dict__[name] = _read_attribute(dec, form, value)
     dec.fill_state(kind, fields, element.__dict__)
     return element
 
 
-def _read_held(dec: Decoder, form: str, value: Any) -> Any:
+def _read_attribute(dec: Decoder, form: str, value: Any) -> Any:
     if form == "one":
         return check_operand(dec.element(value))
     if form == "plain":
@@ -373,7 +364,7 @@ def extension(name: str, attribute: str) -> Field:
     def read(dec: Decoder, wire: Any) -> Any:
         element = dec.element(wire)
         for clause in element.clauses if isinstance(element, ElementList) else [element]:
-            _check_place(clause, attribute)
+            _check_position(clause, attribute)
         return element
 
     return Field(
@@ -381,13 +372,13 @@ def extension(name: str, attribute: str) -> Field:
     )
 
 
-def _check_place(clause: Any, attribute: str) -> None:
+def _check_position(clause: Any, attribute: str) -> None:
     """Raise MalformedError unless `clause` adds itself at this position of a select."""
     if not isinstance(clause, SyntaxExtension):
-        malformed("clause in a wrong place")
+        malformed("clause in a wrong position")
     # The class defines its position: apply_to_select() adds it there.
     if getattr(select().ext(clause), attribute) is not clause:
-        malformed("clause of another place")
+        malformed("clause of another position")
 
 
 OWN = NodeKind("own", ColumnElement, (type_(), ORM), write=_write_own, read=_read_own)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm.interfaces import MapperProperty
 from sqlalchemy.orm.path_registry import PathRegistry, PathToken
-from sqlalchemy.orm.strategy_options import (
-    Load,
-)
+from sqlalchemy.orm.strategy_options import Load
 from sqlalchemy.orm.util import LoaderCriteriaOption
 from sqlalchemy.util import EMPTY_DICT, immutabledict
 
@@ -90,17 +88,17 @@ def _read_strategy(dec: Decoder, wire: Any) -> Any:
 
 
 def _write_options(enc: Encoder, options: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    wire: dict[str, Any] = {}
     for key, value in options.items():
         if key == "entities":
-            written[key] = [enc.ref(entity) for entity in value]
+            wire[key] = [enc.ref(entity) for entity in value]
         elif key == "eager_from_alias":
-            written[key] = None if value is None else enc.ref(value)
+            wire[key] = None if value is None else enc.ref(value)
         elif _is_option(key) and _is_plain(value, _OPTION_WORDS):
-            written[key] = value
+            wire[key] = value
         else:
             refuse(f"a loader option with {key}", _HINT)
-    return written
+    return wire
 
 
 def _is_option(key: str) -> bool:
@@ -136,19 +134,18 @@ def _write_load(enc: Encoder, kind: NodeKind, load: Any) -> dict[str, Any]:
 def _read_load(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     load = Load.__new__(Load)
     load.path = _read_path(dec, fields["path"])
-    load.context = tuple([_part(dec.element(number)) for number in expect(fields["parts"], list)])
+    parts = tuple([dec.element(number) for number in expect(fields["parts"], list)])
+    if not all(isinstance(part, internals.LoadElement) for part in parts):
+        malformed("part of a loader option")
+    load.context = parts
     sources = [as_entity(dec.element(number)) for number in expect(fields["sources"], list)]
     load.additional_source_entities = tuple(sources)
     load.propagate_to_loaders = expect(fields["deep"], bool)
     return load
 
 
-def _part(found: Any) -> Any:
-    return found if isinstance(found, internals.LoadElement) else malformed("part of a loader option")
-
-
 def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "path": _write_path(enc, part.path),
         "strategy": _write_strategy(enc, part.strategy),
         "with": _write_options(enc, part.local_opts),
@@ -157,9 +154,9 @@ def _write_part(enc: Encoder, kind: NodeKind, part: Any) -> dict[str, Any]:
         "merged": internals.is_merged_option(part),
     }
     if isinstance(part, internals.AttributeLoad) and internals.of_type(part) is not None:
-        written["of type"] = enc.ref(internals.of_type(part))
-        written["polymorphic path"] = _write_path(enc, internals.polymorphic_path(part))
-    return written
+        fields["of type"] = enc.ref(internals.of_type(part))
+        fields["polymorphic path"] = _write_path(enc, internals.polymorphic_path(part))
+    return fields
 
 
 def _read_part(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -234,10 +231,10 @@ def _targets(option: Any) -> Sequence[Any]:
 
 
 def _read_criteria(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
-    found = []
+    options = []
     for number, where in expect(fields["for"], list):
         entity = as_entity(dec.element(number))
-        found.append(
+        options.append(
             LoaderCriteriaOption(
                 entity.entity,
                 check_operand(dec.element(where)),
@@ -245,11 +242,11 @@ def _read_criteria(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
                 propagate_to_loaders=expect(fields["deep"], bool),
             )
         )
-    return Criteria(found)
+    return Criteria(options)
 
 
 class Criteria(list[LoaderCriteriaOption]):
-    """The options that one with_loader_criteria() was stored as, one for each class."""
+    """The options of one with_loader_criteria(): one for each class."""
 
 
 def has_options(statement: Any) -> bool:

@@ -13,8 +13,8 @@ from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.util import immutabledict
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.freeze.document import changed, expect, malformed, refuse
-from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, is_plain, needed, operand
+from dualsql.freeze.document import expect, malformed, refuse, refuse_changed
+from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, is_plain_note, needed, operand
 from dualsql.freeze.names import read_name, write_name
 from dualsql.freeze.registry import MappedSource, mapped_element
 
@@ -26,28 +26,20 @@ _ENTITY_NOTES = frozenset({"parententity", "parentmapper", "entity_namespace", "
 _HYBRID_NOTE = "hybrid"
 
 
-def _note_mapper(codec: Encoder | Decoder, mapper: Mapper[Any]) -> None:
-    registry = codec.registry
-    for table in mapper.tables:
-        name = registry.name_of(table)
-        if name is not None:
-            codec.named.update((name, key) for key in registry.column_keys(table).values())
-
-
 def _write_mapper(enc: Encoder, kind: NodeKind, mapper: Mapper[Any]) -> dict[str, Any]:
     name = enc.registry.name_of(mapper)
     if name is None:
         cls = mapper.class_.__qualname__
         refuse(f"the mapped class {cls}", enc.registry.how_to_register(cls))
-    _note_mapper(enc, mapper)
+    enc.named.update(enc.registry.columns_in(mapper.tables))
     return {"name": name}
 
 
 def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper[Any]:
     mapper = dec.registry.mappers.get(expect(fields["name"], str))
     if mapper is None:
-        changed()
-    _note_mapper(dec, mapper)
+        refuse_changed()
+    dec.named.update(dec.registry.columns_in(mapper.tables))
     # With with_polymorphic="*" in the mapping, a query of one class reads the tables of all its subclasses.
     for relative in mapper.self_and_descendants:
         for name in map(dec.registry.name_of, relative.tables):
@@ -56,11 +48,11 @@ def _read_mapper(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Mapper
 
 
 def _write_mapped(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
-    """A source that a mapping brings, by its place there."""
+    """A source of a mapping, by its role there."""
     source = enc.registry.mapped_sources[id(element)]
-    written: dict[str, Any] = {"of": enc.ref(source.mapper), "as": source.role}
-    _note_tables(enc, source)
-    return written if source.key is None else {**written, "key": source.key}
+    fields: dict[str, Any] = {"of": enc.ref(source.mapper), "as": source.role}
+    enc.named.update(enc.registry.columns_in(source.tables))
+    return fields if source.key is None else {**fields, "key": source.key}
 
 
 def _read_mapped(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -71,43 +63,36 @@ def _read_mapped(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     element = mapped_element(mapper, role, key if key is None else expect(key, str))
     source = dec.registry.mapped_sources.get(id(element))
     if source is None:
-        changed()
-    _note_tables(dec, source)
+        refuse_changed()
+    dec.named.update(dec.registry.columns_in(source.tables))
     for table in source.tables:
         dec.note_source(dec.registry.name_of(table))
     dec.widen(source.size)
     return element
 
 
-def _note_tables(codec: Encoder | Decoder, source: MappedSource) -> None:
-    for table in source.tables:
-        name = codec.registry.name_of(table)
-        if name is not None:
-            codec.named.update((name, key) for key in codec.registry.column_keys(table).values())
-
-
 def _write_aliased(enc: Encoder, kind: NodeKind, entity: Any) -> dict[str, Any]:
     base = internals.base_alias(entity)
     if base is not None and base is not entity:
-        # with_polymorphic() made it together with the whole entity, where it is found by its mapper.
+        # with_polymorphic() creates it with the whole entity, which has one for each mapper.
         return {"within": enc.ref(base), "mapper": enc.ref(entity.mapper)}
     target = internals.alias_target(entity)
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "of": enc.ref(
             internals.inspected_alias(target) if isinstance(target, AliasedClass) else entity.mapper
         ),
         "selectable": enc.ref(entity.selectable),
     }
     if entity.name is not None:
-        written["name"] = write_name(entity.name, enc.seeds)
+        fields["name"] = write_name(entity.name, enc.seeds)
     for name, attribute in _ALIASED_FLAGS.items():
         if getattr(entity, attribute):
-            written[name] = True
+            fields[name] = True
     if internals.is_with_polymorphic(entity):
-        written["polymorphic"] = [enc.ref(mapper) for mapper in entity.with_polymorphic_mappers]
+        fields["polymorphic"] = [enc.ref(mapper) for mapper in entity.with_polymorphic_mappers]
         if entity.polymorphic_on is not None:
-            written["discriminator"] = enc.ref(entity.polymorphic_on)
-    return written
+            fields["discriminator"] = enc.ref(entity.polymorphic_on)
+    return fields
 
 
 _ALIASED_FLAGS = {
@@ -134,28 +119,28 @@ def _read_aliased(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Alias
         ),
     )
     dec.keep(entity)  # the inspection object holds it by a weak reference only
-    found: AliasedInsp[Any] = internals.inspected_alias(entity)
-    return found
+    alias: AliasedInsp[Any] = internals.inspected_alias(entity)
+    return alias
 
 
 def _read_sub_entity(dec: Decoder, fields: dict[str, Any]) -> AliasedInsp[Any]:
     mapper, whole = dec.neighbour(fields["mapper"]), dec.element(fields["within"])
     entities = internals.polymorphic_entities(whole)
-    found: AliasedInsp[Any] = next(entity for entity in entities if entity.mapper is mapper)
+    entity: AliasedInsp[Any] = next(each for each in entities if each.mapper is mapper)
     # SQLAlchemy has only a weak reference to the whole, and cannot compile the statement without it.
-    internals.keep_with_alias(found, "dualsql.freeze: whole", whole)
-    return found
+    internals.keep_with_alias(entity, "dualsql.freeze: whole", whole)
+    return entity
 
 
 def _is_set(fields: dict[str, Any], name: str) -> bool:
     return expect(fields.get(name, False), bool)
 
 
-def as_entity(found: Any) -> Any:
-    """`found`, if it is a mapper or an aliased entity."""
-    if not isinstance(found, Mapper | AliasedInsp):
+def as_entity(element: Any) -> Any:
+    """`element`, if it is a mapper or an aliased entity."""
+    if not isinstance(element, Mapper | AliasedInsp):
         malformed("something else where an entity is due")
-    return found
+    return element
 
 
 def _attribute(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
@@ -168,24 +153,25 @@ def _attribute(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
 
 def mapped_property(codec: Encoder | Decoder, owner: Any, key: Any) -> Any:
     """A property of a mapping. A property that leads to an unregistered class or table is refused."""
-    found = owner.mapper.attrs.get(key)
-    if isinstance(found, RelationshipProperty):
-        leads_to = [found.mapper, *_tables_of(found.secondary)]
-        if any(codec.registry.name_of(item) is None for item in leads_to):
+    property_ = owner.mapper.attrs.get(key)
+    if isinstance(property_, RelationshipProperty):
+        froms = [] if property_.secondary is None else internals.from_objects(property_.secondary)
+        tables = [source for source in froms if not isinstance(source, selectable.Join)]
+        if any(codec.registry.name_of(item) is None for item in (property_.mapper, *tables)):
             return None
-    return found
+    return property_
 
 
 def _write_attribute(enc: Encoder, kind: NodeKind, attribute: Any) -> dict[str, Any]:
     owner = internals.parent_entity(attribute)
     if _attribute(enc, owner, attribute.key) is None:
         refuse(f"the attribute {attribute}", "Use a mapped column, or a relationship to a registered class.")
-    written: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
+    fields: dict[str, Any] = {"of": enc.ref(owner), "key": attribute.key}
     if internals.of_type(attribute) is not None:
-        written["of type"] = enc.ref(internals.of_type(attribute))
+        fields["of type"] = enc.ref(internals.of_type(attribute))
     if internals.extra_criteria(attribute):
-        written["and"] = [enc.ref(criterion) for criterion in internals.extra_criteria(attribute)]
-    return written
+        fields["and"] = [enc.ref(criterion) for criterion in internals.extra_criteria(attribute)]
+    return fields
 
 
 def _read_attribute(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -195,11 +181,6 @@ def _read_attribute(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any
     if "and" in fields:
         attribute = attribute.and_(*[dec.element(number) for number in fields["and"]])
     return attribute
-
-
-def _tables_of(secondary: Any) -> list[Any]:
-    froms = [] if secondary is None else internals.from_objects(secondary)
-    return [source for source in froms if not isinstance(source, selectable.Join)]
 
 
 def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
@@ -212,42 +193,41 @@ def _write_note(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
     base_kind = enc.kind_of(base)
     if base_kind is None:
         refuse(f"a {type(base).__qualname__}", "Use SQLAlchemy's own constructs.")
-    known = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
-    changed = {
+    by_attribute = base_kind.by_attribute if base_kind.fields else {"_propagate_attrs": ORM}
+    changes = {
         key: value
         for key, value in vars(element).items()
-        if key in known and key not in ("type", "_annotations") and value is not state.get(key)
+        if key in by_attribute and key not in ("type", "_annotations") and value is not state.get(key)
     }
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "of": enc.ref(base),
         "notes": _write_notes(enc, internals.annotations_of(element)),
     }
-    if changed:
-        written["changed"] = {known[key].name: known[key].write(enc, value) for key, value in changed.items()}
-    return written
+    if changes:
+        fields["changed"] = {
+            by_attribute[key].name: by_attribute[key].write(enc, value) for key, value in changes.items()
+        }
+    return fields
 
 
 def _write_notes(enc: Encoder, notes: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    wire: dict[str, Any] = {}
     for key, value in notes.items():
         if isinstance(value, internals.HybridNamespace):
-            written[_HYBRID_NOTE] = enc.ref(internals.hybrid_entity(value))
+            wire[_HYBRID_NOTE] = enc.ref(internals.hybrid_entity(value))
         elif key in _ENTITY_NOTES and isinstance(value, Mapper | AliasedInsp):
-            written[key] = enc.ref(value)
+            wire[key] = enc.ref(value)
         elif key == "proxy_key":
-            written[key] = write_name(value, enc.seeds)
+            wire[key] = write_name(value, enc.seeds)
         elif key == "bundle":
-            written[key] = enc.ref(value)
+            wire[key] = enc.ref(value)
         elif key == "entity_namespace" and value is notes.get("bundle"):
             continue
-        elif is_plain(key, value):
-            written[key] = value
+        elif is_plain_note(key, value):
+            wire[key] = value
         else:
-            refuse(
-                f"an element annotated with {key}",
-                "Use plain columns instead.",
-            )
-    return written
+            refuse(f"an element annotated with {key}", "Use plain columns instead.")
+    return wire
 
 
 def _write_reference(enc: Encoder, element: Any) -> dict[str, Any] | None:
@@ -297,12 +277,12 @@ def _read_note(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "bundle" in notes:
         notes["entity_namespace"] = notes["bundle"]
     element = internals.annotated(base, notes)
-    changed = fields.get("changed")
-    if changed:
+    changes = fields.get("changed")
+    if changes:
         base_kind: Any = dec.kind_of(base)
-        known = base_kind.by_name if base_kind.fields else {"orm": ORM}
-        for name, wire in changed.items():
-            element.__dict__[known[name].attribute] = known[name].read(dec, wire)
+        by_name = base_kind.by_name if base_kind.fields else {"orm": ORM}
+        for name, wire in changes.items():
+            element.__dict__[by_name[name].attribute] = by_name[name].read(dec, wire)
         base_kind.derive(element)
         if isinstance(element, SelectBase):
             dec.confine(element)
@@ -317,19 +297,22 @@ def _read_note_item(dec: Decoder, key: str, wire: Any) -> tuple[str, Any]:
     if key == "proxy_key":
         return key, read_name(wire, dec.seeds)
     if key == "bundle":
-        return key, _bundle(dec.element(wire))
-    return (key, wire) if is_plain(key, wire) else malformed("annotation")
+        bundle = dec.element(wire)
+        if not isinstance(bundle, Bundle):
+            malformed("something else where a bundle is due")
+        return key, bundle
+    return (key, wire) if is_plain_note(key, wire) else malformed("annotation")
 
 
 def _write_bundle(enc: Encoder, kind: NodeKind, bundle: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": write_name(bundle.name, enc.seeds),
         "parts": [enc.ref(part) for part in bundle.exprs],
         "single": bool(bundle.single_entity),
     }
     if internals.annotations_of(bundle):
-        written["notes"] = _write_notes(enc, internals.annotations_of(bundle))
-    return written
+        fields["notes"] = _write_notes(enc, internals.annotations_of(bundle))
+    return fields
 
 
 def _read_bundle(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
@@ -338,10 +321,6 @@ def _read_bundle(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     bundle = kind.cls(name, *parts, single_entity=expect(fields["single"], bool))
     notes = dict(_read_note_item(dec, key, wire) for key, wire in fields.get("notes", {}).items())
     return internals.annotated(bundle, notes) if notes else bundle
-
-
-def _bundle(found: Any) -> Any:
-    return found if isinstance(found, Bundle) else malformed("something else where a bundle is due")
 
 
 def _read_reference(dec: Decoder, fields: dict[str, Any]) -> Any:

@@ -69,13 +69,13 @@ def _read_columns(dec: Decoder, wire: Any) -> list[Any]:
 
 
 def _write_joins(enc: Encoder, joins: Any) -> list[Any]:
-    written = []
+    wire = []
     for target, onclause, left, flags in joins:
         if not set(flags) <= {"isouter", "full"}:
             refuse("a join with unknown options", "Use isouter= and full= only.")
         nodes = [None if item is None else enc.ref(item) for item in (target, onclause, left)]
-        written.append([*nodes, bool(flags["isouter"]), bool(flags["full"])])
-    return written
+        wire.append([*nodes, bool(flags["isouter"]), bool(flags["full"])])
+    return wire
 
 
 def _read_joins(dec: Decoder, wire: Any) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ def _write_params(enc: Encoder, value: Any) -> list[Any]:
 
 
 def _read_params(dec: Decoder, wire: Any) -> Any:
-    """Values of the document's own parameters. Others are refused: parameters of rules are found by name, too."""
+    """Values of the document's own parameters. Others are dropped: they could replace the values of a rule."""
     values = {expect(key, str): dec.registry.values.read(item) for key, item in expect(wire, list)}
     return immutabledict({key: value for key, value in values.items() if dec.is_bind(key)})
 
@@ -145,7 +145,7 @@ def _read_compile_options(dec: Decoder, wire: Any) -> Any:
 
 
 # Attributes that Query sets on its statement. They concern the Session, not the SQL.
-_LEFT_BY_QUERY = frozenset(
+_QUERY_ATTRIBUTES = frozenset(
     {
         "load_options",
         "_last_joined_entity",
@@ -170,8 +170,8 @@ _COMPILE_OPTIONS = Field(
 
 
 def _check_dialect_options(enc: Encoder, options: Any) -> None:
-    for dialect, found in options.items():
-        if internals.non_default_options(found):
+    for dialect, values in options.items():
+        if internals.non_default_options(values):
             refuse(f"an option of the dialect {dialect}", "Leave it out.")
 
 
@@ -186,14 +186,15 @@ _DIALECT_OPTIONS = Field(
 
 def _write_distinct(enc: Encoder, value: Any) -> Any:
     """True, or the word that MySQL's compiler renders instead, as written."""
-    if isinstance(value, str):
-        enc.text_used(f"distinct={value!r}"[:120])
-    return str(value) if isinstance(value, str) else write_flag("distinct", value)
+    if not isinstance(value, str):
+        return write_flag("distinct", value)
+    enc.note_text(f"distinct={value!r}"[:120])
+    return str(value)
 
 
 def _read_distinct(dec: Decoder, wire: Any) -> Any:
     if type(wire) is str:
-        dec.text_used()
+        dec.note_text()
         return wire
     return expect(wire, bool)
 
@@ -210,22 +211,22 @@ _DISTINCT = Field(
 
 # A hint is rendered as free text, so it needs the permission of text().
 def _write_hints(enc: Encoder, hints: Any) -> list[Any]:
-    enc.text_used("a hint")
+    enc.note_text("a hint")
     return [[enc.ref(table), dialect, text] for (table, dialect), text in hints.items()]
 
 
 def _read_hints(dec: Decoder, wire: Any) -> Any:
-    dec.text_used()
+    dec.note_text()
     return immutabledict({(dec.element(n), expect(d, str)): expect(text, str) for n, d, text in wire})
 
 
 def _write_statement_hints(enc: Encoder, hints: Any) -> list[Any]:
-    enc.text_used("a hint")
+    enc.note_text("a hint")
     return [[dialect, text] for dialect, text in hints]
 
 
 def _read_statement_hints(dec: Decoder, wire: Any) -> Any:
-    dec.text_used()
+    dec.note_text()
     return tuple([(expect(dialect, str), expect(text, str)) for dialect, text in wire])
 
 
@@ -261,7 +262,7 @@ _STYLE = choice(
 
 
 def _write_lock(enc: Encoder, lock: Any) -> int:
-    # That of the statement itself is left out where it runs (`plan.shape`).
+    # `plan.shape` removes the lock of the statement itself before it runs.
     if enc.is_inside_another:
         refuse("with_for_update() in a subquery", "Leave it out: dualsql reads rows and locks none.")
     return enc.ref(lock)
@@ -287,17 +288,17 @@ _STATEMENT = (*CTES, _PARAMS, _OPTIONS, _COMPILE_OPTIONS, _DIALECT_OPTIONS, LOAD
 
 
 def _write_text(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
-    enc.text_used(f"text({element.text[:60]!r})")
-    written = enc.fields(kind, element.__dict__)
+    enc.note_text(f"text({element.text[:60]!r})")
+    fields = enc.fields(kind, element.__dict__)
     return {
-        **written,
+        **fields,
         "text": element.text,
         "binds": [[k, enc.ref(b)] for k, b in internals.text_parameters(element).items()],
     }
 
 
 def _read_text(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
-    dec.text_used()
+    dec.note_text()
     element = elements.TextClause("")
     element.text = expect(fields.pop("text"), str)
     binds = {expect(key, str): dec.element(number) for key, number in fields.pop("binds")}
@@ -348,7 +349,7 @@ KINDS = (
             *_LIMITS,
             *_STATEMENT,
         ),
-        frozenset({"_correlate_mode"}) | _LEFT_BY_QUERY,
+        frozenset({"_correlate_mode"}) | _QUERY_ATTRIBUTES,
         read=_read_statement,
     ),
     NodeKind(

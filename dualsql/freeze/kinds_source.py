@@ -12,7 +12,7 @@ from sqlalchemy.sql.type_api import NULLTYPE, TABLEVALUE
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze import types
-from dualsql.freeze.document import changed, expect, malformed, refuse
+from dualsql.freeze.document import expect, malformed, refuse, refuse_changed
 from dualsql.freeze.fields import LEAVE, ORM, Field, NodeKind, flag, name_, needed, operand, part, parts
 from dualsql.freeze.kinds_function import check_rows, function_type
 from dualsql.freeze.names import read_name, write_name
@@ -47,26 +47,23 @@ def note_whole(codec: Encoder | Decoder, source: Any) -> None:
     """Add all columns of the tables in `source` to the fingerprint, because they are columns of the result."""
     waiting = [source]
     while waiting:
-        found = base_table(waiting.pop())
-        if isinstance(found, selectable.Join):
-            waiting += [found.left, found.right]
-        name = codec.registry.name_of(found)
-        if name is not None:
-            codec.named.update((name, key) for key in codec.registry.column_keys(found).values())
+        part = base_table(waiting.pop())
+        if isinstance(part, selectable.Join):
+            waiting += [part.left, part.right]
+        codec.named.update(codec.registry.columns_in([part]))
 
 
 def _write_column(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, Any]:
     source = column.table
-    place = enc.registry.name_of_column(column)
-    if place is not None:
-        enc.named.add(place)
-        return {"of": enc.ref(source), "key": place[1]}
+    name = enc.registry.name_of_column(column)
+    if name is not None:
+        enc.named.add(name)
+        return {"of": enc.ref(source), "key": name[1]}
     if source is None:
         return _write_loose(enc, column)
     key: Any = enc.column_keys(source).get(id(column), column.key)
     # An anonymous name has a different number in every process, so such a column is stored by its position.
-    found = source.c.get(key) if type(key) is not int else column
-    if found is None:
+    if type(key) is not int and source.c.get(key) is None:
         refuse(
             f"the column {column.name!r}, which its table or subquery does not have"[:160],
             "Add the column to that table or subquery.",
@@ -84,28 +81,28 @@ def _write_row_number(enc: Encoder, kind: NodeKind, column: Any) -> dict[str, An
 def _read_row_number(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     if "name" not in fields:
         return _read_column(dec, kind, fields)
-    found = row_number(dec.source(fields["of"]), expect(fields["name"], str))
-    if found.name not in ROW_NUMBERS or not is_row_number(found):
+    column = row_number(dec.source(fields["of"]), expect(fields["name"], str))
+    if column.name not in ROW_NUMBERS or not is_row_number(column):
         malformed("number of a row")
-    return found
+    return column
 
 
 def _write_loose(enc: Encoder, column: Any) -> dict[str, Any]:
     """A column that belongs to no table: column("name"), a star, or literal_column()."""
-    written: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if column.type is not NULLTYPE:
-        written["type"] = enc.type(column.type)
+        fields["type"] = enc.type(column.type)
     if isinstance(column, Column):
         key: Any = column.key
-        written["key"] = write_name(column.name if key is None else key, enc.seeds)  # it may be named late
+        fields["key"] = write_name(column.name if key is None else key, enc.seeds)  # it may be named late
     if not column.is_literal:
-        return {"name": write_name(column.name, enc.seeds), **written}
+        return {"name": write_name(column.name, enc.seeds), **fields}
     if column.name == "*":
         return {"star": True}
     if _DIGITS.fullmatch(column.name):
-        return {"digits": str(column.name), **written}
-    enc.text_used(f"literal_column({column.name!r})"[:120])
-    return {"text": str(column.name), **written}
+        return {"digits": str(column.name), **fields}
+    enc.note_text(f"literal_column({column.name!r})"[:120])
+    return {"text": str(column.name), **fields}
 
 
 def _note_column(codec: Encoder | Decoder, source: Any, key: Any) -> None:
@@ -127,12 +124,12 @@ def _read_column(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
         column = source.c.values()[key] if key >= 0 else malformed("position of a column")
     else:
         column = source.c.get(expect(key, str))
-    place = dec.registry.name_of_column(column)
-    if place is not None:
-        dec.named.add(place)
+    name = dec.registry.name_of_column(column)
+    if name is not None:
+        dec.named.add(name)
         return column
     _note_column(dec, source if column is None else column.table, key if column is None else column.key)
-    return changed() if column is None else column
+    return refuse_changed() if column is None else column
 
 
 def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
@@ -145,7 +142,7 @@ def _read_loose(dec: Decoder, fields: dict[str, Any]) -> Any:
             ColumnClause(digits, kind, is_literal=True) if _DIGITS.fullmatch(digits) else malformed("digits")
         )
     if "text" in fields:
-        dec.text_used()
+        dec.note_text()
         return ColumnClause(expect(fields["text"], str), kind, is_literal=True)
     name = read_name(fields["name"], dec.seeds)
     if "key" not in fields:
@@ -160,18 +157,18 @@ def _derive_alias(element: Any) -> None:
 
 def _derive_cte(element: Any) -> None:
     _derive_alias(element)
-    for linked in (internals.cte_alias(element), internals.restated_cte(element)):
-        if linked is not None and not isinstance(linked, selectable.CTE):
+    for other in (internals.cte_alias(element), internals.restated_cte(element)):
+        if other is not None and not isinstance(other, selectable.CTE):
             malformed("CTE linked to something else")
 
 
 def _derive_rows(element: Any) -> None:
     _derive_alias(element)
     if internals.table_value_type(element) is not TABLEVALUE:
-        called = element.element
-        while isinstance(called, selectable.TableValuedAlias):  # .table_valued(...).alias(name)
-            called = called.element
-        check_rows(getattr(called, "type", None), internals.table_value_type(element))
+        function = element.element
+        while isinstance(function, selectable.TableValuedAlias):  # .table_valued(...).alias(name)
+            function = function.element
+        check_rows(getattr(function, "type", None), internals.table_value_type(element))
 
 
 def _prefixes(name: str, attribute: str) -> Field:
@@ -183,14 +180,14 @@ def _write_prefixes(enc: Encoder, prefixes: Any) -> list[Any]:
     # A prefix in the list is a known word. Any other prefix is free text.
     for text, _dialect in prefixes:
         if not isinstance(text, elements.TextClause) or text.text.upper() not in types.PREFIXES:
-            enc.text_used(f"the prefix or suffix {text}"[:120])
+            enc.note_text(f"the prefix or suffix {text}"[:120])
     return [[text.text, dialect] for text, dialect in prefixes]
 
 
 def _read_prefixes(dec: Decoder, wire: Any) -> Any:
     for text, dialect in expect(wire, list):
         if expect(text, str).upper() not in types.PREFIXES:
-            dec.text_used()
+            dec.note_text()
         if dialect is not None:
             expect(dialect, str)
     return tuple([(elements.TextClause(text), dialect) for text, dialect in wire])
@@ -201,17 +198,17 @@ SUFFIXES = _prefixes("suffixes", "_suffixes")
 
 
 def _write_values(enc: Encoder, kind: NodeKind, element: Any) -> dict[str, Any]:
-    written = enc.fields(kind, element.__dict__)
-    written["columns"] = [
+    fields = enc.fields(kind, element.__dict__)
+    fields["columns"] = [
         [write_name(column.name, enc.seeds), enc.type(column.type)]
         for column in internals.values_columns(element)
     ]
-    written["rows"] = [
+    fields["rows"] = [
         [[_cell(enc, cell) for cell in row] for row in rows] for rows in internals.values_rows(element)
     ]
     if getattr(element, "_unnamed", False):
-        del written["name"]
-    return written
+        del fields["name"]
+    return fields
 
 
 def _cell(enc: Encoder, cell: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -77,7 +77,7 @@ def write_name(name: Any, seeds: Seeds) -> Any:
     """A name as JSON: plain text, ["anon", ...] or [mark, text, quote]."""
     kind = type(name)
     if kind is str:
-        return _checked(name, refuse_name)
+        return _storable(name, _refuse_name)
     if kind is internals.AnonymousLabel:
         return _write_anonymous(name, seeds)
     mark = _MARK_OF.get(kind)
@@ -85,13 +85,13 @@ def write_name(name: Any, seeds: Seeds) -> Any:
         refuse(f"a name of type {kind.__name__}", "Use a plain string.")
     if name.quote is False and not may_be_unquoted(name):
         refuse(f"the unquoted name {str(name)!r}", "Let SQLAlchemy quote it.")
-    return [mark, _checked(str(name), refuse_name), name.quote]
+    return [mark, _storable(str(name), _refuse_name), name.quote]
 
 
 def read_name(wire: Any, seeds: Seeds) -> str:
     """The reverse of `write_name`. Unquoted text and unknown format directives are refused."""
     if type(wire) is str:
-        return _checked(wire, malformed)
+        return _storable(wire, malformed)
     mark, *rest = expect(wire, list)
     if mark == "anon":
         return _read_anonymous(rest, seeds)
@@ -100,7 +100,7 @@ def read_name(wire: Any, seeds: Seeds) -> str:
         malformed("quote")
     if quote is False and not may_be_unquoted(expect(text, str)):
         malformed("unquoted name")
-    return _MARKS[mark](_checked(expect(text, str), malformed), quote)
+    return _MARKS[mark](_storable(expect(text, str), malformed), quote)
 
 
 def _write_anonymous(name: internals.AnonymousLabel, seeds: Seeds) -> list[Any]:
@@ -126,10 +126,10 @@ def _read_anonymous(pieces: list[Any], seeds: Seeds) -> internals.AnonymousLabel
     for piece in remaining:
         if type(piece) is int:
             body = expect(next(remaining), str)
-            if not (_checked(body, malformed).isidentifier() or _BODY.fullmatch(body)):
+            if not (_storable(body, malformed).isidentifier() or _BODY.fullmatch(body)):
                 malformed("body of an anonymous name")
             text += f"%({seeds.seed(piece)} {body})s"
-        elif not _PLAIN.fullmatch(_checked(expect(piece, str), malformed)):
+        elif not _PLAIN.fullmatch(_storable(expect(piece, str), malformed)):
             malformed("format directive in a name")
         else:
             text += piece
@@ -141,13 +141,14 @@ def can_be_stored(name: str) -> bool:
     return len(name) <= _LONGEST and (name.isprintable() or _CONTROL.search(name) is None)
 
 
-def _checked(name: str, complain: Any) -> str:
+def _storable(name: str, fail: Callable[[str], object]) -> str:
+    """`name`; calls `fail`, which raises, if it cannot be stored."""
     if not can_be_stored(name):
-        complain("a name with control characters, or too long")
+        fail("a name with control characters, or too long")
     return name
 
 
-def refuse_name(what: str) -> None:
+def _refuse_name(what: str) -> None:
     refuse(what, "Choose a shorter name of printable characters.")
 
 
@@ -218,36 +219,33 @@ class Spelling:
 
 
 class FreeNames:
-    """Chooses names that no source in some statements has, so that `check_sources` lets the whole be stored.
+    """Chooses names that no source in these statements has, so that `check_sources` accepts the new statement.
 
-    A query over a result of a query would have two relations of one name.
+    Without it, a query over the result of a query would have two relations of one name.
     """
 
     def __init__(self, *statements: Any) -> None:
-        self._taken: set[str] = set()
-        self._open: set[str] = set()
+        self._texts: set[str] = set()
+        self._open_roots: set[str] = set()
         for part in (part for statement in statements for part in internals.elements_of(statement)):
             if isinstance(part, NamedFromClause):
-                self._take(Spelling.of(part.name))
+                self._add(Spelling.of(part.name))
 
-    def _take(self, spelling: Spelling) -> None:
-        self._taken.add(spelling.text)
+    def _add(self, spelling: Spelling) -> None:
+        self._texts.add(spelling.text)
         if spelling.is_open:
-            self._open.add(spelling.root)
+            self._open_roots.add(spelling.root)
 
     def take(self, name: str) -> str:
-        """The name, or one like it that is free; from then on it is not."""
-        stem = f"{name}_r" if Spelling.of(name).root in self._open else f"{name}_"
-        found = next(found for found in self._tries(name, stem) if self._is_free(Spelling.of(found)))
-        self._take(Spelling.of(found))
-        return found
-
-    def _tries(self, name: str, stem: str) -> Iterator[str]:
-        yield name
-        yield from (f"{stem}{number}" for number in itertools.count(1))
+        """The name, or one like it that no source has. It is not free afterwards."""
+        stem = f"{name}_r" if Spelling.of(name).root in self._open_roots else f"{name}_"
+        candidates = itertools.chain([name], (f"{stem}{number}" for number in itertools.count(1)))
+        free = next(each for each in candidates if self._is_free(Spelling.of(each)))
+        self._add(Spelling.of(free))
+        return free
 
     def _is_free(self, spelling: Spelling) -> bool:
-        return spelling.text not in self._taken and spelling.root not in self._open
+        return spelling.text not in self._texts and spelling.root not in self._open_roots
 
 
 def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> None:
@@ -257,8 +255,12 @@ def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> Non
         spelling = Spelling.of(source.name)
         groups[spelling.root][_identity(source)] = spelling, source
     for group in groups.values():
-        found = [spelling for spelling, _ in group.values()]
-        if len(found) > 1 and _may_collide(found) and any(has_own(source) for _, source in group.values()):
+        spellings = [spelling for spelling, _ in group.values()]
+        if (
+            len(spellings) > 1
+            and _may_collide(spellings)
+            and any(has_own(source) for _, source in group.values())
+        ):
             malformed("two sources of one name, one with an own type of a column")
 
 
@@ -271,19 +273,21 @@ def _identity(source: Any) -> int:
         return hash((str(source.name), source.element))
     # SQLAlchemy has two objects for a recursive CTE, with and without its UNION, and renders both under one name.
     earlier = internals.restated_cte(source)
-    grown = getattr(source, "element", None)
-    while earlier is not None and isinstance(grown, CompoundSelect) and grown.selects[0] is earlier.element:
-        source, grown, earlier = earlier, earlier.element, internals.restated_cte(earlier)
+    element = getattr(source, "element", None)
+    while (
+        earlier is not None and isinstance(element, CompoundSelect) and element.selects[0] is earlier.element
+    ):
+        source, element, earlier = earlier, earlier.element, internals.restated_cte(earlier)
     return hash(source)
 
 
-def _may_collide(found: list[Spelling]) -> bool:
+def _may_collide(spellings: list[Spelling]) -> bool:
     """Whether any two names may be equal, in linear time, because a forged document may have many names."""
-    if len({spelling.text for spelling in found}) < len(found):
+    if len({spelling.text for spelling in spellings}) < len(spellings):
         return True
-    is_numbered = any(not spelling.is_open and spelling.text != spelling.root for spelling in found)
-    is_open = any(spelling.is_open for spelling in found)
-    return is_open and (is_numbered or len(found[0].root) == _CUT)
+    is_numbered = any(not spelling.is_open and spelling.text != spelling.root for spelling in spellings)
+    is_open = any(spelling.is_open for spelling in spellings)
+    return is_open and (is_numbered or len(spellings[0].root) == _CUT)
 
 
 def check_outputs(columns: list[Any], own: list[Any]) -> None:
@@ -292,8 +296,8 @@ def check_outputs(columns: list[Any], own: list[Any]) -> None:
     for column in columns:
         for spelling in _spellings(column):
             groups[spelling.root].append((spelling.text, column.type))
-    wanted = {(spelling.root, id(column.type)) for column in own for spelling in _spellings(column)}
-    for root, kind in wanted:
+    own_types = {(spelling.root, id(column.type)) for column in own for spelling in _spellings(column)}
+    for root, kind in own_types:
         _check_group(root, groups[root], kind)
 
 

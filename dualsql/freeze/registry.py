@@ -43,7 +43,7 @@ _TRUSTED = {id(plain): True for plain in types.PLAIN.values() if types.is_safe(p
 
 @dataclass(frozen=True, slots=True)
 class MappedSource:
-    """A source in FROM that a mapping brings and that is no table.
+    """A source in FROM that belongs to a mapping and is no table.
 
     Attributes:
         role: `whole`, `local` or `polymorphic`: what the mapper calls it; or `target`, `target source`: the alias that
@@ -65,8 +65,8 @@ class Registry:
 
     Args:
         tables: a declarative base (a DeclarativeBase subclass, or SQLModel), a MetaData, a mapped class, a Table,
-            or a sequence of these. A MetaData brings the classes that are mapped to its tables. Tables and classes
-            defined later are unknown to it.
+            or a sequence of these. A MetaData includes the classes that are mapped to its tables. Tables and
+            classes defined later are not registered.
         functions: names allowed besides `types.FUNCTIONS`; "package.name" for `func.package.name`. Allow
             only functions without side effects. For a class of functions of your own, pass the class;
             documents use its class name.
@@ -101,9 +101,9 @@ class Registry:
     ) -> None:
         self.allow_text = allow_text
         self.maximum_size = maximum_size
-        given = list(functions)
-        self._functions = FUNCTIONS | {name.lower() for name in given if isinstance(name, str)}
-        self.function_classes = {cls.__name__: cls for cls in given if isinstance(cls, type)}
+        functions = list(functions)
+        self._functions = FUNCTIONS | {name.lower() for name in functions if isinstance(name, str)}
+        self.function_classes = {cls.__name__: cls for cls in functions if isinstance(cls, type)}
         self.element_classes = {cls.__name__: _checked_element(cls) for cls in elements}
         self._operators = OP_STRINGS | set(operators)
         self.converters = dict(converters or {})
@@ -116,7 +116,8 @@ class Registry:
         self._names: dict[int, str] = {}  # id of a table or mapper -> its name
         self._columns: dict[int, dict[int, str]] = {}  # id of a table -> id of a column -> its key
         self._column_names: dict[int, tuple[str, str]] = {}  # id of a column -> its table's name and its key
-        self._placed: list[Any] = []  # keeps columns alive, so that the ids in _column_names stay unique
+        # An id in _column_names is unique only while its column lives.
+        self._alive: list[Any] = []
         self._type_owners: dict[int, Any] = {}  # id of a type -> the first column that has it
         self._type_wires: dict[int, Any] = {}
         self._trusted = dict(_TRUSTED)  # id of a type -> whether it is trusted
@@ -135,23 +136,23 @@ class Registry:
 
     @cached_property
     def mapped_sources(self) -> Mapping[int, MappedSource]:
-        """id of a subquery, or of an alias of a class, that a mapping reads -> where the mapping has it.
+        """id of a subquery, or of an alias of a class, that a mapping reads -> its role in the mapping.
 
         A document refers to it: a copy would be another source to the ORM, which would read both. A source with an
         unregistered table is not among them.
         """
-        found: dict[int, MappedSource] = {}
+        sources: dict[int, MappedSource] = {}
         for mapper in self.mappers.values():
             for source in _sources_of(mapper):
                 if all(id(table) in self._names for table in source.tables):
-                    found.setdefault(id(source.element), source)
-        return found
+                    sources.setdefault(id(source.element), source)
+        return sources
 
     def how_to_register(self, what: str) -> str:
         """A hint for a table or a class that is not registered."""
-        known = ", ".join(sorted(self.tables)[:10]) or "none"
+        names = ", ".join(sorted(self.tables)[:10]) or "none"
         return (
-            f"Pass it, too: tables=[Base, {what}]. Registered tables: {known}{', ...' * (len(self.tables) > 10)}. "
+            f"Pass it, too: tables=[Base, {what}]. Registered tables: {names}{', ...' * (len(self.tables) > 10)}. "
             "What is defined after the server was made is not registered: import its module before."
         )
 
@@ -161,6 +162,13 @@ class Registry:
         if keys is None:
             keys = self._columns[id(table)] = {id(column): str(key) for key, column in table.c.items()}
         return keys
+
+    def columns_in(self, tables: Iterable[Any]) -> Iterator[tuple[str, str]]:
+        """(table name, column key) of each column of the registered tables among these."""
+        for table in tables:
+            name = self.name_of(table)
+            if name is not None:
+                yield from ((name, key) for key in self.column_keys(table).values())
 
     def name_of_column(self, column: Any) -> tuple[str, str] | None:
         """(table name, key in `table.c`) of a registered table's column."""
@@ -172,8 +180,8 @@ class Registry:
 
     def name_of_type(self, type_: TypeEngine[Any]) -> str | None:
         """The registered name of an own type: the same object, or an equal one of the same class."""
-        for name, known in self.types.items():
-            if known is type_ or (type(known) is type(type_) and _same(known, type_)):
+        for name, own in self.types.items():
+            if own is type_ or (type(own) is type(type_) and _same(own, type_)):
                 return name
         return None
 
@@ -191,7 +199,7 @@ class Registry:
         return wire
 
     def allows_function(self, name: str) -> bool:
-        """Whether a document may call `name`, given with its packages as "package.name"."""
+        """Whether a document may call the function `name`, with its packages: "package.name"."""
         return name.lower() in self._functions
 
     def has_function_class(self, cls: type) -> bool:
@@ -203,17 +211,17 @@ class Registry:
         return self.element_classes.get(cls.__name__) is cls
 
     def allows_operator(self, text: str) -> bool:
-        """Whether `text` may stand in `.op(text)`."""
+        """Whether a document may use `.op(text)`."""
         return text in self._operators
 
     def is_trusted(self, type_: TypeEngine[Any]) -> bool:
         """Whether `type_` may read values of any origin."""
-        known = self._trusted.get(id(type_))
-        if known is None:
-            known = types.is_safe(type_) or self.name_of_type(type_) is not None
+        trusted = self._trusted.get(id(type_))
+        if trusted is None:
+            trusted = types.is_safe(type_) or self.name_of_type(type_) is not None
             if id(type_) in self._type_owners:  # as in `wire_of_type`
-                self._trusted[id(type_)] = known
-        return known
+                self._trusted[id(type_)] = trusted
+        return trusted
 
     @cached_property
     def tables_with_own_types(self) -> frozenset[str]:
@@ -226,15 +234,14 @@ class Registry:
 
     def fingerprint(self, named: Iterable[tuple[str, str]]) -> str:
         """A digest of the current declarations of these (table name, column key) pairs."""
-        known = self._prints
-        lines = sorted([known.get(place) or self._print(*place) for place in named])
+        lines = sorted([self._prints.get(name) or self._print(*name) for name in named])
         return sha256("\n".join(lines).encode()).hexdigest()[:24]
 
     def _print(self, table: str, key: str) -> str:
         column: Any = self.tables[table].c[key]
         owner = getattr(self.tables[table], "fullname", table)
-        described = self._prints[table, key] = f"{owner}.{key}={column.name}:{_described(column.type)}"
-        return described
+        text = self._prints[table, key] = f"{owner}.{key}={column.name}:{_type_text(column.type)}"
+        return text
 
     def _add(self, source: Any) -> None:
         if isinstance(source, MetaData):
@@ -245,11 +252,11 @@ class Registry:
             self._add_table(source)
         elif _is_mapped(source):
             self._add_mapper(inspect(source))
-        elif isinstance(found := internals.registry_of(source), orm_registry):
+        elif isinstance(mappings := internals.registry_of(source), orm_registry):
             self._add(source.metadata)
             # Relationships that name their class by a text are resolved now, and not in the middle of a request.
-            found.configure(cascade=True)
-            for mapper in found.mappers:
+            mappings.configure(cascade=True)
+            for mapper in mappings.mappers:
                 self._add_mapper(mapper)
         else:
             refuse_mistaken("tables", source)
@@ -260,7 +267,6 @@ class Registry:
 
     def _add_classes_of(self, metadata: MetaData) -> None:
         """Add the classes whose tables all belong to `metadata`. Tables of another MetaData stay unregistered."""
-
         own = set(metadata.tables.values())
 
         def is_inside(mapper: Mapper[Any]) -> bool:
@@ -286,7 +292,7 @@ class Registry:
         for key, column in table.c.items():
             self._type_owners.setdefault(id(column.type), column)
             self._column_names[id(column)] = name, str(key)
-            self._placed.append(column)
+            self._alive.append(column)
 
     def _add_mapper(self, mapper: Mapper[Any]) -> None:
         if id(mapper) in self._names:
@@ -329,10 +335,10 @@ def mapped_element(mapper: Mapper[Any], role: str, key: str | None) -> Any:
     """What `MappedSource.element` is, or None if the mapping has nothing there."""
     if key is None:
         return _OF_MAPPERS[role](mapper) if role in _OF_MAPPERS else None
-    found = mapper.attrs.get(key)
-    if not isinstance(found, RelationshipProperty) or not found.entity.is_aliased_class:
+    property_ = mapper.attrs.get(key)
+    if not isinstance(property_, RelationshipProperty) or not property_.entity.is_aliased_class:
         return None
-    return {"target": found.entity, "target source": found.entity.selectable}.get(role)
+    return {"target": property_.entity, "target source": property_.entity.selectable}.get(role)
 
 
 _OF_MAPPERS: Mapping[str, Callable[[Mapper[Any]], Any]] = {
@@ -343,15 +349,14 @@ _OF_MAPPERS: Mapping[str, Callable[[Mapper[Any]], Any]] = {
 
 
 def _sources_of(mapper: Mapper[Any]) -> Iterator[MappedSource]:
-    places: list[tuple[str, str | None]] = [(role, None) for role in _OF_MAPPERS]
-    places += [(role, found.key) for found in mapper.relationships for role in ("target", "target source")]
-    for role, key in places:
+    roles: list[tuple[str, str | None]] = [(role, None) for role in _OF_MAPPERS]
+    roles += [(role, each.key) for each in mapper.relationships for role in ("target", "target source")]
+    for role, key in roles:
         element = mapped_element(mapper, role, key)
-        # Tables and joins are the same to the ORM wherever they come from.
+        # The ORM does not distinguish the tables and joins of a mapping from others.
         if element is None or isinstance(element, Table | selectable.Join):
             continue
-        read = element.selectable if isinstance(element, AliasedInsp) else element
-        parts = list(iterate(read))
+        parts = list(iterate(element.selectable if isinstance(element, AliasedInsp) else element))
         tables = [internals.unannotated(part) for part in parts if isinstance(part, Table)]
         yield MappedSource(mapper, role, key, element, tables, len(parts))
 
@@ -385,7 +390,7 @@ def _is_mapped(source: Any) -> bool:
         return False
 
 
-def _described(type_: TypeEngine[Any]) -> str:
+def _type_text(type_: TypeEngine[Any]) -> str:
     """A description of a type that is the same in every process."""
     try:
         return str(types.write_type(type_))
@@ -401,19 +406,8 @@ def _same(one: TypeEngine[Any], other: TypeEngine[Any]) -> bool:
 
 # Functions that return one of their arguments unchanged, or the same instant in one spelling. Others, even lower(),
 # change its bytes.
-_HANDING_ON = frozenset(
-    {
-        "max",
-        "min",
-        "coalesce",
-        "ifnull",
-        "any_value",
-        "first_value",
-        "last_value",
-        "lag",
-        "lead",
-        "dualsql_instant",
-    }
+_UNCHANGING = frozenset(
+    "any_value coalesce dualsql_instant first_value ifnull lag last_value lead max min".split()
 )
 
 
@@ -430,21 +424,21 @@ def check(statement: Any, registry: Registry) -> None:
             check_column(column, registry)
 
 
-def check_names(found: list[Any], registry: Registry) -> None:
+def check_names(parts: list[Any], registry: Registry) -> None:
     """Raise MalformedError if the database may find other content under the name of a column with an own type.
 
     Args:
-        found: all elements of a document that reads a table with such a column.
+        parts: all elements of a document that reads a table with such a column.
     """
 
     def is_own(column: Any) -> bool:
         kind = getattr(column, "type", None)
         return kind is not None and not registry.is_trusted(kind)
 
-    names.check_sources(_sources(found), lambda source: any(map(is_own, source.c)))
-    for element in found:
-        if isinstance(element, selectable.Select):
-            columns: list[Any] = list(internals.all_selected_columns(element))
+    names.check_sources(_sources(parts), lambda source: any(map(is_own, source.c)))
+    for part in parts:
+        if isinstance(part, selectable.Select):
+            columns: list[Any] = list(internals.all_selected_columns(part))
             _check_outputs([*columns, *(one for column in columns for one in _listed(column))], is_own)
 
 
@@ -479,7 +473,7 @@ def _operands(element: Any) -> list[Any] | None:
     if isinstance(element, elements.ColumnClause):
         return [] if element.table is not None else None
     if isinstance(element, elements.BindParameter):
-        return [] if _comes_back(element) else None
+        return [] if _is_written_by_its_type(element) else None
     if isinstance(element, elements.Label | elements.Grouping | elements.Over):
         return [element.element]
     if isinstance(element, selectable.ScalarSelect):
@@ -487,14 +481,14 @@ def _operands(element: Any) -> list[Any] | None:
         # A scalar subquery gives the value of its only column.
         return list(columns)[:1]
     if isinstance(element, FunctionElement):
-        return list(element.clauses) or None if element.name in _HANDING_ON else None
+        return list(element.clauses) or None if element.name in _UNCHANGING else None
     if isinstance(element, elements.Case):
         results = [result for _, result in element.whens]
         return results if element.else_ is None else [*results, element.else_]
     return None
 
 
-def _comes_back(bind: Any) -> bool:
+def _is_written_by_its_type(bind: Any) -> bool:
     """Whether the type wrote the value that it reads. A type that only reads would receive raw bytes."""
     cls: Any = type(bind.type)
     writes = (
@@ -521,23 +515,23 @@ def _agree(one: Any, other: Any, registry: Registry) -> bool:
     """Whether values of both types may be read by the code of either."""
     if one is other or (registry.is_trusted(one) and registry.is_trusted(other)):
         return True
-    # An application's type has a key only where it says `cache_ok`: SQLAlchemy takes types of one key for one type.
+    # An application's type has a key only with `cache_ok = True`. To SQLAlchemy, types with equal keys are one type.
     key = internals.type_key(one)
     return isinstance(key, tuple) and key == internals.type_key(other)
 
 
-def _sources(found: list[Any]) -> Iterator[Any]:
+def _sources(parts: list[Any]) -> Iterator[Any]:
     """Everything in the document that has a name in FROM."""
-    for element in found:
-        if isinstance(element, Mapper):
-            yield from (table for mapper in element.self_and_descendants for table in mapper.tables)
-        elif isinstance(element, AliasedInsp):
+    for part in parts:
+        if isinstance(part, Mapper):
+            yield from (table for mapper in part.self_and_descendants for table in mapper.tables)
+        elif isinstance(part, AliasedInsp):
             # The members of a join are in the list as well.
             yield from (
-                source for source in internals.from_objects(element.selectable) if hasattr(source, "name")
+                source for source in internals.from_objects(part.selectable) if hasattr(source, "name")
             )
-        elif isinstance(element, selectable.NamedFromClause):
-            yield element
+        elif isinstance(part, selectable.NamedFromClause):
+            yield part
 
 
 def _check_outputs(columns: list[Any], is_own: Callable[[Any], bool]) -> None:

@@ -14,18 +14,18 @@ ROW_NUMBERS = ("rowid", "_rowid_", "oid")
 
 
 class RowNumber(ColumnClause[int]):
-    """The number of a row; as a column of a subquery, SQLAlchemy makes a copy of this class, of another name."""
+    """The number of a row. As a column of a subquery, SQLAlchemy copies it, with this class and another name."""
 
-    # SQLAlchemy caches no statement with a class that does not say so (sqlalchemy/sql/cache_key.py).
+    # Without this, SQLAlchemy caches no statement that contains the class (sqlalchemy/sql/cache_key.py).
     inherit_cache = True
     nullable = False
 
 
 def row_number(source: Any, name: str) -> RowNumber:
     """The number of the rows of a table or an alias of one. `name` is one of `ROW_NUMBERS`, and of no column there."""
-    found = RowNumber(name, BigInteger())
-    found.table = source
-    return found
+    column = RowNumber(name, BigInteger())
+    column.table = source
+    return column
 
 
 def is_row_number(element: Any) -> bool:

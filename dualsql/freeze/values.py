@@ -41,15 +41,15 @@ EXACT = (bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta,
 
 def exact_forms(values: Iterable[Any]) -> tuple[Any, ...] | None:
     """The values in an unambiguous form, which can be hashed; None if a value has none."""
-    found: list[Any] = []
+    forms: list[Any] = []
     for value in values:
         if type(value) in EXACT:
-            found.append((type(value), repr(value)))
+            forms.append((type(value), repr(value)))
         elif type(value) in {list, tuple} and (parts := exact_forms(value)) is not None:
-            found.append((type(value), parts))
+            forms.append((type(value), parts))
         else:
             return None
-    return tuple(found)
+    return tuple(forms)
 
 
 Writer = Callable[[Any, "Values", int], Any]
@@ -75,13 +75,13 @@ class Values:
             refuse("a value nested too deeply", f"Nest at most {_DEEPEST} levels.")
         if isinstance(value, Enum):
             return self._write_enum(value)
-        found = _WRITERS.get(kind)
-        if found is None:
+        entry = _WRITERS.get(kind)
+        if entry is None:
             refuse(
                 f"a value of type {kind.__module__}.{kind.__qualname__}",
                 "Pass a plain Python value: int, float, str, bytes, Decimal, datetime, UUID, list or dict.",
             )
-        tag, writer = found
+        tag, writer = entry
         return [tag, writer(value, self, depth + 1)]
 
     def read(self, wire: Any, depth: int = 0) -> Any:
@@ -116,7 +116,7 @@ class Values:
         return cls.__members__[member]
 
     def _enum(self, name: str) -> type[Enum] | None:
-        """The class of a registered column, or of a module: a TypeDecorator does not say which class it takes."""
+        """The class of a registered column, or of a module: a TypeDecorator does not name the class of its values."""
         return self._enums.get(name) or _enum_of_a_module(name)
 
 
@@ -124,11 +124,11 @@ def _enum_of_a_module(name: str) -> type[Enum] | None:
     """A class of an imported module, read without running its code."""
     path = name.split(".")
     for length in range(len(path) - 1, 0, -1):
-        found: Any = sys.modules.get(".".join(path[:length]))
+        item: Any = sys.modules.get(".".join(path[:length]))
         for part in path[length:]:
-            found = getattr(found, "__dict__", {}).get(part)
-        if isinstance(found, type) and issubclass(found, Enum):
-            return found
+            item = getattr(item, "__dict__", {}).get(part)
+        if isinstance(item, type) and issubclass(item, Enum):
+            return item
     return None
 
 

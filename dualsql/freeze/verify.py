@@ -44,23 +44,23 @@ class Proofs:
     """
 
     def __init__(self) -> None:
-        # Texts are stored in worker threads: SQLAlchemy's cache may be used by several.
-        self._known: Any = util.LRUCache(_MOST_PROOFS)
+        # Statements of texts are frozen in worker threads: several threads may use SQLAlchemy's LRUCache.
+        self._proofs: Any = util.LRUCache(_MOST_PROOFS)
 
     def key(self, statement: Any, plain: bytes) -> object | None:
-        """What identifies the comparison; None if it has to be made each time."""
+        """What identifies the comparison; None if it has to be repeated each time."""
         key = internals.cache_key(statement)
         values = key and exact_forms(bound.effective_value for bound in key.bindparams)
         return None if key is None or values is None else (key.key, values, sha256(plain).digest())
 
     def has(self, key: object | None) -> bool:
         """Whether this comparison was made, and both were equal."""
-        return key is not None and self._known.get(key) is not None
+        return key is not None and self._proofs.get(key) is not None
 
     def add(self, key: object | None) -> None:
         """Remember that both were equal."""
         if key is not None:
-            self._known[key] = True
+            self._proofs[key] = True
 
 
 def prove_equal(statement: Any, thawed: Any, dialect: Dialect | None) -> None:
@@ -132,10 +132,10 @@ def _alike(one: Any, other: Any) -> bool:
     """Whether SQLAlchemy treats two types as the same."""
     if one is other:
         return True
-    return type(one) is type(other) and _described(one) == _described(other)
+    return type(one) is type(other) and _type_form(one) == _type_form(other)
 
 
-def _described(type_: Any) -> Any:
+def _type_form(type_: Any) -> Any:
     key = internals.type_key(type_)
     if isinstance(key, tuple):
         return repr(key) if len(key) > 1 else key  # a key of one item is the class itself

@@ -61,7 +61,7 @@ class Kept(Feature):
             parts.records,
             settings=parts.settings,
             run=self.runner.run_again,
-            tell=parts.notifier.tell,
+            tell=parts.notifier.notify,
         )
         if storage is not None:
             parts.views.kept, parts.creator.runner = views, self.runner

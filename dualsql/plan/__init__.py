@@ -2,12 +2,12 @@
 
     entities    the columns that the rows of mapped classes have, written out
     normal_form DISTINCT as a clause, joins with their left side, cache keys that differ
-    shape       any statement as a plain Select, its author's limit kept apart
+    shape       any statement as a plain Select, and its author's limit
     keys        sort keys and their order
-    order       a total order: the keys asked for, the author's, and those that break ties
+    order       a total order: the requested keys, the author's, and those that break ties
     page        rows from an offset on, the count, a projection
     keyset      rows before or after a keyset position, and the seek predicate that finds them
-    subqueries  the statement as a subquery, with its order kept around it
+    subqueries  the statement as a subquery in its own order
     sampling    rows that are not the first ones
 
 Read in this order.
@@ -26,6 +26,7 @@ from dualsql.plan.order import require_order
 from dualsql.plan.page import (
     KeyedSelect,
     Ordered,
+    all_rows,
     count,
     first_page,
     keyed_page,
@@ -33,18 +34,17 @@ from dualsql.plan.page import (
     page,
     page_parameters,
     uncounted,
-    whole,
 )
 from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
 from dualsql.plan.subqueries import (
     CarriedOrders,
+    as_subquery,
     converts_values,
-    enclosed,
-    named,
     nested,
     reads_plainly,
     relation_in_order,
+    with_label,
 )
 
 __all__ = [
@@ -53,14 +53,14 @@ __all__ = [
     "KeysetPosition",
     "Ordered",
     "Shape",
+    "all_rows",
+    "as_subquery",
     "at_most",
     "converts_values",
     "count",
-    "enclosed",
     "even_ranks",
     "first_page",
     "keyed_page",
-    "named",
     "nested",
     "ordered",
     "page",
@@ -78,7 +78,7 @@ __all__ = [
     "spread",
     "tail",
     "uncounted",
-    "whole",
     "with_criteria_of",
+    "with_label",
     "written_out",
 ]

@@ -31,7 +31,7 @@ _SPELL_OUT = (
 
 
 def written_out(statement: Statement) -> Statement:
-    """The statement with its columns written out, each under a name of its own.
+    """The statement with its columns written out, each under a unique name.
 
     Raises:
         NotFreezableError: SQLAlchemy cannot compile it, or no condition can express how an eager load filters it.
@@ -41,22 +41,22 @@ def written_out(statement: Statement) -> Statement:
     return distinctly_named(_written_select(statement)) if isinstance(statement, Select) else statement
 
 
-def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> AnySelect:
+def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> AnySelect:
     """The statement with a label on each column that has the name of an earlier one.
 
     Two equal labels cannot be wrapped in a subquery, and a type's own code must not meet the values of another column.
 
     Args:
-        is_every_one: columns without a name of their own get one, too.
+        labels_unnamed: columns without a name get a label, too.
     """
-    raw = _raw(statement)
+    raw = _raw_columns(statement)
     # Bare text may be several columns: which output belongs to it cannot be known.
     if any(isinstance(column, TextClause) for column in raw):
         return statement
     items = list(statement.selected_columns.items())
     columns = [column for _, column in items]
     names = [
-        name if _is_to_be_named(column, name) or (is_every_one and not _is_named(column)) else ""
+        name if _is_to_be_named(column, name) or (labels_unnamed and not _is_named(column)) else ""
         for column, name in zip(columns, unique_names(items), strict=True)
     ]
     if not any(names):
@@ -72,7 +72,7 @@ def distinctly_named(statement: AnySelect, *, is_every_one: bool = False) -> Any
 
 
 def _is_named(column: ColumnElement[Any]) -> bool:
-    # A bare literal, `select(1)`, is a column of which a subquery's reader would write `result.1`.
+    # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     is_literal = getattr(column, "is_literal", False)
     return isinstance(column, ColumnClause | Label) and not is_literal
 
@@ -92,13 +92,13 @@ def _is_renamed_by_its_source(source: Any) -> bool:
     return len(set(hashes)) < len(hashes)
 
 
-def _raw(statement: Any) -> list[Any]:
+def _raw_columns(statement: Any) -> list[Any]:
     """What was passed to select(), lambdas resolved."""
-    found: list[Any] = []
+    columns: list[Any] = []
     for column in internals.raw_columns(statement):
-        given = internals.resolved_lambda(column) if isinstance(column, LambdaElement) else column
-        found += given if isinstance(given, list | tuple) else [given]
-    return found
+        value = internals.resolved_lambda(column) if isinstance(column, LambdaElement) else column
+        columns += value if isinstance(value, list | tuple) else [value]
+    return columns
 
 
 def _with_columns(statement: AnySelect, columns: list[Any]) -> AnySelect:
@@ -106,33 +106,34 @@ def _with_columns(statement: AnySelect, columns: list[Any]) -> AnySelect:
     return internals.copy_with(
         statement,
         raw_columns=columns,
-        with_options=_criteria(statement),
+        with_options=criteria_options(statement),
         memoized_select_entities=tuple(map(_without_loaders, internals.earlier_selects(statement))),
     )
 
 
-def _criteria(part: Any) -> tuple[Any, ...]:
+def criteria_options(part: Any) -> tuple[Any, ...]:
+    """The with_loader_criteria() options of a statement, without its other options."""
     return tuple(
         option for option in internals.statement_options(part) if internals.is_criteria_option(option)
     )
 
 
 def _without_loaders(earlier: Any) -> Any:
-    if len(_criteria(earlier)) == len(internals.statement_options(earlier)):
+    if len(criteria_options(earlier)) == len(internals.statement_options(earlier)):
         return earlier
-    found = internals.copy_of(earlier)
-    internals.set_statement_options(found, _criteria(earlier))
-    return found
+    copy = internals.copy_of(earlier)
+    internals.set_statement_options(copy, criteria_options(earlier))
+    return copy
 
 
 def _written_compound(statement: AnyCompound) -> AnyCompound:
     selects = [_written_part(part) for part in statement.selects]
-    has_loaders = len(_criteria(statement)) < len(internals.statement_options(statement))
+    has_loaders = len(criteria_options(statement)) < len(internals.statement_options(statement))
     if not has_loaders and all(one is other for one, other in zip(selects, statement.selects, strict=True)):
         return statement
-    found = internals.copy_with(statement, with_options=_criteria(statement))
-    found.selects = selects
-    return found
+    copy = internals.copy_with(statement, with_options=criteria_options(statement))
+    copy.selects = selects
+    return copy
 
 
 def _written_part(part: Any) -> Any:
@@ -144,8 +145,8 @@ def _written_part(part: Any) -> Any:
         return _written_compound(part)
     if not isinstance(part, Select) or not _is_open(part):
         return part
-    bare = _with_columns(part, _raw(part))
-    state = _compiled(bare, _render_for_subquery=True, _enable_eagerloads=False)
+    bare = _with_columns(part, _raw_columns(part))
+    state = _compile_state(bare, _render_for_subquery=True, _enable_eagerloads=False)
     return _with_columns(bare, list(_outputs(state)))
 
 
@@ -153,15 +154,20 @@ def _written_select(statement: AnySelect) -> AnySelect:
     if not _is_open(statement):
         return statement
     # Eager loads that no option names are not joined. With eager loads disabled, SQLAlchemy would read no option.
-    state = _compiled(statement, _enable_eagerloads=_has_loaders(statement))
-    found = _with_columns(statement, list(_outputs(state)))
-    required = [condition for entity in _mapped(state) for condition in _required_by(entity, state)]
-    if required and internals.nests_selectable(_compiled(statement)):
+    state = _compile_state(statement, _enable_eagerloads=_has_loaders(statement))
+    select = _with_columns(statement, list(_outputs(state)))
+    required = [
+        condition
+        for entity in internals.selected_entities(state)
+        if isinstance(entity, internals.MapperEntity) and not entity.entity_zero.represents_outer_join
+        for condition in _partners(entity.entity_zero.entity, _properties(entity), entity.path, state)
+    ]
+    if required and internals.nests_selectable(_compile_state(statement)):
         raise NotFreezableError(
             "An eager load with innerjoin=True removes rows from the result of a DISTINCT, GROUP BY or LIMIT.",
             hint=_SPELL_OUT,
         )
-    return found.where(*required) if required else found
+    return select.where(*required) if required else select
 
 
 def _is_open(statement: Any) -> bool:
@@ -169,16 +175,16 @@ def _is_open(statement: Any) -> bool:
     return _has_loaders(statement) or any(
         internals.annotations_of(column).get("bundle")
         or (column.is_selectable and "parententity" in internals.annotations_of(column))
-        for column in _raw(statement)
+        for column in _raw_columns(statement)
     )
 
 
 def _has_loaders(statement: Any) -> bool:
     parts = (statement, *internals.earlier_selects(statement))
-    return any(len(_criteria(part)) < len(internals.statement_options(part)) for part in parts)
+    return any(len(criteria_options(part)) < len(internals.statement_options(part)) for part in parts)
 
 
-def _compiled(statement: Any, **options: bool) -> Any:
+def _compile_state(statement: Any, **options: bool) -> Any:
     """The compile state that the ORM makes for a statement."""
     try:
         return internals.orm_compile_state(statement, **options)
@@ -189,23 +195,17 @@ def _compiled(statement: Any, **options: bool) -> Any:
         ) from error
 
 
-def _mapped(state: Any) -> list[Any]:
-    return [
-        entity for entity in internals.selected_entities(state) if isinstance(entity, internals.MapperEntity)
-    ]
-
-
 def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
-    """The columns that the ORM selects, each as what was passed for it, or as the attribute that it fills."""
+    """The columns that the ORM selects, each as the expression that was passed or as the attribute that it fills."""
     # The ORM has already put its columns into this set: without emptying it, every one would be a repeat.
     state.dedupe_columns = set()
     for entity in _single(internals.selected_entities(state)):
         if isinstance(entity, internals.MapperEntity):
             yield from _loaded(entity, state)
             continue
-        known = len(state.primary_columns)
+        count = len(state.primary_columns)
         entity.setup_compile_state(state)
-        if len(state.primary_columns) > known:
+        if len(state.primary_columns) > count:
             yield entity.column
 
 
@@ -230,13 +230,13 @@ def _loaded(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
             entity.path,
             adapter,
             column_collection=columns,
-            # The ORM would fill it with functions that read rows; only the columns are wanted here.
+            # The ORM would fill it with functions that read rows. Here only the columns are needed.
             memoized_populators={},
             check_for_adapt=adapter and owner.is_aliased_class,
         )
-        is_given = isinstance(property_.strategy, internals.ExpressionColumnLoader)
+        is_expression = isinstance(property_.strategy, internals.ExpressionColumnLoader)
         for column in columns:
-            yield column.label(property_.key) if is_given else _attributed(column, owner, property_)
+            yield column.label(property_.key) if is_expression else _attributed(column, owner, property_)
     discriminator = internals.polymorphic_discriminator(entity)
     if discriminator is not None and discriminator is not entity.mapper.polymorphic_on:
         yield _annotated(adapter.columns[discriminator] if adapter else discriminator, owner, None)
@@ -257,21 +257,15 @@ def _attributed(column: Any, owner: Any, property_: ColumnProperty[Any]) -> Colu
 
 
 def _annotated(column: Any, owner: Any, key: str | None) -> ColumnElement[Any]:
-    """The column as one that the entity brings its FROM and its criteria for."""
+    """The column with the annotations of its entity, whose FROM and criteria the ORM then adds."""
     notes = {"parententity": owner, "parentmapper": owner.mapper, "entity_namespace": owner}
     if key is not None and key in owner.mapper.attrs and hasattr(owner.entity, key):
         notes["proxy_key"] = key
     return cast("ColumnElement[Any]", internals.annotated(column, notes))
 
 
-def _required_by(entity: Any, state: Any) -> Iterator[Any]:
-    """Conditions that keep the rows of a joined eager load with innerjoin=True: those with a partner."""
-    owner = entity.entity_zero
-    if not owner.represents_outer_join:
-        yield from _partners(owner.entity, _properties(entity), entity.path, state)
-
-
 def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Iterator[Any]:
+    """Conditions that keep the rows of joined eager loads with innerjoin=True: those with a partner."""
     for property_ in properties:
         if not isinstance(property_, RelationshipProperty):
             continue
@@ -281,14 +275,14 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
             if option and option.strategy
             else property_.strategy
         )
-        given = option.local_opts if option else {}
+        options = option.local_opts if option else {}
         if not isinstance(strategy, internals.JoinedLoader):
             continue
         further = path[property_]
-        if "eager_from_alias" in given:  # contains_eager()
-            yield from _beyond_join(property_, given["eager_from_alias"], further, state)
+        if "eager_from_alias" in options:  # contains_eager()
+            yield from _beyond_join(property_, options["eager_from_alias"], further, state)
             continue
-        if not given.get("innerjoin", property_.innerjoin) or _is_cycle(further, strategy, state):
+        if not options.get("innerjoin", property_.innerjoin) or _is_cycle(further, strategy, state):
             continue
         attribute = getattr(cls, property_.key, None)
         if (
@@ -300,7 +294,7 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
                 f"The eager load {property_} has innerjoin=True, which changes the rows of the statement.",
                 hint=_SPELL_OUT,
             )
-        # An alias of our own: SQLAlchemy adapts conditions within a tree of inheriting classes twice.
+        # A new alias: SQLAlchemy adapts conditions within a tree of inheriting classes twice.
         partner = aliased(property_.mapper, flat=True)
         inner = list(
             _partners(

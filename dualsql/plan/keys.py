@@ -1,7 +1,6 @@
 """An ORDER BY as keys, and expressions that change from one evaluation to the next.
 
-Such expressions are known by what databases have under these names: an operator's own function that returns random
-numbers is not recognized.
+Such expressions are recognized by the names of their functions. An operator's own random function is not recognized.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Key:
         is_nullable: the key may be NULL; otherwise `is_nulls_last` has no meaning.
         is_stored: it is a plain column of a table, which may have an index.
         output: its position among the outputs, if it is one of them.
-        written: the author's own ORDER BY clause.
+        author_clause: the author's own ORDER BY clause.
         is_text: the clause is text that only the database can interpret.
         form: how its value is read and compared, if that is possible.
     """
@@ -52,26 +51,29 @@ class Key:
     is_nullable: bool = True
     is_stored: bool = False
     output: int | None = None
-    written: ClauseElement | None = None
+    author_clause: ClauseElement | None = None
     is_text: bool = False
 
     def reversed(self) -> Key:
         """The key for the opposite direction."""
         return replace(
-            self, is_descending=not self.is_descending, is_nulls_last=not self.is_nulls_last, written=None
+            self,
+            is_descending=not self.is_descending,
+            is_nulls_last=not self.is_nulls_last,
+            author_clause=None,
         )
 
     def clauses(self, capabilities: Capabilities) -> list[Any]:
         """The key in an ORDER BY."""
-        if self.written is not None:
-            return [self.written]
+        if self.author_clause is not None:
+            return [self.author_clause]
         key = self.expression.desc() if self.is_descending else self.expression
         default = capabilities.nulls_last_by_default
         if not self.is_nullable or (default and self.is_nulls_last is default[self.is_descending]):
             return [key]
         if capabilities.nulls_last:
             return [key.nulls_last() if self.is_nulls_last else key.nulls_first()]
-        # MariaDB has no NULLS LAST: a key of its own sorts them, since false comes before true.
+        # MariaDB has no NULLS LAST. An extra key sorts them: false comes before true.
         missing = self.expression
         condition = missing.is_(None) if self.is_nulls_last else missing.is_not(None)
         return [condition if capabilities.sorts_conditions else case((condition, 1), else_=0), key]
@@ -99,8 +101,8 @@ class Order:
     @cached_property
     def fingerprint(self) -> bytes:
         """Equal in any process for orders whose keyset positions are interchangeable."""
-        told = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]
-        return sha256(repr(told).encode()).digest()
+        features = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]
+        return sha256(repr(features).encode()).digest()
 
 
 def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
@@ -115,6 +117,13 @@ def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
     return clause, modifiers
 
 
+def with_modifiers(expression: Any, modifiers: Sequence[Any]) -> Any:
+    """The reverse of `split_modifiers`."""
+    for modifier in reversed(modifiers):
+        expression = UnaryExpression(expression, modifier=modifier)
+    return expression
+
+
 def unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     """The element without its label."""
     return expression.element if isinstance(expression, Label) else expression
@@ -125,12 +134,7 @@ def column_identity(expression: Any) -> tuple[int, str] | None:
     source = getattr(expression, "table", None)
     if source is None or getattr(expression, "is_literal", False):
         return None
-    return id(plain(source)), expression.key
-
-
-def plain(element: Any) -> Any:
-    """The element under SQLAlchemy's annotations."""
-    return internals.unannotated(element)
+    return id(internals.unannotated(source)), expression.key
 
 
 def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:
@@ -161,7 +165,7 @@ _CLOCKS = frozenset(
     localtimestamp now statement_timestamp sysdate timeofday transaction_timestamp unix_timestamp
     utc_date utc_time utc_timestamp""".split()
 )
-# Clocks when they get no more arguments than this, or are told "now".
+# Clocks if they have no more arguments than this, or if an argument is the text "now".
 _CLOCKS_AT_TIMES = {
     "age": 1,
     "date": 0,
@@ -179,7 +183,7 @@ def is_random(element: Any) -> bool:
     return any(_name_of(part) in _RANDOM for part in iterate(element))
 
 
-def tells_time(element: Any) -> bool:
+def depends_on_time(element: Any) -> bool:
     """Whether the value depends on the current time."""
     return any(_is_clock(part) for part in iterate(element))
 

@@ -13,7 +13,7 @@ from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import Key
 from dualsql.plan.order import reads_row_by_row
-from dualsql.plan.page import KeyedSelect, Ordered, whole
+from dualsql.plan.page import KeyedSelect, Ordered, all_rows
 from dualsql.plan.shape import with_criteria_of
 
 Condition = ColumnElement[bool]
@@ -25,7 +25,7 @@ class KeyTerm:
 
     key: Key
     form: KeyForm
-    given: ColumnElement[Any] | None
+    value: ColumnElement[Any] | None
 
     @classmethod
     def of(cls, key: Key, value: Any) -> KeyTerm:
@@ -36,34 +36,38 @@ class KeyTerm:
     @property
     def nulls_follow(self) -> bool:
         """Whether rows with a NULL may come after this value."""
-        return self.key.is_nullable and self.key.is_nulls_last and self.given is not None
+        return self.key.is_nullable and self.key.is_nulls_last and self.value is not None
 
     def equal(self) -> Condition:
         """The same value, or NULL as well."""
-        return self.form.compared.is_(None) if self.given is None else self.form.compared == self.given
+        return self.form.compared.is_(None) if self.value is None else self.form.compared == self.value
 
     def after(self, *, or_equal: bool = False) -> Condition | None:
         """The condition for rows that come later by this key alone; None if there are none."""
         parts: list[Condition] = []
-        if self.given is not None:
-            parts.append(self._past(self.given, or_equal=or_equal))
+        if self.value is not None:
+            parts.append(_past(self.form.compared, self.value, self.key, or_equal=or_equal))
         elif not self.key.is_nulls_last:
             parts.append(self.form.compared.is_not(None))
-        if self.nulls_follow or (self.given is None and or_equal):
+        if self.nulls_follow or (self.value is None and or_equal):
             parts.append(self.form.compared.is_(None))
         return or_(*parts) if parts else None
 
     def bound(self) -> Condition | None:
         """A condition that an index can use, true for all rows that are equal or later; None if there is none."""
-        if self.given is None or self.nulls_follow:
+        if self.value is None or self.nulls_follow:
             return None
-        return self._past(self.given, or_equal=True)
+        return _past(self.form.compared, self.value, self.key, or_equal=True)
 
-    def _past(self, given: ColumnElement[Any], *, or_equal: bool) -> Condition:
-        compared = self.form.compared
-        if self.key.is_descending:
-            return compared <= given if or_equal else compared < given
-        return compared >= given if or_equal else compared > given
+
+def _past(compared: Any, value: Any, key: Key, *, or_equal: bool) -> Condition:
+    """`compared` comes after `value` in the direction of the key."""
+    condition: Condition
+    if key.is_descending:
+        condition = compared <= value if or_equal else compared < value
+    else:
+        condition = compared >= value if or_equal else compared > value
+    return condition
 
 
 class SeekRange(NamedTuple):
@@ -72,11 +76,6 @@ class SeekRange(NamedTuple):
     condition: Condition | None
     keys: Sequence[Key]
     most: int | None = None
-
-
-def all_equal(terms: Sequence[KeyTerm]) -> Condition:
-    """The condition for rows with the same keys."""
-    return and_(true(), *(term.equal() for term in terms))
 
 
 def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: bool) -> Condition:
@@ -91,7 +90,7 @@ def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: boo
     if len(terms) > 1 and capabilities.searches_row_values and _run_one_way(terms):
         return _row_value(terms, or_equal=or_equal)
     first, *rest = terms
-    if first.given is None and first.key.is_nulls_last:
+    if first.value is None and first.key.is_nulls_last:
         return and_(first.equal(), after(rest, capabilities, or_equal=or_equal))
     condition = or_(false(), *_alternatives(terms, or_equal=or_equal))
     bound = first.bound() if rest else None
@@ -101,7 +100,7 @@ def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: boo
 def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: bool) -> list[SeekRange]:
     """The rows after a position in one or two parts, each of which can use an index on the first key.
 
-    No index serves `k1 > v1 OR k1 IS NULL`, or an order with the NULLs at the other end: PostgreSQL takes as long for
+    No index supports `k1 > v1 OR k1 IS NULL`, or an order with the NULLs at the other end: PostgreSQL takes as long for
     them as for an OFFSET.
     """
     if not terms:
@@ -109,19 +108,19 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
     first, *rest = terms
     keys = [term.key for term in terms]
     # NULLS LAST in the ORDER BY of a part without NULLs would keep PostgreSQL from using its index.
-    known = [replace(first.key, is_nullable=False, written=None), *keys[1:]]
+    without_nulls = [replace(first.key, is_nullable=False, author_clause=None), *keys[1:]]
     # Only a stored column has an index that each part can use.
     is_split = capabilities.has_indexes and first.key.is_stored and first.key.is_nullable
-    if first.given is not None and (is_split or not first.nulls_follow):
-        values = replace(first, key=known[0])
-        part = SeekRange(after([values, *rest], capabilities, or_equal=or_equal), known)
+    if first.value is not None and (is_split or not first.nulls_follow):
+        not_null = replace(first, key=without_nulls[0])
+        part = SeekRange(after([not_null, *rest], capabilities, or_equal=or_equal), without_nulls)
         return [part, SeekRange(first.form.compared.is_(None), keys[1:])] if first.nulls_follow else [part]
     # The position is among the NULLs, which come first: the rest of them, then all rows with a value.
-    if first.given is None and is_split and not first.key.is_nulls_last:
+    if first.value is None and is_split and not first.key.is_nulls_last:
         following = after(rest, capabilities, or_equal=or_equal)
         return [
             SeekRange(and_(first.equal(), following), keys[1:]),
-            SeekRange(first.form.compared.is_not(None), known),
+            SeekRange(first.form.compared.is_not(None), without_nulls),
         ]
     return [SeekRange(after(terms, capabilities, or_equal=or_equal), keys)]
 
@@ -129,29 +128,27 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
 def _run_one_way(terms: Sequence[KeyTerm]) -> bool:
     is_descending = terms[0].key.is_descending
     return all(
-        term.given is not None and not term.key.is_nullable and term.key.is_descending is is_descending
+        term.value is not None and not term.key.is_nullable and term.key.is_descending is is_descending
         for term in terms
     )
 
 
 def _row_value(terms: Sequence[KeyTerm], *, or_equal: bool) -> Condition:
     compared = tuple_(*(term.form.compared for term in terms))
-    given = tuple_(*(term.given for term in terms))
-    if terms[0].key.is_descending:
-        return compared <= given if or_equal else compared < given
-    return compared >= given if or_equal else compared > given
+    values = tuple_(*(term.value for term in terms))
+    return _past(compared, values, terms[0].key, or_equal=or_equal)
 
 
 def _alternatives(terms: Sequence[KeyTerm], *, or_equal: bool) -> list[Condition]:
     """Conditions: the first key is later; or it is equal and the second is later; and so on."""
-    found: list[Condition] = []
+    alternatives: list[Condition] = []
     equal: list[Condition] = []
     for number, term in enumerate(terms, start=1):
         later = term.after(or_equal=or_equal and number == len(terms))
         if later is not None:
-            found.append(and_(*equal, later))
+            alternatives.append(and_(*equal, later))
         equal.append(term.equal())
-    return found
+    return alternatives
 
 
 Values = tuple[Any, ...]
@@ -167,29 +164,31 @@ class KeysetPosition:
     Attributes:
         values: the values of the row's keys, as their forms read them.
         is_backward: the rows before the gap are read, not those after it.
-        passed: the number of rows with these values before the gap.
-        left: the number of them after the gap, if only that is known; `passed` is then not used.
+        equal_before: the number of rows with these values before the gap.
+        equal_after: the number of them after the gap, if only that is known. `equal_before` is then not used.
     """
 
     values: Values
     is_backward: bool = False
-    passed: int = 1
-    left: int | None = None
+    equal_before: int = 1
+    equal_after: int | None = None
 
     @property
-    def holds_itself(self) -> bool:
+    def includes_own_row(self) -> bool:
         """Whether the row of these values is after the gap, if there is only one."""
-        return self.passed == 0 if self.left is None else self.left > 0
+        return self.equal_before == 0 if self.equal_after is None else self.equal_after > 0
 
     def as_of_one(self) -> KeysetPosition:
         """The gap in its normal form if no two rows have the same values."""
-        return replace(self, passed=0 if self.holds_itself else 1, left=None)
+        return replace(self, equal_before=0 if self.includes_own_row else 1, equal_after=None)
 
     def reversed(self) -> KeysetPosition:
         """The same gap, read in the other direction."""
-        if self.left is None:
-            return replace(self, is_backward=not self.is_backward, left=self.passed)
-        return replace(self, is_backward=not self.is_backward, passed=self.left, left=None)
+        if self.equal_after is None:
+            return replace(self, is_backward=not self.is_backward, equal_after=self.equal_before)
+        return replace(
+            self, is_backward=not self.is_backward, equal_before=self.equal_after, equal_after=None
+        )
 
 
 def position_ahead(
@@ -208,15 +207,15 @@ def position_ahead(
     # How many rows at the end of the page are equal in all keys: the gap after them counts them.
     run = next((number for number, values in enumerate(reversed(page)) if not _same(values, last)), len(page))
     if run == len(page):
-        # A page at an offset, all of equal rows: how many stand before the first of them is not known.
+        # A page at an offset, all of equal rows: the number of equal rows before it is unknown.
         if start is None and not is_begun:
             return None
         if start is not None and _same(start.values, last):
-            # Rows that were inserted since make the run longer than what was left.
-            if start.left is not None:
-                return replace(start, left=max(start.left - run, 0))
-            return replace(start, passed=start.passed + run)
-    return KeysetPosition(values=last, is_backward=start is not None and start.is_backward, passed=run)
+            # Rows inserted since can make the run longer than the number in the position.
+            if start.equal_after is not None:
+                return replace(start, equal_after=max(start.equal_after - run, 0))
+            return replace(start, equal_before=start.equal_before + run)
+    return KeysetPosition(values=last, is_backward=start is not None and start.is_backward, equal_before=run)
 
 
 def position_behind(
@@ -225,14 +224,14 @@ def position_behind(
     """The gap before the first row of a page, for reading in the other direction; see `position_ahead`."""
     first = page[0]
     if start is None:
-        return KeysetPosition(values=first, is_backward=True, left=0) if is_begun else None
+        return KeysetPosition(values=first, is_backward=True, equal_after=0) if is_begun else None
     if _same(start.values, first):
         return start.reversed()
-    return KeysetPosition(values=first, is_backward=not start.is_backward, left=0)
+    return KeysetPosition(values=first, is_backward=not start.is_backward, equal_after=0)
 
 
 def _same(one: Values, other: Values) -> bool:
-    # NaN is the one value that is not itself.
+    # NaN is the only value that does not equal itself.
     return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))  # noqa: PLR0124
 
 
@@ -266,8 +265,8 @@ def _beside(
     if rows.shape.is_cut or not reads_row_by_row(statement):
         statement, keys = carried_around(rows, keys)
     # No key distinguishes equal rows: those already shown are skipped by their number.
-    passed = position.passed if position.left is None and not rows.order.is_unique else 0
-    skipped = passed + skip
+    counts_equal = position.equal_after is None and not rows.order.is_unique
+    skipped = skip + (position.equal_before if counts_equal else 0)
     most = None if limit is None else limit + skipped
     parts = _parts(rows, keys, position)
     if len(parts) > 1:
@@ -281,11 +280,14 @@ def _beside(
 def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list[SeekRange]:
     terms = [KeyTerm.of(key, value) for key, value in zip(keys, position.values, strict=True)]
     if rows.order.is_unique:
-        return parts_after(terms, rows.capabilities, or_equal=position.holds_itself)
-    if position.left is None:
+        return parts_after(terms, rows.capabilities, or_equal=position.includes_own_row)
+    if position.equal_after is None:
         return parts_after(terms, rows.capabilities, or_equal=True)
     later = parts_after(terms, rows.capabilities, or_equal=False)
-    return [SeekRange(all_equal(terms), (), position.left), *later] if position.left else later
+    if not position.equal_after:
+        return later
+    equal = and_(true(), *(term.equal() for term in terms))
+    return [SeekRange(equal, (), position.equal_after), *later]
 
 
 def require_keyset(rows: Ordered) -> None:
@@ -308,7 +310,7 @@ def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySel
 
 def carried_around(rows: Ordered, keys: Sequence[Key], name: str = "result") -> tuple[AnySelect, list[Key]]:
     """An outer SELECT of the whole statement as a subquery of that name, and these keys under their names there."""
-    return _around(_carried(whole(rows), keys, rows), keys, rows, name)
+    return _around(_carried(all_rows(rows), keys, rows), keys, rows, name)
 
 
 def _around(
@@ -327,7 +329,7 @@ def _around(
             # A column of a subquery has no index.
             is_stored=False,
             output=number if number < width else None,
-            written=None,
+            author_clause=None,
         )
         for key, number in zip(keys, positions, strict=True)
     ]

@@ -1,8 +1,8 @@
 """Brings a Select into the form that plans expect. Rows, order and names stay the same.
 
-DISTINCT becomes a clause, wherever its author wrote it. The first join gets the left side that SQLAlchemy would find
-for it, so that further columns or conditions do not change it. Text around the columns that could change the rows is
-refused. Different statements get different cache keys.
+DISTINCT becomes a clause, also if its author wrote it as a function or a prefix. The first join gets the left side that
+SQLAlchemy would choose for it, so that further columns or conditions do not change it. Text around the columns that
+could change the rows is refused. Different statements get different cache keys.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, Se
 from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import plain
 from dualsql.sqlalchemy_dialects import DistinctOnClause
 
 _DISTINCT = frozenset({"DISTINCT", "DISTINCTROW"})
-# Words between SELECT and its columns that leave the rows alone; most are MariaDB's.
+# Words between SELECT and its columns that do not change the rows; most are MariaDB's.
 _HARMLESS = frozenset(
     """ALL STRAIGHT_JOIN HIGH_PRIORITY SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_NO_CACHE SQL_CACHE
     SQL_CALC_FOUND_ROWS""".split()
@@ -50,17 +49,17 @@ AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
 
 def with_distinct_key(statement: AnyGenerative) -> AnyGenerative:
-    """The statement with a cache key that says which unnamed columns of its subqueries it reads.
+    """The statement with a cache key that distinguishes which unnamed columns of its subqueries it reads.
 
     In SQLAlchemy's key, all unnamed columns of a subquery look the same, so the compiled statement for one could be
     used for another.
     """
-    read = _unnamed_columns_read(statement)
-    if not read:
+    positions = _unnamed_columns_read(statement)
+    if not positions:
         return statement
-    digest = sha256(repr(read).encode()).hexdigest()[:16]
-    noted: AnyGenerative = internals.annotated(statement, {"unnamed_columns": digest})
-    return noted
+    digest = sha256(repr(positions).encode()).hexdigest()[:16]
+    annotated: AnyGenerative = internals.annotated(statement, {"unnamed_columns": digest})
+    return annotated
 
 
 def _unnamed_columns_read(statement: Any) -> list[int]:
@@ -69,26 +68,26 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
     An element that occurs several times is visited once: CTEs that read each other twice have exponentially many paths.
     Later occurrences are a negative number that identifies the element.
     """
-    found: list[int] = []
+    positions: list[int] = []
     has_unnamed = False
     seen: dict[int, int] = {}
-    kept = []  # an id is another element's once its own is gone
+    alive = []  # an id in `seen` is unique only while its element lives
     waiting = [statement]
     while waiting:
         element = waiting.pop()
         if (number := seen.get(id(element))) is not None:
-            found.append(-2 - number)
+            positions.append(-2 - number)
             continue
         seen[id(element)] = len(seen)
-        kept.append(element)
+        alive.append(element)
         if isinstance(element, ColumnClause) and isinstance(element.name, internals.AnonymousLabel):
             source = element.table
             if source is not None:
                 has_unnamed = True
-                places = (place for place, one in enumerate(source.c) if one.name == element.name)
-                found.append(next(places, -1))
+                matches = (position for position, one in enumerate(source.c) if one.name == element.name)
+                positions.append(next(matches, -1))
         waiting.extend(element.get_children())
-    return found if has_unnamed else []
+    return positions if has_unnamed else []
 
 
 def _with_distinct(select: AnySelect) -> AnySelect:
@@ -97,21 +96,22 @@ def _with_distinct(select: AnySelect) -> AnySelect:
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
-    _refuse_misplaced_text(select)
+    if any(map(_has_distinct_call, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
+        _refuse_distinct_call()
     if not is_distinct:
         return select
     distinct = select if internals.distinct_word(select) else select.distinct()
-    return _with_prefixes(
-        distinct, [part for part in internals.prefixes(distinct) if not _is_distinct_word(part)]
-    )
+    others = tuple(part for part in internals.prefixes(distinct) if not _is_distinct_word(part))
+    has_word = len(others) < len(internals.prefixes(distinct))
+    return internals.copy_with(distinct, prefixes=others) if has_word else distinct
 
 
 def _refuse_unknown_words(select: Any) -> bool:
     """Whether one of the prefixes is DISTINCT; raises NotFreezableError for an unknown prefix."""
     for part in internals.prefixes(select):
         text, dialect = part
-        known = _is_comment(text) or _word(text) in _HARMLESS or (_is_distinct_word(part) and dialect == "*")
-        if not known:
+        is_distinct = _is_distinct_word(part) and dialect == "*"
+        if not (is_distinct or _is_comment(text) or _word(text) in _HARMLESS):
             _refuse(f"The prefix {str(text)[:60]!r}")
     for text, _ in internals.suffixes(select):
         if not _is_comment(text):
@@ -119,7 +119,7 @@ def _refuse_unknown_words(select: Any) -> bool:
     for _, hint in internals.statement_hints(select):
         if not _COMMENTS.fullmatch(hint):
             _refuse(f"The hint {hint[:60]!r}")
-    # Extensions are how SQLAlchemy 2.1 writes DISTINCT ON, and how applications add clauses of their own.
+    # SQLAlchemy 2.1 writes DISTINCT ON as an extension, and applications add their own clauses as extensions.
     for extension in internals.syntax_extensions(select):
         clauses = () if extension is None else getattr(extension, "clauses", [extension])
         if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
@@ -145,16 +145,7 @@ def _is_distinct_word(prefix: tuple[Any, str]) -> bool:
     return _word(prefix[0]) in _DISTINCT
 
 
-def _with_prefixes(select: Any, prefixes: Iterable[Any]) -> AnySelect:
-    kept = tuple(prefixes)
-    if len(kept) == len(internals.prefixes(select)):
-        found: AnySelect = select
-        return found
-    bare: AnySelect = internals.copy_with(select, prefixes=kept)
-    return bare
-
-
-def _is_word(element: Any) -> bool:
+def _is_distinct_call(element: Any) -> bool:
     """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
     if isinstance(element, UnaryExpression):
         return element.operator is operators.distinct_op
@@ -164,14 +155,14 @@ def _is_word(element: Any) -> bool:
 def _without_word(column: Any) -> Any:
     """The column without the word DISTINCT before it; None if there is no such word."""
     bare = column.element if isinstance(column, Label) else column
-    if not _is_word(bare):
+    if not _is_distinct_call(bare):
         return None
     if isinstance(bare, UnaryExpression):
         inner: Any = bare.element
     else:
         arguments = list(bare.clauses)
         if len(arguments) != 1:
-            _refuse_word()
+            _refuse_distinct_call()
         (inner,) = arguments
     return inner.label(column.name) if isinstance(column, Label) else inner
 
@@ -179,7 +170,7 @@ def _without_word(column: Any) -> Any:
 def _with_first(select: AnySelect, column: Any) -> AnySelect:
     """The Select with another first column, and the same in its ORDER BY and GROUP BY."""
     first, *others = internals.raw_columns(select)
-    found: AnySelect = select.with_only_columns(column, *others)
+    selected: AnySelect = select.with_only_columns(column, *others)
 
     def replaced(element: Any, **_: Any) -> Any:
         # By identity: an equal column elsewhere is not the one that the word DISTINCT stood before.
@@ -189,32 +180,27 @@ def _with_first(select: AnySelect, column: Any) -> AnySelect:
         return tuple(visitors.replacement_traverse(clause, {}, replaced) for clause in clauses)
 
     return internals.copy_with(
-        found,
+        selected,
         order_by_clauses=moved(internals.order_by_clauses(select)),
         group_by_clauses=moved(internals.group_by_clauses(select)),
     )
 
 
-def _refuse_misplaced_text(select: AnySelect) -> None:
-    """Raise NotFreezableError if the word DISTINCT remains outside of an aggregate function."""
-    if any(map(_has_misplaced_text, (*internals.raw_columns(select), *internals.order_by_clauses(select)))):
-        _refuse_word()
-
-
-def _refuse_word() -> NoReturn:
+def _refuse_distinct_call() -> NoReturn:
     raise NotFreezableError(
         "distinct() of one column applies to all columns: it becomes SELECT DISTINCT.",
         hint="Use select(...).distinct() for distinct rows, or func.count(distinct(column)) to count distinct values.",
     )
 
 
-def _has_misplaced_text(root: Any) -> bool:
+def _has_distinct_call(root: Any) -> bool:
+    """Whether the word DISTINCT is in it outside of an aggregate function."""
     stack: list[Any] = [root]
     while stack:
         element = stack.pop()
         if isinstance(element, SelectBase | ScalarSelect | Exists):
             continue
-        if _is_word(element):
+        if _is_distinct_call(element):
             return True
         parts: Iterator[Any] = element.get_children()
         if isinstance(element, FunctionElement):
@@ -226,7 +212,7 @@ def _has_misplaced_text(root: Any) -> bool:
 
 def _arguments(part: ClauseElement) -> Iterator[Any]:
     """The arguments of a function, without the word DISTINCT before them."""
-    if _is_word(part):
+    if _is_distinct_call(part):
         yield from part.get_children()
     elif part.__visit_name__ in {"clauselist", "grouping", "aggregate_order_by"}:
         for inner in part.get_children():
@@ -235,12 +221,11 @@ def _arguments(part: ClauseElement) -> Iterator[Any]:
         yield part
 
 
-def _with_left_side(select: Any) -> AnySelect:
+def _with_left_side(select: AnySelect) -> AnySelect:
     """The Select with the left side of its first join in FROM, if SQLAlchemy would guess it.
 
     All later joins have their left side in FROM already.
     """
-    found: AnySelect = select
     joining = next(
         (part for part in (*internals.earlier_selects(select), select) if internals.setup_joins(part)), None
     )
@@ -249,27 +234,21 @@ def _with_left_side(select: Any) -> AnySelect:
         or internals.explicit_froms(select)
         or _names_its_left_side(internals.setup_joins(joining)[0])
     ):
-        return found
+        return select
     selecting = internals.copy_with(select, raw_columns=internals.raw_columns(joining))
-    sources = _sources([*selecting.columns_clause_froms, *_read_by_conditions(select)])
+    conditions = internals.where_criteria(select)
+    read = [source for condition in conditions for source in internals.from_objects(condition)]
+    sources = _sources([*selecting.columns_clause_froms, *read])
     joined = _sources(
         target for target, *_ in internals.setup_joins(joining) if isinstance(target, FromClause)
     )
     lefts = [source for key, source in sources.items() if key not in joined]
     if len(lefts) == 1:
-        return found.select_from(lefts[0])
-    # With several candidates, the right one is that which leaves the SQL unchanged.
-    written = _written(select)
-    pinned = (found.select_from(source) for source in sources.values())
-    return next((one for one in pinned if written is not None and _written(one) == written), found)
-
-
-def _read_by_conditions(select: Any) -> list[Any]:
-    return [
-        source
-        for condition in internals.where_criteria(select)
-        for source in internals.from_objects(condition)
-    ]
+        return select.select_from(lefts[0])
+    # Of several candidates, the right one leaves the SQL unchanged.
+    sql = _sql_of(select)
+    candidates = (select.select_from(source) for source in sources.values())
+    return next((each for each in candidates if sql is not None and _sql_of(each) == sql), select)
 
 
 def _names_its_left_side(join: tuple[Any, ...]) -> bool:
@@ -278,12 +257,12 @@ def _names_its_left_side(join: tuple[Any, ...]) -> bool:
     return left is not None or isinstance(target, PropComparator) or isinstance(condition, PropComparator)
 
 
-def _sources(found: Iterable[Any]) -> dict[Any, Any]:
-    """The sources without SQLAlchemy's annotations, each once."""
-    return {plain(source): source for source in found}
+def _sources(sources: Iterable[Any]) -> dict[Any, Any]:
+    """The sources by themselves without SQLAlchemy's annotations, each once."""
+    return {internals.unannotated(source): source for source in sources}
 
 
-def _written(select: Any) -> str | None:
+def _sql_of(select: Any) -> str | None:
     """The SQL in the default dialect; None if SQLAlchemy cannot compile it."""
     try:
         return str(select)

@@ -48,10 +48,9 @@ from dualsql.plan.keys import (
     Key,
     Order,
     column_identity,
+    depends_on_time,
     is_random,
-    plain,
     split_modifiers,
-    tells_time,
     unlabelled,
     without_repeats,
 )
@@ -74,15 +73,6 @@ _ROW_FUNCTIONS = frozenset(
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
 
 
-def tie_breaker(shape: Shape, capabilities: Capabilities) -> tuple[Expressions, bool]:
-    """The keys that distinguish any two different rows of the result.
-
-    Also returns whether all rows differ; rows that are equal in every column have no such key.
-    """
-    identity = _row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
-    return identity or _whole_row(shape, capabilities), bool(identity) or is_distinct(shape.select)
-
-
 def distinct_on(select: AnySelect) -> Expressions:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
     extension = internals.extension_before_columns(select)
@@ -97,49 +87,50 @@ RowNumberOf = Callable[[Any], str | None]
 """See `Capabilities.row_number`."""
 
 
-def _unnumbered(_table: Any) -> str | None:
-    return None
-
-
 def _row_identity(
-    select: AnySelect, number_of: RowNumberOf = _unnumbered, known: dict[int, Expressions] | None = None
+    select: AnySelect,
+    row_number_of: RowNumberOf | None = None,
+    identities: dict[int, Expressions] | None = None,
 ) -> Expressions:
     """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
 
     Args:
-        known: that of subqueries, by their id. CTEs that read each other twice have exponentially many paths.
+        identities: those of subqueries, by their id. CTEs that read each other twice have exponentially many paths.
     """
-    known = {} if known is None else known
+    identities = {} if identities is None else identities
     outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
     if is_distinct(select) or internals.group_by_clauses(select) or internals.having_criteria(select):
         return []
     if any(may_aggregate(element) for element in outputs):
         return []
     leaves = list(leaves_of(select))
-    keys = [_identity_in(leaf, number_of, known) for leaf in leaves]
+    keys = [_identity_in(leaf, row_number_of, identities) for leaf in leaves]
     if not all(keys) or _is_renewed(leaves, select):
         return []
     return [part for key in keys for part in key]
 
 
-def _identity_in(leaf: FromClause, number_of: RowNumberOf, known: dict[int, Expressions]) -> Expressions:
+def _identity_in(
+    leaf: FromClause, row_number_of: RowNumberOf | None, identities: dict[int, Expressions]
+) -> Expressions:
     """What identifies the rows of a source: the primary key of a table, or the number of its row.
 
     Of a subquery that reads rows of tables, it is their identity, as far as it selects that.
     """
     if is_table(leaf):
-        name = None if list(leaf.primary_key) else number_of(internals.table_under(leaf))
-        return list(leaf.primary_key) if name is None else [row_number(leaf, name)]
+        keys: Expressions = [*leaf.primary_key]
+        name = None if keys or row_number_of is None else row_number_of(internals.table_under(leaf))
+        return keys if name is None else [row_number(leaf, name)]
     inner = getattr(leaf, "element", None)
     if not isinstance(leaf, Subquery | CTE) or not isinstance(inner, Select) or is_recursive(leaf):
         return []
-    if id(inner) not in known:
-        known[id(inner)] = _row_identity(inner, known=known)
+    if id(inner) not in identities:
+        identities[id(inner)] = _row_identity(inner, identities=identities)
     shown: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
-    keys = [column_identity(key) for key in known[id(inner)]]
-    outside = [leaf.corresponding_column(shown[key]) for key in keys if key in shown]
+    inner_keys = [column_identity(key) for key in identities[id(inner)]]
+    outside = [leaf.corresponding_column(shown[key]) for key in inner_keys if key in shown]
     columns: Expressions = [column for column in outside if column is not None]
-    return columns if len(columns) == len(keys) else []
+    return columns if len(columns) == len(inner_keys) else []
 
 
 def is_recursive(source: FromClause) -> bool:
@@ -179,7 +170,7 @@ def _whole_row(shape: Shape, capabilities: Capabilities) -> Expressions:
     """All outputs: rows that are equal in all of them cannot be distinguished."""
     expressions = [column.expression for column in shape.columns if not is_constant(column.expression)]
     if internals.distinct_word(shape.select) and not distinct_on(shape.select):
-        # Values that compare equal were merged, and PostgreSQL takes no other expressions here.
+        # DISTINCT has merged values that compare equal, and PostgreSQL refuses other expressions in this ORDER BY.
         return expressions
     return [key for expression in expressions for key in capabilities.distinguishing(expression)]
 
@@ -190,7 +181,7 @@ def is_distinct(select: AnySelect) -> bool:
 
 
 def _is_superaggregate(group: ClauseElement) -> bool:
-    # ROLLUP(...) arrives inside a ClauseList; bare text could be anything.
+    # SQLAlchemy puts ROLLUP(...) into a ClauseList. Bare text could be anything.
     return any(
         isinstance(node, TextClause)
         or (isinstance(node, FunctionElement) and _function_name(node) in _SUPERAGGREGATES)
@@ -204,7 +195,7 @@ def is_table(source: FromClause) -> bool:
 
 
 def is_constant(expression: ColumnElement[Any]) -> bool:
-    """Whether it is a bound value, NULL or a truth, with a label or without."""
+    """Whether it is a bound value, NULL, TRUE or FALSE, with a label or without."""
     # ORDER BY of a bare value is an error on PostgreSQL and DuckDB, and orders nothing anywhere.
     return isinstance(getattr(expression, "element", expression), BindParameter | Null | True_ | False_)
 
@@ -228,9 +219,8 @@ def reads_row_by_row(select: AnySelect) -> bool:
     """Whether each row depends on one row of its sources, so that removing some rows does not change others."""
     if internals.group_by_clauses(select) or internals.having_criteria(select) or distinct_on(select):
         return False
-    if (
-        internals.extension_after_criteria(select) is not None
-    ):  # of a class of the application's own, such as QUALIFY
+    # A clause of an application's class, such as QUALIFY.
+    if internals.extension_after_criteria(select) is not None:
         return False
     outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
     return not any(may_aggregate(element) or _has_window(element) for element in outputs)
@@ -258,7 +248,7 @@ def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
 def may_aggregate(
     element: ClauseElement, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
 ) -> bool:
-    """Whether an aggregate could stand in `element`, outside of subqueries and window functions."""
+    """Whether `element` may contain an aggregate outside of subqueries and window functions."""
     stack: list[Any] = [element]
     while stack:
         node = stack.pop()
@@ -313,12 +303,15 @@ def order_of(
         BadParameterError: the database cannot sort by the column of a requested key.
     """
     reader = _KeyReader(shape, capabilities, is_masked)
-    ties, is_unique = tie_breaker(shape, capabilities)
-    asked = [*reader.requested(sort), *reader.authored()]
-    # An index that is read backward puts its ties backward too.
-    is_descending = bool(asked) and asked[-1].is_descending
-    listed = [*asked, *(reader.key(tie, is_descending=is_descending, is_nulls_last=True) for tie in ties)]
-    keys = tuple(without_repeats(listed))
+    identity = _row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
+    # Without an identity, two rows may be equal in all columns. No key distinguishes them.
+    ties = identity or _whole_row(shape, capabilities)
+    is_unique = bool(identity) or is_distinct(shape.select)
+    sorting = [*reader.requested(sort), *reader.authored()]
+    # A backward scan of an index returns its ties backward, too.
+    is_descending = bool(sorting) and sorting[-1].is_descending
+    breaking = (reader.key(tie, is_descending=is_descending, is_nulls_last=True) for tie in ties)
+    keys = tuple(without_repeats([*sorting, *breaking]))
     is_total = not _is_sampled(shape.select) and not any(is_random(key.expression) for key in keys)
     return Order(keys, is_unique, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)
 
@@ -350,25 +343,25 @@ class _KeyReader:
 
     def requested(self, sort: Sequence[SortKey]) -> Iterator[Key]:
         """The requested keys; NULLs come last in both directions."""
-        named = {column.name: column for column in self._shape.columns}
-        # PostgreSQL puts DISTINCT rows in order by what they show, and by nothing made of it.
+        by_name = {column.name: column for column in self._shape.columns}
+        # PostgreSQL sorts DISTINCT rows by selected columns only, not by expressions of them.
         is_merged = bool(internals.distinct_word(self._shape.select))
-        for wanted in sort:
-            column = named.get(wanted["field"])
+        for sort_key in sort:
+            column = by_name.get(sort_key["field"])
             if column is None:
-                raise UnknownColumnError(wanted["field"], list(named))
+                raise UnknownColumnError(sort_key["field"], list(by_name))
             require_order(column)
             if not is_constant(column.expression):
                 expression = column.expression if is_merged else self._sortable(column)
-                yield self.key(expression, is_descending=wanted.get("order") == "desc", is_nulls_last=True)
+                yield self.key(expression, is_descending=sort_key.get("order") == "desc", is_nulls_last=True)
 
     def _sortable(self, column: ResultColumn) -> ColumnElement[Any]:
         """Its expression, or what rows are sorted by where the database cannot sort by its type."""
         shown = column.expression
         # SQLAlchemy has no type for lag(x) and the lower bound of a range; the column has.
         typed = type_coerce(shown, column.type) if isinstance(shown.type, types.NullType) else shown
-        found = self._capabilities.sortable(typed)
-        return shown if found is typed else found
+        sortable = self._capabilities.sortable(typed)
+        return shown if sortable is typed else sortable
 
     def authored(self) -> Iterator[Key]:
         """The author's ORDER BY, or the keys of DISTINCT ON, which also order the rows."""
@@ -382,8 +375,8 @@ class _KeyReader:
                 yield self.key(
                     expression,
                     is_descending=operators.desc_op in modifiers,
-                    is_nulls_last=_stated(modifiers),
-                    written=clause,
+                    is_nulls_last=_nulls_last_in(modifiers),
+                    author_clause=clause,
                 )
 
     def key(
@@ -392,17 +385,17 @@ class _KeyReader:
         *,
         is_descending: bool = False,
         is_nulls_last: bool | None = None,
-        written: Any = None,
+        author_clause: Any = None,
     ) -> Key:
-        """The key of an expression; NULLs come where the database puts them unless the clause says otherwise.
+        """The key of an expression. NULLs come in the database's own position unless the clause states another.
 
-        If it is not known where that is, they are last, and first in a descending order.
+        If that position is unknown, they come last, and first in a descending order.
         """
         resolved = self._resolved(expression)
         if resolved is None:
             return _bare_text(expression)
         value = unlabelled(resolved)
-        side = self._has_null_rows.get(id(plain(getattr(value, "table", None))))
+        side = self._has_null_rows.get(id(internals.unannotated(getattr(value, "table", None))))
         is_stored = side is not None and not self._is_masked(value)
         default = (self._capabilities.nulls_last_by_default or (True, False))[is_descending]
         # Under ROLLUP a column that is NOT NULL has NULLs too.
@@ -416,7 +409,7 @@ class _KeyReader:
             is_nullable=is_nullable,
             is_stored=is_stored and self._is_row_by_row,
             output=self._output(resolved),
-            written=None if is_unknown else written,
+            author_clause=None if is_unknown else author_clause,
         )
 
     def _resolved(self, base: Any) -> ColumnElement[Any] | None:
@@ -433,8 +426,7 @@ class _KeyReader:
         for output in self._shape.select.selected_columns:
             if name in (getattr(output, "name", None), internals.table_qualified_label(output)):
                 return output
-        found = (leaf.c[name] for leaf in leaves_of(self._shape.select) if name in leaf.c)
-        return next(found, None)
+        return next((leaf.c[name] for leaf in leaves_of(self._shape.select) if name in leaf.c), None)
 
     def _output(self, expression: ColumnElement[Any]) -> int | None:
         position = self._outputs.get(_identity(expression))
@@ -450,7 +442,7 @@ class _KeyReader:
 
 
 def _bare_text(clause: Any) -> Key:
-    return Key(expression=null(), is_nulls_last=True, written=clause, is_text=True)
+    return Key(expression=null(), is_nulls_last=True, author_clause=clause, is_text=True)
 
 
 def _identity(expression: Any) -> Any:
@@ -458,7 +450,8 @@ def _identity(expression: Any) -> Any:
     return column_identity(value) or id(value)
 
 
-def _stated(modifiers: Sequence[Any]) -> bool | None:
+def _nulls_last_in(modifiers: Sequence[Any]) -> bool | None:
+    """Whether NULLs come last by these modifiers; None if they do not state it."""
     if operators.nulls_last_op in modifiers:
         return True
     return False if operators.nulls_first_op in modifiers else None
@@ -468,7 +461,7 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
     """Why there are no cursors; empty if there are."""
     if len(keys) > _MOST_KEYS:
         return _TOO_MANY
-    # DISTINCT merges rows: only what it shows can be read of them. DISTINCT ON keeps whole rows.
+    # DISTINCT merges rows: only selected columns can be read. DISTINCT ON keeps whole rows.
     is_merged = bool(internals.distinct_word(select)) and not distinct_on(select)
     for key in keys:
         if key.is_text:
@@ -477,7 +470,7 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
             return _HIDDEN
         if key.form is None:
             return INEXACT
-        if tells_time(key.expression):
+        if depends_on_time(key.expression):
             return CLOCK
     return ""
 
@@ -496,4 +489,4 @@ def _sides(sources: Sequence[FromClause], *, has_null_rows: bool = False) -> Ite
             yield from _sides([source.left], has_null_rows=left)
             yield from _sides([source.right], has_null_rows=right)
         elif is_table(source):
-            yield id(plain(source)), has_null_rows
+            yield id(internals.unannotated(source)), has_null_rows

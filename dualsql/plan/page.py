@@ -31,8 +31,8 @@ def projected(statement: AnySelect, positions: Sequence[int]) -> AnySelect | Non
     all: only plain columns of tables can be removed.
     """
     outputs = list(statement.selected_columns)
-    left_out = [output for position, output in enumerate(outputs) if position not in set(positions)]
-    if is_distinct(statement) or not all(map(_is_plain, left_out)):
+    others = [output for position, output in enumerate(outputs) if position not in set(positions)]
+    if is_distinct(statement) or not all(map(_is_plain, others)):
         return None
     if _orders_by_name(statement) or _guesses_a_join(statement):
         return None
@@ -43,7 +43,7 @@ def projected(statement: AnySelect, positions: Sequence[int]) -> AnySelect | Non
 
 def with_outputs(statement: AnySelect, outputs: Iterable[ColumnElement[Any]]) -> AnySelect:
     """The statement with these columns, from the tables that its own columns come from."""
-    entities = [found for column in internals.raw_columns(statement) for found in _entity_of(column)]
+    entities = [entity for column in internals.raw_columns(statement) for entity in _entity_of(column)]
     return statement.select_from(*entities).with_only_columns(*outputs, maintain_column_froms=True)
 
 
@@ -67,8 +67,7 @@ def _owner_of(column: Any) -> Any:
 def _is_read_elsewhere(column: Any) -> bool:
     """Whether its entity does not read its table: the classes of concrete inheritance, which read a UNION.
 
-    The ORM puts the UNION's columns in place of the table's, also in WHERE and GROUP BY, only while it selects one of
-    them.
+    The ORM replaces the table's columns by the UNION's, also in WHERE and GROUP BY, only if it selects one of them.
     """
     owner = _owner_of(column)
     return owner is not None and set(internals.from_objects(column)).isdisjoint(
@@ -103,8 +102,8 @@ def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
     Args:
         cap: the count stops one row after this number.
     """
-    # Without the subquery a count of one table is not any faster: SQLite and PostgreSQL flatten it (1 M rows: 0.7 ms
-    # to 1.1, 136 to 132 under a WHERE), and leave columns out that nobody reads.
+    # A count without the subquery is not faster: SQLite and PostgreSQL flatten it and skip columns that are not read
+    # (1 M rows: 0.7 ms against 1.1, under a WHERE 136 against 132).
     counted_rows = uncounted(shape, cap=cap)
     counted = select(func.count()).select_from(counted_rows.subquery("result"))
     return with_criteria_of(counted_rows, counted)
@@ -124,7 +123,7 @@ def _without_windows(select: AnySelect) -> AnySelect:
     """The statement without window functions, which a database computes even if nothing reads them."""
     columns = list(select.selected_columns)
     windows = [column for column in columns if isinstance(unlabelled(column), Over)]
-    kept = [column for column in columns if column not in windows]
+    others = [column for column in columns if column not in windows]
     if (
         not windows
         or is_distinct(select)
@@ -133,12 +132,12 @@ def _without_windows(select: AnySelect) -> AnySelect:
     ):
         return select
     # An aggregate makes one row of many, also from inside a window; a mapped class may bring a criterion.
-    if any(map(_may_aggregate, windows)) or not _sources(windows) <= _sources(kept):
+    if any(map(_calls_another_function, windows)) or not _sources(windows) <= _sources(others):
         return select
-    return select.with_only_columns(*kept)
+    return select.with_only_columns(*others)
 
 
-def _may_aggregate(window: Any) -> bool:
+def _calls_another_function(window: Any) -> bool:
     return sum(isinstance(part, FunctionElement) for part in iterate(unlabelled(window))) != 1
 
 
@@ -151,7 +150,7 @@ class KeyedSelect(NamedTuple):
 
     Attributes:
         select: the result's columns, followed by the keys that are not among them.
-        keys: None if the rows do not contain them: the order has an obstacle, or they were not asked for.
+        keys: None if the rows do not contain them: the order has an obstacle, or no keys were requested.
         positions: the position of each key's value in a row.
         added: the number of columns after those of the result.
         values: of the parameters of the statement, by name.
@@ -175,9 +174,9 @@ class KeyedSelect(NamedTuple):
 
 
 class PageParameter(BindParameter[int]):
-    """The LIMIT or OFFSET of a page, given when it is read: all pages of a result are one statement, compiled once."""
+    """The LIMIT or OFFSET of a page, bound when it is read: all pages of a result are one statement, compiled once."""
 
-    # SQLAlchemy caches no statement with a class that does not say so (sqlalchemy/sql/cache_key.py).
+    # Without this, SQLAlchemy caches no statement that contains the class (sqlalchemy/sql/cache_key.py).
     inherit_cache = True
 
 
@@ -243,16 +242,16 @@ class Ordered:
             if key.output is not None and _is_shown_as_it_is(key.expression):
                 positions.append(key.output)
             else:
-                assert key.form is not None  # or the order would have an obstacle
+                assert key.form is not None  # otherwise the order has an obstacle
                 positions.append(len(self.shape.columns) + len(added))
                 added.append(column(key.form).label(f"{prefix}{len(added) + 1}"))
         return positions, added
 
 
-def _free_prefix(taken: Iterable[str]) -> str:
-    """A prefix that no column of the result has: a label made by SQLAlchemy, such as id_2, may be a column's name."""
-    prefix = "key_"
-    while any(name.lower().startswith(prefix) for name in taken):
+def _free_prefix(names: Iterable[str]) -> str:
+    """A prefix that no column of the result has. A label of SQLAlchemy, such as id_2, may be the name of a column."""
+    prefix, lowered = "key_", [name.lower() for name in names]
+    while any(name.startswith(prefix) for name in lowered):
         prefix += "_"
     return prefix
 
@@ -304,7 +303,7 @@ def _windowed(window: KeyedSelect, rows: Ordered, offset: int, limit: int) -> Ke
     return window._replace(values={_LIMIT.key: remaining, _OFFSET.key: rows.shape.offset + offset})
 
 
-def whole(rows: Ordered) -> AnySelect:
+def all_rows(rows: Ordered) -> AnySelect:
     """All rows of the statement, ordered only if the order decides which rows there are."""
     shape = rows.shape
     if shape.is_cut:
@@ -315,13 +314,13 @@ def whole(rows: Ordered) -> AnySelect:
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
     if shape.limit is None:
         return limit
-    left = max(0, shape.limit - offset)
-    return left if limit is None else min(limit, left)
+    remaining = max(0, shape.limit - offset)
+    return remaining if limit is None else min(limit, remaining)
 
 
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:
     """The same rows as a subquery: another order must not change which rows the author's limit keeps."""
-    cut = whole(ordered(shape, capabilities))
+    cut = all_rows(ordered(shape, capabilities))
     inner = cut.subquery("result")
     columns = tuple(
         column.moved(expression) for column, expression in zip(shape.columns, inner.c, strict=True)

@@ -1,6 +1,6 @@
 """Samples other than the first rows of a Select: the same rows at every read, or an error.
 
-tail       in the reverse of the total order, as many as are wanted
+tail       in the reverse of the total order
 spread     at even ranks of the total order
 scattered  in the order of a hash of the keys
 """
@@ -45,8 +45,8 @@ def spread(rows: Ordered, ranks: Sequence[int]) -> AnySelect:
     statement, keys = _with_keys(rows)
     ranked = statement.add_columns(_rank(keys, rows).label("dualsql_rank")).subquery("ranked")
     *columns, rank = ranked.c
-    found = select(*columns).where(rank.in_(ranks)).order_by(rank)
-    return with_criteria_of(rows.shape.select, found)
+    at_ranks = select(*columns).where(rank.in_(ranks)).order_by(rank)
+    return with_criteria_of(rows.shape.select, at_ranks)
 
 
 def scattered(rows: Ordered, size: int, seed: int) -> AnySelect:
@@ -73,7 +73,7 @@ def _with_keys(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
             f"Only the first rows can be sampled. {rows.order.obstacle}",
             hint='Use sample="head", or order the query by columns of its result.',
         )
-    keys = [replace(key, written=None) for key in rows.order.keys]
+    keys = [replace(key, author_clause=None) for key in rows.order.keys]
     statement = rows.shape.select
     if rows.shape.is_cut or is_distinct(statement) or not reads_row_by_row(statement):
         return carried_around(rows, keys)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -16,7 +16,7 @@ from sqlalchemy import (
     select,
     type_coerce,
 )
-from sqlalchemy.sql.elements import BindParameter, ColumnClause, UnaryExpression
+from sqlalchemy.sql.elements import BindParameter, ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
@@ -25,8 +25,8 @@ from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, own_name, result_columns, united_type
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
-from dualsql.plan.entities import distinctly_named, written_out
-from dualsql.plan.keys import split_modifiers
+from dualsql.plan.entities import criteria_options, distinctly_named, written_out
+from dualsql.plan.keys import split_modifiers, with_modifiers
 from dualsql.plan.normal_form import normal_form, with_distinct_key
 
 
@@ -36,15 +36,9 @@ def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
     SQLAlchemy reads options of the outermost statement only: with_loader_criteria() would have no effect on a Select in
     a subquery. All other options are removed before (`dualsql.plan.entities`).
     """
-    criteria = list(_criteria(inner))
+    parts = (inner, *internals.earlier_selects(inner))
+    criteria = [option for part in parts for option in criteria_options(part)]
     return outer.options(*criteria) if criteria else outer
-
-
-def _criteria(statement: Any) -> Iterator[Any]:
-    for part in (statement, *internals.earlier_selects(statement)):
-        yield from (
-            option for option in internals.statement_options(part) if internals.is_criteria_option(option)
-        )
 
 
 _TOKEN = re.compile(
@@ -66,7 +60,7 @@ _CLAUSES = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
 def has_outer_order(sql: str) -> bool:
     """Whether ORDER BY, LIMIT, OFFSET or FETCH stands outside all parentheses, strings and comments."""
     depth = 0
-    # A wrong guess is safe: if it finds an ORDER BY where there is none, the statement is refused.
+    # A false match is safe: the statement is refused.
     for token in _TOKEN.finditer(sql):
         bracket = token["bracket"]
         if bracket:
@@ -75,8 +69,6 @@ def has_outer_order(sql: str) -> bool:
             return True
     return False
 
-
-AnyGenerative = TypeVar("AnyGenerative", bound=GenerativeSelect)
 
 _ASK = "Use a subquery with the LIMIT, or order by columns of the result."
 _WRAP = "Use a subquery: inner = statement.subquery(); select(inner).order_by(inner.c....)."
@@ -120,13 +112,16 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     """
     if isinstance(statement, TextualSelect):
         return Shape(*_named(_select_from_text(statement), meanings))
-    written = written_out(
+    statement = written_out(
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
-    assert not isinstance(written, TextualSelect)
+    assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
-    limit, offset = _own_window(written)
-    unlimited = _without_window(written)
+    limit, offset = _own_window(statement)
+    # Without row locks: a reader takes none, and a read-only transaction refuses them.
+    unlimited = internals.copy_with(
+        statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
+    )
     plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited, meanings)
     return Shape(*_named(plain, meanings), limit, offset)
 
@@ -178,28 +173,20 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
     return value
 
 
-def _without_window(statement: AnyGenerative) -> AnyGenerative:
-    # A reader takes no row locks, and a read-only transaction would refuse them.
-    return internals.copy_with(statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None)
-
-
 def _select_from_compound(statement: AnyCompound, meanings: Meanings) -> AnySelect:
     order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
     outputs = list(statement.selected_columns)
     wrapped = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c), meanings)
     keys = []
     for base, modifiers in order:
-        key: ColumnElement[Any] = wrapped[_output_position(base, outputs)]
-        for modifier in reversed(modifiers):
-            key = UnaryExpression(key, modifier=modifier)
-        keys.append(key)
+        keys.append(with_modifiers(wrapped[_output_position(base, outputs)], modifiers))
     return with_criteria_of(statement, select(*wrapped).order_by(*keys))
 
 
 def _united(statement: AnyCompound, columns: list[Any], meanings: Meanings) -> list[Any]:
     """The columns of a set operation with the types of all its parts."""
     outputs = [list(part.selected_columns) for part in parts_of(statement)]
-    if any(len(found) != len(columns) for found in outputs):  # one of them is text
+    if any(len(part) != len(columns) for part in outputs):  # one of them is text
         return columns
     united = (united_type(parts, meanings) for parts in zip(*outputs, strict=True))
     return [
@@ -224,14 +211,10 @@ def _joins_fully(node: Any) -> bool:
 
 
 def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
-    wanted = (
-        base.element if isinstance(base, internals.TextualLabelReference) else getattr(base, "name", None)
-    )
+    name = base.element if isinstance(base, internals.TextualLabelReference) else getattr(base, "name", None)
     # Not by ==, which makes a condition of two columns.
     positions = [position for position, output in enumerate(outputs) if hash(output) == hash(base)]
-    positions += [
-        position for position, output in enumerate(outputs) if wanted and own_name(output) == wanted
-    ]
+    positions += [position for position, output in enumerate(outputs) if name and own_name(output) == name]
     if positions:
         return positions[0]
     raise NoTotalOrderError(
@@ -253,7 +236,7 @@ def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[R
                 hint="Name the columns, or select the table: select(table).",
             )
     # Without a name, a cache key could not distinguish the column from the next one.
-    plain = distinctly_named(statement, is_every_one=True)
+    plain = distinctly_named(statement, labels_unnamed=True)
     columns = result_columns(plain.selected_columns.items(), meanings)
     typed = [column.read for column in columns]
     if all(read is column.expression for read, column in zip(typed, columns, strict=True)):

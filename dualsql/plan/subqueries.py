@@ -1,4 +1,4 @@
-"""A statement as a subquery, with its order kept around it.
+"""A statement as a subquery, and its order in the outer statement.
 
 A relation has the keys of its order in hidden columns. A SELECT whose rows are rows of such relations keeps their
 order, after its own ORDER BY if it has one, also through WITH and subqueries. Otherwise
@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Cast, FromClause, Join, Select, Subquery, select, types
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import BinaryExpression, ColumnClause, UnaryExpression
+from sqlalchemy.sql.elements import BinaryExpression, ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
@@ -22,10 +22,10 @@ from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.freeze.names import FreeNames
-from dualsql.plan.keys import Key, split_modifiers, unlabelled
+from dualsql.plan.keys import Key, split_modifiers, unlabelled, with_modifiers
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import CLOCK, INEXACT, is_distinct, may_aggregate, reads_row_by_row
-from dualsql.plan.page import Ordered, ordered, whole
+from dualsql.plan.page import Ordered, all_rows, ordered
 from dualsql.plan.shape import Shape, with_criteria_of
 
 
@@ -37,7 +37,7 @@ def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
 
 
 def converts_values(statement: AnySelect) -> bool:
-    """Whether it makes values of others in a way that may fail for some rows: by a CAST, say."""
+    """Whether it computes values in a way that may fail for some rows, such as a CAST."""
     return any(map(_may_fail, internals.elements_of(statement)))
 
 
@@ -61,25 +61,25 @@ def nested(shape: Shape, capabilities: Capabilities) -> Shape:
     outer = _outer(rows)
     inner = list(outer.selected_columns)
     columns = tuple(column.moved(element) for column, element in zip(shape.columns, inner, strict=True))
-    return Shape(outer.with_only_columns(*(named(column) for column in columns)), columns)
+    return Shape(outer.with_only_columns(*(with_label(column) for column in columns)), columns)
 
 
 def _outer(rows: Ordered) -> AnySelect:
     name = FreeNames(rows.shape.select).take("result")
-    # Without keys, the order cannot be said outside; a LIMIT inside keeps its rows all the same.
+    # Without keys, an outer statement cannot express the order. A LIMIT inside keeps its rows all the same.
     if rows.order.obstacle:
-        cut = whole(rows)
+        cut = all_rows(rows)
         return with_criteria_of(cut, select(*cut.subquery(name).c))
     outer, keys = carried_around(rows, rows.order.keys, name)
     return outer.order_by(*(clause for key in keys for clause in key.clauses(rows.capabilities)))
 
 
-def enclosed(statement: AnySelect | AnyCompound, name: str) -> Subquery:
+def as_subquery(statement: AnySelect | AnyCompound, name: str) -> Subquery:
     """The statement as a subquery of that name, or of one like it that no source in the statement has."""
     return statement.subquery(FreeNames(statement).take(name))
 
 
-def named(column: ResultColumn) -> Any:
+def with_label(column: ResultColumn) -> Any:
     """The column under its unique name in the result."""
     own = getattr(column.expression, "name", None)
     return column.expression if own == column.name else column.expression.label(column.name)
@@ -114,7 +114,7 @@ class CarriedOrders:
 
     def in_order_unless_cut(self, statement: Any) -> Any:
         """As `in_order`, unless the statement has a limit, which was handled already."""
-        return statement if _is_cut(statement) else self.in_order(statement)
+        return statement if internals.has_row_limit(statement) else self.in_order(statement)
 
     def carrying(self, statement: Any) -> Any:
         """The statement with its order in hidden columns, for an outer statement."""
@@ -123,7 +123,7 @@ class CarriedOrders:
         added = []
         for clause in internals.order_by_clauses(self.in_order_unless_cut(statement)):
             base, modifiers = split_modifiers(clause)
-            added.append(base.label(self.name(partial(_directed, modifiers))))
+            added.append(base.label(self.name(partial(_modified, modifiers))))
         return statement.add_columns(*added)
 
     def name(self, clauses: Clauses) -> str:
@@ -137,10 +137,10 @@ class CarriedOrders:
         if not self.clauses or not isinstance(statement, Select):
             return []
         columns = (column for source in internals.final_froms(statement) for column in _columns(source))
-        known = [column for column in columns if column.name in self.clauses]
-        if not known or not self._keeps_rows(statement):
+        hidden = [column for column in columns if column.name in self.clauses]
+        if not hidden or not self._keeps_rows(statement):
             return []
-        return [clause for column in known for clause in self.clauses[column.name](column)]
+        return [clause for column in hidden for clause in self.clauses[column.name](column)]
 
     def _keeps_rows(self, statement: Select[Any]) -> bool:
         if (
@@ -153,53 +153,42 @@ class CarriedOrders:
         return not any(may_aggregate(part, self.is_aggregate) for part in parts)
 
 
-def relation_in_order(rows: Ordered, name: str, taken: str) -> tuple[FromClause, CarriedOrders]:
+def relation_in_order(rows: Ordered, name: str, text: str) -> tuple[FromClause, CarriedOrders]:
     """The statement as a subquery with its order in hidden columns, and its columns under the names of the result.
 
     Args:
-        taken: every name and text in the outer statements; hidden columns get other names.
+        text: every name and text in the outer statements. It does not contain the names of the hidden columns.
     """
-    prefix = _free(["order", *(column.name for column in rows.shape.columns), taken])
+    prefix = _free_prefix(["order", *(column.name for column in rows.shape.columns), text])
     orders = CarriedOrders(prefix)
-    keys = {
-        orders.name(partial(_clauses, key, rows.capabilities)): key.expression for key in _carried_keys(rows)
-    }
-    carried = whole(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items()))
+    # An inexact or changing value still sorts within one statement; it only cannot continue a page in another one.
+    sortable = rows.order.keys if rows.order.obstacle in ("", INEXACT, CLOCK) else ()
+    keys = {orders.name(partial(_clauses, key, rows.capabilities)): key.expression for key in sortable}
+    carried = all_rows(rows).add_columns(*(key.label(hidden) for hidden, key in keys.items()))
     free = FreeNames(carried)
     inner = carried.subquery(free.take(name))
-    # SQLAlchemy may rename a column of a subquery: the text that reads it knows the result's names only.
-    names = [*(column.name for column in rows.shape.columns), *keys]
-    if [column.name for column in inner.c] != names:
-        labels = (column.label(named) for column, named in zip(inner.c, names, strict=True))
-        inner = select(*labels).subquery(free.take(name))
+    # SQLAlchemy may rename a column of a subquery: the text that reads it uses the result's names.
+    labels = [*(column.name for column in rows.shape.columns), *keys]
+    if [column.name for column in inner.c] != labels:
+        columns = (column.label(label) for column, label in zip(inner.c, labels, strict=True))
+        inner = select(*columns).subquery(free.take(name))
     return inner, orders
 
 
-def _free(taken: Sequence[str]) -> str:
-    prefix, text = "order_", " ".join(taken).lower()
+def _free_prefix(names: Sequence[str]) -> str:
+    """A prefix that occurs in none of the names."""
+    prefix, text = "order_", " ".join(names).lower()
     while prefix in text:
         prefix += "_"
     return prefix
 
 
-def _carried_keys(rows: Ordered) -> Sequence[Key]:
-    """The keys of its order, if all of them can be columns; otherwise nothing."""
-    # An inexact or changing value still sorts within one statement; it only cannot continue a page in another one.
-    return rows.order.keys if rows.order.obstacle in ("", INEXACT, CLOCK) else ()
+def _modified(modifiers: Sequence[Any], column: Any) -> list[Any]:
+    return [with_modifiers(column, modifiers)]
 
 
 def _clauses(key: Key, capabilities: Capabilities, column: Any) -> list[Any]:
-    return replace(key, expression=column, written=None, is_nullable=True).clauses(capabilities)
-
-
-def _directed(modifiers: Sequence[Any], column: Any) -> list[Any]:
-    for modifier in reversed(modifiers):
-        column = UnaryExpression(column, modifier=modifier)
-    return [column]
-
-
-def _is_cut(statement: Any) -> bool:
-    return bool(internals.has_row_limit(statement))
+    return replace(key, expression=column, author_clause=None, is_nullable=True).clauses(capabilities)
 
 
 def _columns(source: FromClause) -> Iterator[Any]:

@@ -172,7 +172,7 @@ class ProfiledRows:
 
 def all_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:
     """Every row of the result."""
-    rows = plan.whole(ordered)
+    rows = plan.all_rows(ordered)
     return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, None)
 
 

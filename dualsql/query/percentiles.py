@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, ColumnElement, Double, FromClause, case, func
 from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
-from dualsql.plan import enclosed
+from dualsql.plan import as_subquery
 from dualsql.plan.keys import Key
 
 Expression = ColumnElement[Any]
@@ -63,7 +63,7 @@ def with_ranks(
     ranks = [part for value in values.values() for part in _ranked(value, keys, capabilities)]
     labels = [part.label(f"ranked_{number}") for number, part in enumerate(ranks)]
     statement: AnySelect = select(*listed, *labels).select_from(relation)
-    inner = enclosed(statement, "ranked")
+    inner = as_subquery(statement, "ranked")
     found: list[Expression] = list(inner.c)
     width, rest = len(columns), found[len(listed) :]
     moved = [column.moved(element) for column, element in zip(columns, found[:width], strict=True)]

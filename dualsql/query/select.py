@@ -21,15 +21,15 @@ from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import (
     Shape,
-    enclosed,
-    named,
+    all_rows,
+    as_subquery,
     nested,
     ordered,
     reads_plainly,
     relation_in_order,
     require_order,
     shape,
-    whole,
+    with_label,
 )
 from dualsql.plan.keys import Key
 from dualsql.plan.order import sole_key
@@ -97,7 +97,7 @@ def _cut_out(
         statement = ordered(Shape(statement, tuple(keys)), capabilities, sort=sort).arranged
     if question.columns is None:
         return statement
-    outputs = [named(column) for column in chosen]
+    outputs = [with_label(column) for column in chosen]
     return with_outputs(statement, outputs)
 
 
@@ -192,7 +192,7 @@ def _with_keys(
     """The relation with the groups' keys as columns, and only the rows of the condition."""
     labelled = [key.label(f"key_{number}") for number, key in enumerate(keys)]
     statement: AnySelect = select(*(column.expression for column in columns), *labelled).select_from(relation)
-    inner = enclosed(statement if rows is None else statement.where(rows), "bucketed")
+    inner = as_subquery(statement if rows is None else statement.where(rows), "bucketed")
     width = len(columns)
     moved = [column.moved(element) for column, element in zip(columns, list(inner.c)[:width], strict=True)]
     return inner, moved, list(inner.c)[width:]
@@ -212,7 +212,7 @@ def _finished(
         statement = statement.having(answer.write(question.having))
     if not question.groups and not question.order:
         return statement
-    inner = enclosed(statement, "answer")
+    inner = as_subquery(statement, "answer")
     statement = select(*inner.c)
     asked = {key.column for key in question.order}
     wanted = [(key.column, key.is_descending) for key in question.order]
@@ -250,7 +250,7 @@ def _require_several_rows(question: StructuredQuery, result: Shape) -> None:
 
 def related(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list[ResultColumn]]:
     """The result as a subquery, and its columns under the result's own names."""
-    inner = enclosed(whole(ordered(result, capabilities)), RELATION)
+    inner = as_subquery(all_rows(ordered(result, capabilities)), RELATION)
     return inner, [column.moved(element) for column, element in zip(result.columns, inner.c, strict=True)]
 
 
@@ -331,7 +331,7 @@ def build_sql_select(
     )
     notes = notes_of(made)
     if isinstance(made, CompoundSelect):
-        made = select(*enclosed(made, "answer").c)
+        made = select(*as_subquery(made, "answer").c)
     if text.columns is not None or text.limit is not None or text.offset:
         part = StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset)
         made = build_structured_select(part, shape(made), capabilities)

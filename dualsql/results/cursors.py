@@ -114,7 +114,7 @@ def _packed(cursor: Cursor) -> bytes:
     place = cursor.place
     values = [_VALUES.write(_plain(value)) for value in place.values]
     document = [
-        cursor.row, cursor.has_rows_behind, place.is_backward, place.passed, place.left, values
+        cursor.row, cursor.has_rows_behind, place.is_backward, place.equal_before, place.equal_after, values
     ]  # fmt: skip
     try:
         return orjson.dumps(document)
@@ -127,11 +127,13 @@ _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def _unpacked(payload: bytes) -> Cursor:
-    row, has_rows_behind, is_backward, passed, left, values = json.loads(
+    row, has_rows_behind, is_backward, equal_before, equal_after, values = json.loads(
         payload.decode("utf-8", "surrogatepass")
     )
     read = tuple(_VALUES.read(value) for value in values)
-    place = KeysetPosition(values=read, is_backward=is_backward, passed=passed, left=left)
+    place = KeysetPosition(
+        values=read, is_backward=is_backward, equal_before=equal_before, equal_after=equal_after
+    )
     return Cursor(place, row, has_rows_behind)
 
 

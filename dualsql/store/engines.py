@@ -291,7 +291,7 @@ class RowQuery:
         found: list[tuple[Any, ...]] = connection.execute(self._sql, parameters).fetchall()
         return found
 
-    def named(self, row: Sequence[Any]) -> dict[str, Any]:
+    def to_dict(self, row: Sequence[Any]) -> dict[str, Any]:
         """A row of `run` as SQLAlchemy would have read it."""
         return {
             name: value if process is None else process(value)

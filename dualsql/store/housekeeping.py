@@ -36,7 +36,7 @@ class AccessLog:
         self._pending: dict[str, Access] = {}
         self._writing: list[dict[str, Access]] = []
         self._refused: set[str] = set()
-        self._forgotten = 0
+        self._dropped = 0
 
     def note(self, resource_id: str, now: datetime) -> None:
         """Record one access. The next flush writes it to the store."""
@@ -69,7 +69,7 @@ class AccessLog:
         while batches and failures < _OUTAGE:
             batch = batches.popleft()
             try:
-                await _settled(self._write(batch))
+                await _complete(self._write(batch))
                 failures = 0
             except StorageError as error:
                 failure, failures = error, failures + 1
@@ -79,7 +79,9 @@ class AccessLog:
                     self._refused.update(batch)
         if failure is not None:
             raise failure
-        self._log_forgotten()
+        if self._dropped:  # logged when the store accepts accesses again
+            logger.warning("%d accesses were not counted: too many waited for the store.", self._dropped)
+            self._dropped = 0
 
     def _batches(self) -> Iterable[Sequence[str]]:
         """The pending accesses in batches. Resources that were refused before come last, one by one."""
@@ -88,21 +90,21 @@ class AccessLog:
         yield from ([resource_id] for resource_id in tuple(self._refused))
 
     async def _write(self, batch: Sequence[str]) -> None:
-        taken = {name: self._pending.pop(name) for name in batch if name in self._pending}
-        if not taken:  # another flush has written them
+        accesses = {name: self._pending.pop(name) for name in batch if name in self._pending}
+        if not accesses:  # another flush has written them
             return
-        self._writing.append(taken)
+        self._writing.append(accesses)
         try:
-            await self._store.add_accesses(taken)
+            await self._store.add_accesses(accesses)
         except BaseException:
-            self._take_back(taken)
+            self._take_back(accesses)
             raise
         finally:
-            self._writing.remove(taken)
-        self._refused.difference_update(taken)
+            self._writing.remove(accesses)
+        self._refused.difference_update(accesses)
 
-    def _take_back(self, taken: Mapping[str, Access]) -> None:
-        newer, self._pending = self._pending, dict(taken)
+    def _take_back(self, accesses: Mapping[str, Access]) -> None:
+        newer, self._pending = self._pending, dict(accesses)
         for resource_id, access in newer.items():
             self._add(resource_id, access)
         self._keep_within_bounds()
@@ -115,18 +117,12 @@ class AccessLog:
     def _keep_within_bounds(self) -> None:
         while len(self._pending) > self._maximum:
             longest_unused = next(iter(self._pending))
-            self._forgotten += self._pending.pop(longest_unused).number
+            self._dropped += self._pending.pop(longest_unused).number
             self._refused.discard(longest_unused)
 
-    def _log_forgotten(self) -> None:
-        """Log by how much the counts are too low, once the store accepts counts again."""
-        if self._forgotten:
-            logger.warning("%d accesses were not counted: too many waited for the store.", self._forgotten)
-            self._forgotten = 0
 
-
-async def _settled(writing: Coroutine[None, None, None]) -> None:
-    """Await the write, also after a cancellation, until the store has accepted or refused it.
+async def _complete(writing: Coroutine[None, None, None]) -> None:
+    """Await the write until it ends, also after a cancellation.
 
     An interrupted statement may have been executed. If it were repeated, the accesses would count twice.
     """
@@ -136,7 +132,7 @@ async def _settled(writing: Coroutine[None, None, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # what failed is pending again
+            task.exception()  # the accesses of a failed write are pending again
         raise
 
 
@@ -150,7 +146,7 @@ _BATCH = 500
 async def sweep(store: ResourceStore, *, before: datetime) -> int:
     """Delete what expired at or before `before`, in batches. Returns how many resources were deleted.
 
-    The DELETE tests the expiry again, so a resource that was pinned in between is kept.
+    The DELETE tests the expiry again, so a resource that was pinned in between is not deleted.
     """
     deleted = 0
     while ids := await store.find_expired(before=before, limit=_BATCH):
@@ -192,7 +188,7 @@ class Housekeeper:
         if all(task.done() for task in self._tasks):
             flushing = every(FLUSH_INTERVAL, self._accesses.flush, Outage("Counting accesses"))
             sweeping = every(self._interval, self.sweep, Outage("Sweeping"))
-            # In a context of their own: not that of the request that started the server.
+            # A new context: not that of the request that started the server.
             self._tasks = [asyncio.create_task(work, context=Context()) for work in (flushing, sweeping)]
 
     async def stop(self) -> None:
@@ -242,11 +238,11 @@ class StoreHealth:
         self._outage = Outage("The health check of the store")
 
     async def state(self) -> str:
-        """ "ok", or what is wrong, in fixed words."""
+        """One of "ok", "not migrated" and "unreachable"."""
         try:
-            await self._store.get(_NOBODYS)
+            await self._store.get(_UNUSED_ID)
             await self._store.has_link(
-                LinkRecord(id=_NOBODYS, resource_id=_NOBODYS, expires_at=datetime.now(UTC))
+                LinkRecord(id=_UNUSED_ID, resource_id=_UNUSED_ID, expires_at=datetime.now(UTC))
             )
         except StorageError as error:
             self._outage.failed(error)
@@ -255,5 +251,5 @@ class StoreHealth:
         return "ok"
 
 
-_NOBODYS = "health"
-"""No id of a resource or a link: those are longer."""
+_UNUSED_ID = "health"
+"""The id of no resource and no link: their ids are longer."""

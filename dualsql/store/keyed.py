@@ -24,16 +24,18 @@ from dualsql.store.protocol import (
 )
 from dualsql.store.tables import (
     Row,
-    age,
-    changed,
+    apply_changes,
     failed_values,
+    first_to_expire,
     from_row,
     has_expired,
     in_utc,
     is_owned_by,
     is_storable_id,
-    is_there_for,
-    settled,
+    is_visible_to,
+    newest,
+    oldest_unpinned,
+    settle_row,
     to_row,
     unreadable,
     usage_of,
@@ -41,7 +43,7 @@ from dualsql.store.tables import (
 from dualsql_client.wire import ToolProblem
 
 ATTEMPTS = 100
-"""How often a change is tried that others overtake."""
+"""How often a change is tried while concurrent changes overtake it."""
 
 _RESOURCES, _LINKS = "resource/", "link/"
 
@@ -82,7 +84,7 @@ class KeyValueStore(ABC):
         """Release connections."""
 
     async def save(self, resource: Resource) -> str:
-        value = encoded(to_row(resource))
+        value = encode_row(to_row(resource))
         if not await self.write(_RESOURCES + resource.id, value, instead_of=None):
             raise already_stored()
         return resource.id
@@ -91,18 +93,18 @@ class KeyValueStore(ABC):
         value = await self._read(_RESOURCES, resource_id)
         if value is None:
             return None
-        row = decoded(value)
-        return from_row(row) if is_there_for(viewer, row) else None
+        row = decode_row(value)
+        return from_row(row) if is_visible_to(viewer, row) else None
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
-        return await self._change(resource_id, lambda row: changed(row, changes))
+        return await self._change(resource_id, lambda row: apply_changes(row, changes))
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         for resource_id, access in accesses.items():
             await self.update(resource_id, ResourceChanges(accesses=access.number, accessed_at=access.last))
 
     async def settle(self, resource: Resource) -> bool:
-        return await self._change(resource.id, lambda row: settled(row, resource))
+        return await self._change(resource.id, lambda row: settle_row(row, resource))
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
         def prolonged(row: Row) -> Row | None:
@@ -124,31 +126,24 @@ class KeyValueStore(ABC):
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         values = {name: await self._read(_RESOURCES, name) for name in resource_ids}
-        rows = {name: decoded(value) for name, value in values.items() if value is not None}
+        rows = {name: decode_row(value) for name, value in values.items() if value is not None}
         return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
-        expired = await self._rows(lambda row: has_expired(row, before))
-        expired.sort(key=lambda row: (row["expires_at"], row["id"]))
-        return [row["id"] for row in expired[: max(limit, 0)]]
+        return first_to_expire(await self._rows(lambda row: has_expired(row, before)), limit)
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> Sequence[Resource]:
-        newest = sorted(await self._of(principal, now), key=age, reverse=True)
-        if after is not None:
-            newest = [row for row in newest if age(row) < (in_utc(after.created_at), after.id)]
-        return [from_row(row) for row in newest[: max(limit, 0)]]
+        return newest(await self._rows_of(principal, now), after, limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
-        return usage_of(await self._of(principal, now))
+        return usage_of(await self._rows_of(principal, now))
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
-        found = await self._of(principal, now)
-        oldest = sorted((row for row in found if row["expires_at"] is not None), key=age)
-        return [(row["id"], row["size"]) for row in oldest[: max(limit, 0)]]
+        return oldest_unpinned(await self._rows_of(principal, now), limit)
 
     async def save_link(self, link: LinkRecord) -> None:
         value = orjson.dumps([link.resource_id, in_utc(link.expires_at).isoformat()])
@@ -157,10 +152,10 @@ class KeyValueStore(ABC):
 
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         value = await self._read(_LINKS, link.id)
-        # A link opens the result that it was made for, and no other.
+        # A link is valid for its own result only.
         if value is None or orjson.loads(value)[0] != link.resource_id:
             return False
-        # Of several readers at once, one removes the value: a single-use link is used once.
+        # Of several concurrent requests, one removes the value: a single-use link is used once.
         return not take or await self.remove(_LINKS + link.id, instead_of=value)
 
     async def delete_links(
@@ -173,28 +168,28 @@ class KeyValueStore(ABC):
         if link_id is None and resource_id is None and expired_before is None:
             return 0
 
-        def is_doomed(key: str, of: str, expires_at: str) -> bool:
+        def matches(key: str, link_resource_id: str, expires_at: str) -> bool:
             return (
                 (link_id is None or key == _LINKS + link_id)
-                and (resource_id is None or of == resource_id)
+                and (resource_id is None or link_resource_id == resource_id)
                 and (expired_before is None or datetime.fromisoformat(expires_at) <= expired_before)
             )
 
         links = [(key, value) async for key, value in self.scan(_LINKS)]
-        doomed = [(key, value) for key, value in links if is_doomed(key, *orjson.loads(value))]
-        return sum([await self.remove(key, instead_of=value) for key, value in doomed])
+        matching = [(key, value) for key, value in links if matches(key, *orjson.loads(value))]
+        return sum([await self.remove(key, instead_of=value) for key, value in matching])
 
     async def _read(self, kind: str, name: str) -> bytes | None:
-        """The value; no other id than one that could be stored gets to the database."""
+        """The value; None without a query for an id that no resource or link can have."""
         return await self.read(kind + name) if is_storable_id(name) else None
 
     async def _change(self, resource_id: str, change: Callable[[Row], Row | None]) -> bool:
         for _ in range(ATTEMPTS):
             before = await self._read(_RESOURCES, resource_id)
-            after = None if before is None else change(decoded(before))
+            after = None if before is None else change(decode_row(before))
             if after is None:
                 return False
-            if await self.write(_RESOURCES + resource_id, encoded(after), instead_of=before):
+            if await self.write(_RESOURCES + resource_id, encode_row(after), instead_of=before):
                 return True
         raise StorageError("The resource was changed by others at each attempt to change it.")
 
@@ -203,22 +198,22 @@ class KeyValueStore(ABC):
             value = await self._read(_RESOURCES, resource_id)
             if value is None:
                 return False
-            if expired_before is not None and not has_expired(decoded(value), expired_before):
+            if expired_before is not None and not has_expired(decode_row(value), expired_before):
                 return False
-            # One that was pinned since it was read has another value, and stays.
+            # A resource that was pinned since has another value and stays.
             if await self.remove(_RESOURCES + resource_id, instead_of=value):
                 return True
         raise StorageError("The resource was changed by others at each attempt to delete it.")
 
-    async def _rows(self, is_wanted: Callable[[Row], bool]) -> list[Row]:
-        rows = [decoded(value) async for _, value in self.scan(_RESOURCES)]
-        return [row for row in rows if is_wanted(row)]
+    async def _rows(self, matches: Callable[[Row], bool]) -> list[Row]:
+        rows = [decode_row(value) async for _, value in self.scan(_RESOURCES)]
+        return [row for row in rows if matches(row)]
 
-    async def _of(self, principal: Principal, now: datetime) -> list[Row]:
+    async def _rows_of(self, principal: Principal, now: datetime) -> list[Row]:
         return await self._rows(lambda row: is_owned_by(principal, row) and not has_expired(row, now))
 
 
-# What JSON has no type for: the name that stands for the type, how it is written, and how it is read.
+# Types that JSON does not have: their name in the document, and how they are written and read.
 _KINDS: Mapping[type, tuple[str, Callable[[Any], Any]]] = {
     bytes: ("bytes", lambda value: b64encode(value).decode()),
     datetime: ("instant", datetime.isoformat),
@@ -231,17 +226,17 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def encoded(row: Row) -> bytes:
+def encode_row(row: Row) -> bytes:
     """The row as bytes."""
     kinds = {name: (_KINDS[type(value)], value) for name, value in row.items() if type(value) in _KINDS}
     return orjson.dumps(row | {name: {kind: write(value)} for name, ((kind, write), value) in kinds.items()})
 
 
-def decoded(data: bytes) -> Row:
+def decode_row(data: bytes) -> Row:
     """The row of these bytes.
 
     Raises:
-        TamperedError: `encoded` did not make them.
+        TamperedError: `encode_row` did not make them.
     """
     try:
         return {

@@ -23,15 +23,17 @@ from dualsql.store.protocol import (
 )
 from dualsql.store.tables import (
     Row,
-    age,
-    changed,
+    apply_changes,
     failed_values,
+    first_to_expire,
     from_row,
     has_expired,
     in_utc,
     is_owned_by,
-    is_there_for,
-    settled,
+    is_visible_to,
+    newest,
+    oldest_unpinned,
+    settle_row,
     to_row,
     usage_of,
 )
@@ -45,8 +47,8 @@ class MemoryStore:
     """Keeps at most `maximum` resources, for one event loop.
 
     Resources belong to a group: those of one principal; without a principal, those that were refined from one result,
-    or all that tools made. A full store deletes expired resources first, then the oldest unpinned one of the group that
-    saves: no group deletes another's. The last tenth of the places is for groups below an equal share.
+    or all results of tools. A full store deletes expired resources first, then the oldest unpinned one of the group
+    that saves: no group deletes another's. The last tenth of the capacity is for groups below an equal share.
     """
 
     def __init__(self, maximum: int = 10_000) -> None:
@@ -72,11 +74,11 @@ class MemoryStore:
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         row = self._rows.get(resource_id)
-        return None if row is None or not is_there_for(viewer, row) else from_row(row)
+        return None if row is None or not is_visible_to(viewer, row) else from_row(row)
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
         row = self._rows.get(resource_id)
-        return self._replace(None if row is None else changed(row, changes))
+        return self._replace(None if row is None else apply_changes(row, changes))
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         for resource_id, access in accesses.items():
@@ -84,7 +86,7 @@ class MemoryStore:
 
     async def settle(self, resource: Resource) -> bool:
         row = self._rows.get(resource.id)
-        return self._replace(None if row is None else settled(row, resource))
+        return self._replace(None if row is None else settle_row(row, resource))
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
         rows = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
@@ -102,46 +104,40 @@ class MemoryStore:
         return len(overdue)
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
-        doomed = [
+        ids = [
             resource_id
             for resource_id in set(resource_ids) & self._rows.keys()
             if expired_before is None or has_expired(self._rows[resource_id], expired_before)
         ]
-        self._forget(doomed)
-        return len(doomed)
+        self._forget(ids)
+        return len(ids)
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
-        known = {name: self._rows[name] for name in resource_ids if name in self._rows}
-        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in known.items()}
+        rows = {name: self._rows[name] for name in resource_ids if name in self._rows}
+        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
-        expired = [row for row in self._rows.values() if has_expired(row, before)]
-        expired.sort(key=lambda row: (row["expires_at"], row["id"]))
-        return [row["id"] for row in expired[: max(limit, 0)]]
+        return first_to_expire((row for row in self._rows.values() if has_expired(row, before)), limit)
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> Sequence[Resource]:
-        newest = sorted(self._of(principal, now), key=age, reverse=True)
-        if after is not None:
-            newest = [row for row in newest if age(row) < (in_utc(after.created_at), after.id)]
-        return [from_row(row) for row in newest[: max(limit, 0)]]
+        return newest(self._rows_of(principal, now), after, limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
-        return usage_of(self._of(principal, now))
+        return usage_of(self._rows_of(principal, now))
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
-        oldest = sorted((row for row in self._of(principal, now) if row["expires_at"] is not None), key=age)
-        return [(row["id"], row["size"]) for row in oldest[: max(limit, 0)]]
+        return oldest_unpinned(self._rows_of(principal, now), limit)
 
     async def save_link(self, link: LinkRecord) -> None:
         self._links[link.id] = link
 
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
-        found = self._links.get(link.id)
-        is_alive = found is not None and found.resource_id == link.resource_id
+        record = self._links.get(link.id)
+        is_alive = record is not None and record.resource_id == link.resource_id
         if is_alive and take:
             del self._links[link.id]
         return is_alive
@@ -156,16 +152,16 @@ class MemoryStore:
         # Without a condition, every link would match.
         if link_id is None and resource_id is None and expired_before is None:
             return 0
-        doomed = [
+        ids = [
             link.id
             for link in self._links.values()
             if (link_id is None or link.id == link_id)
             and (resource_id is None or link.resource_id == resource_id)
             and (expired_before is None or link.expires_at <= expired_before)
         ]
-        for doomed_id in doomed:
-            del self._links[doomed_id]
-        return len(doomed)
+        for key in ids:
+            del self._links[key]
+        return len(ids)
 
     async def open(self) -> None:
         pass
@@ -176,12 +172,12 @@ class MemoryStore:
         self._links.clear()
 
     def _replace(self, row: Row | None) -> bool:
-        """Put the row in the place of the former one; its place in the order of creation stays."""
+        """Replace the row; its position in the order of creation stays. Returns whether there is one."""
         if row is not None:
             self._rows[row["id"]] = row
         return row is not None
 
-    def _of(self, principal: Principal, now: datetime) -> list[Row]:
+    def _rows_of(self, principal: Principal, now: datetime) -> list[Row]:
         return [
             row for row in self._rows.values() if is_owned_by(principal, row) and not has_expired(row, now)
         ]
@@ -199,14 +195,14 @@ class MemoryStore:
             return ("tools", None, None)
         parent_id = id_in(parent)
         above = self._groups.get(parent_id)
-        # Whoever has the link of a result can refine it, and what comes of that, without end.
+        # A caller with the link of a result can refine it, and refine the refinement, any number of times.
         return above if above is not None and above[0] == "link" else ("link", parent_id, None)
 
     def _make_room(self, group: Group, now: datetime) -> None:
-        """Delete what has expired; then, if the group may take no free place, its oldest unpinned resource.
+        """Delete expired resources; then, if the group may use no free capacity, its oldest unpinned resource.
 
         Raises:
-            LimitExceededError: it has none.
+            LimitExceededError: the group has no unpinned resource.
         """
         self._forget([key for key, row in self._rows.items() if has_expired(row, now)])
         free, sizes = self._maximum - len(self._rows), Counter(self._groups.values())

@@ -1,6 +1,6 @@
 """Migrates a database to the schema of this release. An upgrade runs in one transaction.
 
-The scripts are in the folder `migrations_path()` names; their history is kept in VERSION_TABLE.
+The scripts are in the folder `migrations_path()`. The table VERSION_TABLE holds their history.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def upgrade(database: str | URL | Connection, revision: str = "head") -> None:
         StorageError: the database failed.
         ConfigurationError: the URL cannot be used, or the database was migrated by a newer dualsql.
     """
-    with _explained():
+    with _revision_errors():
         command.upgrade(alembic_config(database), revision)
 
 
@@ -64,14 +64,14 @@ def downgrade(database: str | URL | Connection, revision: str = "base") -> None:
 
     Arguments and errors are those of `upgrade`.
     """
-    with _explained():
+    with _revision_errors():
         command.downgrade(alembic_config(database), revision)
 
 
 def current_revision(database: str | URL) -> str | None:
     """The current revision of the database; None if dualsql never migrated it. Errors are those of `upgrade`."""
-    with _explained():
-        return _in_a_loop_of_its_own(_connected(store_url(database), _read_revision))
+    with _revision_errors():
+        return _run_in_thread(_with_connection(store_url(database), _read_revision))
 
 
 def is_migrated(database: str | URL) -> bool:
@@ -97,7 +97,7 @@ def migrate() -> None:
     elif isinstance(database, Connection):
         _migrate(database)
     else:
-        _in_a_loop_of_its_own(_connected(database, _lock_and_migrate))
+        _run_in_thread(_with_connection(database, _lock_and_migrate))
 
 
 def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
@@ -114,20 +114,20 @@ _OPTIONS: dict[str, Any] = {
 
 
 def _database() -> Connection | URL:
-    given: Connection | URL | None = context.config.attributes.get("database")
-    if given is not None:
-        return given
+    database: Connection | URL | None = context.config.attributes.get("database")
+    if database is not None:
+        return database
     url = context.get_x_argument(as_dictionary=True).get("url") or os.environ.get(URL_VARIABLE)
     return store_url(url or context.config.get_main_option("sqlalchemy.url") or "")
 
 
-def _in_a_loop_of_its_own(work: Coroutine[Any, Any, T]) -> T:
+def _run_in_thread(work: Coroutine[Any, Any, T]) -> T:
     """The result of the coroutine, run in another thread, because this one may be running an event loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 
 
-async def _connected(url: URL, work: Callable[[Connection], T]) -> T:
+async def _with_connection(url: URL, work: Callable[[Connection], T]) -> T:
     require_folder(url)
     async with new_engine(url, poolclass=NullPool).begin() as connection:
         return await connection.run_sync(work)
@@ -169,7 +169,7 @@ def _write_sql(database: Connection | URL) -> None:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _revision_errors() -> Iterator[None]:
     try:
         with storage_errors():
             yield

@@ -1,6 +1,6 @@
 """Notifies listeners when a resource is pinned, expires, is deleted or becomes ready.
 
-Changes by this process are noticed at once, changes by others within `Settings.watch_interval`."""
+It detects changes by this process immediately, and changes by others within `Settings.watch_interval`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ChangeNotifier:
         self._interval = settings.watch_interval.total_seconds()
         self._maximum = settings.maximum_watched
         self._listeners: dict[str, dict[object, ChangeListener]] = {}
-        self._standings: dict[str, ResourceState] = {}
+        self._states: dict[str, ResourceState] = {}
         self._notifying: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -52,7 +52,7 @@ class ChangeNotifier:
             )
         key = object()
         self._listeners.setdefault(resource.id, {})[key] = listener
-        self._standings.setdefault(resource.id, ResourceState(resource.status, resource.expires_at))
+        self._states.setdefault(resource.id, ResourceState(resource.status, resource.expires_at))
         self._start()
 
         def unsubscribe() -> None:
@@ -67,7 +67,7 @@ class ChangeNotifier:
         """Look for changes now, because this process has changed something."""
         self._wake.set()
 
-    def tell(self, resource_id: str) -> None:
+    def notify(self, resource_id: str) -> None:
         """Report a change that this process has made, and that `ResourceStore.standings` does not show."""
         if resource_id in self._listeners:
             self._notify(resource_id)
@@ -75,7 +75,7 @@ class ChangeNotifier:
     def renew(self) -> None:
         """Forget the event loop of the last run and its listeners."""
         self._listeners.clear()
-        self._standings.clear()
+        self._states.clear()
         self._notifying.clear()
         self._task, self._wake = None, asyncio.Event()
 
@@ -83,7 +83,7 @@ class ChangeNotifier:
         """End all subscriptions."""
         tasks = [*self._notifying, *([self._task] if self._task else [])]
         self._listeners.clear()
-        self._standings.clear()
+        self._states.clear()
         self._task = None
         for task in tasks:
             task.cancel()
@@ -97,7 +97,7 @@ class ChangeNotifier:
 
     def _forget(self, resource_id: str) -> None:
         self._listeners.pop(resource_id, None)
-        self._standings.pop(resource_id, None)
+        self._states.pop(resource_id, None)
 
     async def _run(self) -> None:
         outage = Outage("Watching resources")
@@ -106,55 +106,55 @@ class ChangeNotifier:
             self._wake.clear()
             subscribed = list(self._listeners)
             try:
-                found = await self._store.standings(subscribed)
+                states = await self._store.standings(subscribed)
             # A custom store may raise anything, and later changes have to be noticed.
             except Exception as error:  # noqa: BLE001
                 outage.failed(error)
                 await asyncio.sleep(self._interval)
             else:
                 outage.succeeded()
-                self._compare(subscribed, found)
+                self._compare(subscribed, states)
 
     async def _pause(self) -> None:
         """Wait for the next event: a change by this process, an expiry, or the end of the interval."""
         now = self._clock.now()
-        left = [(at - now).total_seconds() for _, at in self._standings.values() if at is not None]
-        due = max(min([self._interval, *left]), _SHORTEST_PAUSE)
+        remaining = [(at - now).total_seconds() for _, at in self._states.values() if at is not None]
+        due = max(min([self._interval, *remaining]), _SHORTEST_PAUSE)
         try:
             await asyncio.wait_for(self._wake.wait(), due)
         except TimeoutError:
             return
-        # Changes that come together are looked for by one query.
+        # One query finds all changes of this time.
         await asyncio.sleep(_SHORTEST_PAUSE)
 
-    def _compare(self, subscribed: Sequence[str], found: Mapping[str, ResourceState]) -> None:
+    def _compare(self, subscribed: Sequence[str], states: Mapping[str, ResourceState]) -> None:
         now = self._clock.now()
         for resource_id in subscribed:
             # Unsubscribed while the store was read.
             if resource_id not in self._listeners:
                 continue
-            before, after = self._standings[resource_id], found.get(resource_id)
+            before, after = self._states[resource_id], states.get(resource_id)
             is_over = after is None or (after.expires_at is not None and after.expires_at <= now)
             if is_over or _visible(before) != _visible(after):
                 self._notify(resource_id)
             if after is None or is_over:
                 self._forget(resource_id)
             else:
-                self._standings[resource_id] = after
+                self._states[resource_id] = after
 
     def _notify(self, resource_id: str) -> None:
         for listener in self._listeners[resource_id].values():
-            task = asyncio.create_task(_notified(listener))
+            task = asyncio.create_task(_call(listener))
             self._notifying.add(task)
             task.add_done_callback(self._notifying.discard)
 
 
-def _visible(standing: ResourceState | None) -> tuple[Status, bool] | None:
+def _visible(state: ResourceState | None) -> tuple[Status, bool] | None:
     """The part of a state that listeners are notified of: not a longer lifetime."""
-    return None if standing is None else (standing.status, standing.expires_at is None)
+    return None if state is None else (state.status, state.expires_at is None)
 
 
-async def _notified(listener: ChangeListener) -> None:
+async def _call(listener: ChangeListener) -> None:
     try:
         async with asyncio.timeout(_LISTENER_TIMEOUT):
             await listener()

@@ -24,14 +24,14 @@ class KeptChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceChanges:
-    """A partial update. Fields that are left at their default do not change.
+    """A partial update. Fields with their default value do not change.
 
     Attributes:
         accesses: added to access_count.
         accessed_at: becomes last_accessed_at, unless a later one is there.
         extend_to: a later expires_at for a resource that is neither pinned nor expired; never shortens it.
         total: a later count; a count that is not exact never replaces an exact one.
-        kept: another record of kept rows. If the record is not what it was, nothing changes.
+        kept: another record of kept rows. If the stored record is not `kept.before`, nothing changes.
         pin: remove the expiry of a resource that has not expired.
         unpin_to: the new expires_at of a pinned resource; an unpinned one keeps its own.
         now: the instant that decides whether it has expired; required with extend_to and pin.
@@ -115,8 +115,8 @@ class ResourceStore(Protocol):
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """The resource, expired or not, or None; for a requester, only if that requester may find it.
 
-        The store tests this condition in the same query. If it read the row first and withheld it then, a caller could
-        tell foreign ids from unknown ones by the time.
+        The store tests this condition in the same query. If it read the row first, a caller could distinguish
+        foreign ids from unknown ones by the response time.
         """
         ...
 
@@ -124,7 +124,7 @@ class ResourceStore(Protocol):
         """Apply `changes` without losing a concurrent update.
 
         Returns whether a row was changed: False for an unknown id, for `pin` on an expired one, and if the record of
-        kept rows is another one than `kept` says.
+        kept rows is not `kept.before`.
         """
         ...
 
@@ -155,7 +155,7 @@ class ResourceStore(Protocol):
         ...
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
-        """The state of each of these resources that exists. At most 1,000 are asked for at a time."""
+        """The state of each of these resources that exists. A call has at most 1,000 ids."""
         ...
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
@@ -213,26 +213,26 @@ def required_methods() -> list[str]:
 
 
 def checked_store(store: ResourceStore) -> ResourceStore:
-    """The store, whose failures are StorageError whatever it raises.
+    """The store. Errors of its backend are raised as StorageError.
 
-    A store that reads a cache or a service raises the errors of its library. Those are failures of the backend. Errors
-    of Python itself, but for those of the system, are faults in the store's code, and pass.
+    A store of a cache or a service raises the errors of that library: they are failures of the backend. Errors of
+    Python itself are faults in the store's code and are raised unchanged, except OSError.
 
     Raises:
-        ConfigurationError: it lacks methods, which would be noticed only when one of them is needed.
+        ConfigurationError: it is a class, or it has not all methods of a ResourceStore.
     """
-    found = type(store).__name__
+    kind = type(store).__name__
     if isclass(store):
         raise ConfigurationError(
             f"store= takes an object, and {store.__name__} is a class.", hint=f"store={store.__name__}(...)"
         )
     refuse_mistaken("store", store)
-    lacking = [name for name in required_methods() if not callable(getattr(store, name, None))]
-    if lacking:
+    missing = [name for name in required_methods() if not callable(getattr(store, name, None))]
+    if missing:
         raise ConfigurationError(
-            f"{found} is no ResourceStore: it has no {', '.join(lacking)}.",
+            f"{kind} is no ResourceStore: it has no {', '.join(missing)}.",
             hint="dualsql.ResourceStore describes each method; a subclass of dualsql.MemoryStore has them all.",
-            details={"lacking": lacking},
+            details={"lacking": missing},
         )
     return cast(ResourceStore, _Guarded(store))
 

@@ -86,13 +86,13 @@ class Connections:
         self._engine = engine
         self._is_ours = is_ours
         self._is_closed = False
-        self._at_work = 0
+        self._running = 0
         self._is_idle = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def url(self) -> URL:
-        """Of the database."""
+        """The URL of the database."""
         return self._engine.url
 
     @property
@@ -111,7 +111,7 @@ class Connections:
         if loop is not self._loop:
             if self._loop is not None and self._is_ours and not self._is_closed:
                 self._engine.sync_engine.dispose(close=False)  # its connections ended with their loop
-            self._loop, self._at_work, self._is_idle = loop, 0, asyncio.Event()
+            self._loop, self._running, self._is_idle = loop, 0, asyncio.Event()
         self._is_closed = False
 
     @asynccontextmanager
@@ -123,7 +123,7 @@ class Connections:
         """
         if self._is_closed:
             raise StorageError("The resource store was closed.", hint="Open it again: `await store.open()`.")
-        self._at_work += 1
+        self._running += 1
         try:
             with storage_errors():
                 async with self._engine.connect() as connection:
@@ -131,18 +131,18 @@ class Connections:
                         yield connection
                     except DBAPIError as error:
                         if is_read_only(error):
-                            # Its server became a standby: the next connection finds the one that took over.
+                            # The server became a standby. The next connection reaches the new primary.
                             await connection.invalidate()
                         raise
         finally:
-            self._at_work -= 1
-            if not self._at_work:
+            self._running -= 1
+            if not self._running:
                 self._is_idle.set()
 
     async def close(self) -> None:
         """Refuse new statements, wait for running ones, and dispose of the engine if the store made it."""
         self._is_closed = True
-        while self._at_work:
+        while self._running:
             self._is_idle.clear()
             await self._is_idle.wait()
         if self._is_ours:
@@ -191,14 +191,14 @@ class SQLResourceStore:
         if not is_storable_id(resource_id):
             return None
         query, values = _row_for(viewer)
-        values["wanted"] = resource_id
+        values["resource_id"] = resource_id
         if self._fast_reader is not None:
             with store_operation("select"):
-                found = self._fast_reader.rows(query, values)
+                fast_rows = self._fast_reader.rows(query, values)
             # A value that does not have the type of its column is reported by the ordinary connection.
             with suppress(*_NOT_OF_ITS_TYPE):
-                if found is not None:
-                    return from_row(query.named(found[0])) if found else None
+                if fast_rows is not None:
+                    return from_row(query.to_dict(fast_rows[0])) if fast_rows else None
         rows = await self._rows(query.statement, values)
         return from_row(rows[0]) if rows else None
 
@@ -213,24 +213,24 @@ class SQLResourceStore:
             await self._change(_add_accesses(storable))
 
     async def settle(self, resource: Resource) -> bool:
-        written = settled_values(resource)
-        expires_at = literal(written["expires_at"], UTCTimestamp())
+        values = settled_values(resource)
+        expires_at = literal(values["expires_at"], UTCTimestamp())
         # It may have been pinned while its query ran.
-        written["expires_at"] = case((_t.expires_at.is_(None), null()), else_=expires_at)
+        values["expires_at"] = case((_t.expires_at.is_(None), null()), else_=expires_at)
         pending = update(resources).where(_t.id == resource.id, _t.status == "pending")
-        return await self._change(pending.values(written)) > 0
+        return await self._change(pending.values(values)) > 0
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
         # In the order of the ids, as in the DELETE.
-        locked = select(_t.id).where(_t.id.in_(resource_ids)).order_by(_t.id).with_for_update()
-        pending = update(resources).where(_t.id.in_(locked), _t.status == "pending")
+        locked_ids = select(_t.id).where(_t.id.in_(resource_ids)).order_by(_t.id).with_for_update()
+        pending = update(resources).where(_t.id.in_(locked_ids), _t.status == "pending")
         prolonged = pending.values(pending_until=until).returning(_t.id.label("id"))
         return [row["id"] for row in await self._rows(prolonged)]
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
         overdue = (_t.status == "pending", _t.pending_until <= now)
-        locked = select(_t.id).where(*overdue).order_by(_sorted(_t.id)).with_for_update()
-        failing = update(resources).where(_t.id.in_(locked), *overdue)
+        locked_ids = select(_t.id).where(*overdue).order_by(_sorted(_t.id)).with_for_update()
+        failing = update(resources).where(_t.id.in_(locked_ids), *overdue)
         return await self._change(failing.values(failed_values(failure)))
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
@@ -285,7 +285,7 @@ class SQLResourceStore:
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         same = (links.c.id == link.id, links.c.resource_id == link.resource_id)
         if take:
-            # Of several who take it at once, one deletes the row (decision 7).
+            # Of several concurrent requests, one deletes the row (decision 7).
             return await self._change(delete(links).where(*same)) == 1
         return bool(await self._rows(select(links.c.id).where(*same)))
 
@@ -296,18 +296,18 @@ class SQLResourceStore:
         resource_id: str | None = None,
         expired_before: datetime | None = None,
     ) -> int:
-        doomed: list[ColumnElement[bool]] = []
+        conditions: list[ColumnElement[bool]] = []
         if link_id is not None:
-            doomed.append(links.c.id == link_id)
+            conditions.append(links.c.id == link_id)
         if resource_id is not None:
-            doomed.append(links.c.resource_id == resource_id)
+            conditions.append(links.c.resource_id == resource_id)
         if expired_before is not None:
-            doomed.append(links.c.expires_at <= expired_before)
-        if not doomed:
+            conditions.append(links.c.expires_at <= expired_before)
+        if not conditions:
             return 0
         # In the order of the ids, so that two sweepers cannot deadlock.
-        locked = select(links.c.id).where(*doomed).order_by(_sorted(links.c.id)).with_for_update()
-        return await self._change(delete(links).where(links.c.id.in_(locked)))
+        locked_ids = select(links.c.id).where(*conditions).order_by(_sorted(links.c.id)).with_for_update()
+        return await self._change(delete(links).where(links.c.id.in_(locked_ids)))
 
     @property
     def server(self) -> tuple[str, str | None, str | None]:
@@ -316,7 +316,7 @@ class SQLResourceStore:
 
     @property
     def maximum_connections(self) -> int:
-        """How many connections it opens at most; none of its own on the engine of an application."""
+        """How many connections it opens at most; 0 for an engine of the application."""
         return self._connections.maximum
 
     async def clock(self) -> datetime | None:
@@ -324,8 +324,8 @@ class SQLResourceStore:
         if not self._connections.has_clock:
             return None
         # now() is when the transaction began (PostgreSQL, 9.9.5).
-        found: datetime = (await self._rows(select(func.clock_timestamp().label("now"))))[0]["now"]
-        return found
+        now: datetime = (await self._rows(select(func.clock_timestamp().label("now"))))[0]["now"]
+        return now
 
     async def open(self) -> None:
         self._connections.reopen()
@@ -378,29 +378,30 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
 
 
 def _total_values(total: Total) -> dict[str, Any]:
-    found: dict[str, Any] = {"total_count": total.rows, "total_count_kind": total.kind}
+    values: dict[str, Any] = {"total_count": total.rows, "total_count_kind": total.kind}
     if total.kind == "exact":
-        return found
-    # No kind: see `dualsql.store.tables`.
-    is_unkind = and_(_t.total_count_kind.is_(None), _t.total_count.is_not(None))
-    is_exact = or_(_t.total_count_kind == "exact", is_unkind)
+        return values
+    # A count without a kind is exact (`dualsql.store.tables`).
+    is_old_count = and_(_t.total_count_kind.is_(None), _t.total_count.is_not(None))
+    is_exact = or_(_t.total_count_kind == "exact", is_old_count)
     return {
-        name: case((is_exact, _t[name]), else_=literal(value, _t[name].type)) for name, value in found.items()
+        name: case((is_exact, _t[name]), else_=literal(value, _t[name].type))
+        for name, value in values.items()
     }
 
 
 def _add_accesses(accesses: Mapping[str, Access]) -> Update:
     rows = [(name, access.number, access.last) for name, access in accesses.items()]
     added = values(column("id", String), column("number", BigInteger), column("last", UTCTimestamp))
-    noted = added.data(rows).cte("noted")
+    counts = added.data(rows).cte("counts")
     # In the order of the ids, as in the DELETE, so that two processes cannot deadlock.
-    locked = select(_t.id).where(_t.id.in_(select(noted.c.id))).order_by(_t.id).with_for_update()
+    locked_ids = select(_t.id).where(_t.id.in_(select(counts.c.id))).order_by(_t.id).with_for_update()
     return (
         update(resources)
-        .where(_t.id == noted.c.id, _t.id.in_(locked))
+        .where(_t.id == counts.c.id, _t.id.in_(locked_ids))
         .values(
-            access_count=_t.access_count + noted.c.number,
-            last_accessed_at=_later(_t.last_accessed_at, noted.c.last),
+            access_count=_t.access_count + counts.c.number,
+            last_accessed_at=_later(_t.last_accessed_at, counts.c.last),
         )
     )
 
@@ -411,7 +412,7 @@ def _total(column: ColumnElement[int]) -> ColumnElement[int]:
 
 
 def _row_for(viewer: Requester | None) -> tuple[RowQuery, dict[str, Any]]:
-    """The query that reads the row "wanted", if the viewer may find it, and the values of the viewer."""
+    """The query for the row of `resource_id`, if the viewer may see it, and the values of the viewer."""
     if viewer is None:
         return _row_query("all"), {}
     who, values = viewer.principal, {"since": viewer.since}
@@ -424,15 +425,15 @@ def _row_for(viewer: Requester | None) -> tuple[RowQuery, dict[str, Any]]:
 
 @cache
 def _row_query(which: Literal["all", "unowned", "owner", "tenant"]) -> RowQuery:
-    statement = select(*_ROW).where(_t.id == bindparam("wanted"))
+    statement = select(*_ROW).where(_t.id == bindparam("resource_id"))
     if which == "all":
         return RowQuery(statement)
-    is_found: ColumnElement[bool] = _t.owner.is_(None)
+    is_visible: ColumnElement[bool] = _t.owner.is_(None)
     if which != "unowned":
         tenant: BindParameter[str] | None = None if which == "owner" else bindparam("tenant")
-        is_found = or_(is_found, _is_bound_to(bindparam("owner"), tenant))
+        is_visible = or_(is_visible, _is_bound_to(bindparam("owner"), tenant))
     is_alive = or_(_t.expires_at.is_(None), _t.expires_at >= bindparam("since"))
-    return RowQuery(statement.where(is_found, is_alive))
+    return RowQuery(statement.where(is_visible, is_alive))
 
 
 def _lives_for(principal: Principal, now: datetime) -> tuple[ColumnElement[bool], ...]:
@@ -449,7 +450,7 @@ def _is_bound_to(
 
 
 def _sorted(ids: ColumnElement[str]) -> ColumnElement[str]:
-    """The order of ids. By the column itself, SQLite would read the whole table by its primary key to save the sort."""
+    """The order of ids. By the plain column, SQLite would scan the whole table by its primary key to avoid a sort."""
     return ids.concat("")
 
 
@@ -463,11 +464,11 @@ def _instant(value: datetime) -> ColumnElement[datetime]:
 
 
 def _delete(ids: Sequence[str], expired_before: datetime | None) -> Delete:
-    doomed: list[ColumnElement[bool]] = [_t.id.in_(ids)]
+    conditions: list[ColumnElement[bool]] = [_t.id.in_(ids)]
     if expired_before is not None:
-        doomed.append(_t.expires_at <= expired_before)
-    # The rows are first locked in the order of their ids, because two sweepers with the same ids could otherwise
-    # deadlock. The DELETE repeats the condition: a row may have been pinned while the lock was waited for. SQLite has a
-    # single writer and no FOR UPDATE.
-    locked = select(_t.id).where(*doomed).order_by(_t.id).with_for_update()
-    return delete(resources).where(_t.id.in_(locked), *doomed)
+        conditions.append(_t.expires_at <= expired_before)
+    # The rows are first locked in the order of their ids: otherwise two sweepers with the same ids could deadlock. The
+    # DELETE repeats the condition, because a row may be pinned during the wait for the lock. SQLite has a single writer
+    # and no FOR UPDATE.
+    locked_ids = select(_t.id).where(*conditions).order_by(_t.id).with_for_update()
+    return delete(resources).where(_t.id.in_(locked_ids), *conditions)

@@ -1,4 +1,4 @@
-"""The tables that dualsql keeps in a database, and their rows: made of a resource, read, changed.
+"""The tables that dualsql keeps in a database, and the conversion of resources to their rows and back.
 
 `metadata` contains only dualsql's tables, so an application can add it to its own Alembic set-up (docs/migrations.md).
 The keys of a row are Resource's field names; `columns`, `sample`, `metadata`, `failure` and `kept` are JSON text. Every
@@ -8,7 +8,7 @@ store converts here, the one in memory too, so that all accept the same values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -33,7 +33,7 @@ from sqlalchemy.types import TypeDecorator
 from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
 from dualsql.resource import KeptProgress, KeptRows, Principal, Resource, Status
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.protocol import Requester, ResourceChanges, Usage
+from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, Usage
 from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
 
 VERSION_TABLE = "dualsql_alembic_version"
@@ -142,19 +142,19 @@ links = Table(
 )
 
 MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
-"""The most one resource may weigh, its sample included."""
+"""The maximum size of one resource, with its sample."""
 
 _ID = re.compile(rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}")
 _FIELDS = [field.name for field in fields(Resource)]
 _TEXTS = ("name", "source", "owner", "tenant")
 _INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
 _JSON = ("columns", "sample", "metadata", "failure", "kept")
-_SETTLED = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at", "kept")
+_END_COLUMNS = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at", "kept")
 _COLUMN_TYPES = frozenset(get_args(ColumnType))
 _KINDS = frozenset(get_args(TotalCountKind))
 _STATUSES = frozenset(get_args(Status))
 
-# What each field must be once read; a row can be changed behind our back, and SQLite keeps any type anywhere.
+# The type of each field after reading. Other programs can change a row, and SQLite stores any type in any column.
 _SHAPES: dict[str, type | tuple[type, ...]] = {
     "id": str,
     "name": str,
@@ -180,10 +180,10 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-_KEPT_FIELDS: Callable[[Resource], tuple[Any, ...]] = attrgetter(*_SHAPES)
+_VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*_SHAPES)
 
 Row = dict[str, Any]
-"""A row as `to_row` makes it."""
+"""A row of `to_row`."""
 
 
 def is_storable_id(resource_id: str) -> bool:
@@ -211,7 +211,7 @@ def to_row(resource: Resource) -> Row:
         row[name] = None if row[name] is None else in_utc(row[name])
     for name in _JSON:
         row[name] = None if row[name] is None else _to_json(name, row[name])
-    row["size"] = _checked_size(row)
+    row["size"] = _size_of_row(row)
     return row
 
 
@@ -242,7 +242,7 @@ def settled_values(resource: Resource) -> dict[str, Any]:
     Raises what `to_row` raises.
     """
     row = to_row(resource)
-    return {name: row[name] for name in (*_SETTLED, "size")} | {"pending_until": None}
+    return {name: row[name] for name in (*_END_COLUMNS, "size")} | {"pending_until": None}
 
 
 def failed_values(failure: ToolProblem) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def size_of(resource: Resource) -> int:
     return size
 
 
-def _checked_size(row: Mapping[str, Any]) -> int:
+def _size_of_row(row: Mapping[str, Any]) -> int:
     size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
     if size > MAXIMUM_ROW_BYTES:
         raise LimitExceededError(
@@ -293,13 +293,13 @@ def _checked_size(row: Mapping[str, Any]) -> int:
 
 def _is_whole(resource: Resource) -> bool:
     return (
-        all(map(isinstance, _KEPT_FIELDS(resource), _SHAPES.values()))
+        all(map(isinstance, _VALUES_OF(resource), _SHAPES.values()))
         and (resource.total_count_kind in _KINDS)
         and (resource.total_count is None) == (resource.total_count_kind == "none")
         and resource.status in _STATUSES
         and _is_problem(resource.failure)
         and all(map(_is_column, resource.columns))
-        and _is_of_runs(resource.kept or {})
+        and _is_kept_record(resource.kept or {})
         and all(isinstance(row, dict) for row in resource.sample or ())
     )
 
@@ -311,13 +311,13 @@ def _is_problem(value: Mapping[str, Any] | None) -> bool:
     return all(isinstance(value.get(name), str) for name in texts) and isinstance(value.get("details"), dict)
 
 
-def _is_of_runs(kept: KeptRows) -> bool:
-    running = kept.get("running", KeptProgress(rows=0, until="2000-01-01T00:00:00+00:00"))
+def _is_kept_record(record: KeptRows) -> bool:
+    running = record.get("running", KeptProgress(rows=0, until="2000-01-01T00:00:00+00:00"))
     try:
         is_instant = datetime.fromisoformat(running["until"]).tzinfo is not None
     except (KeyError, TypeError, ValueError):
         return False
-    return is_instant and type(running.get("rows")) is int and _is_problem(kept.get("failure"))
+    return is_instant and type(running.get("rows")) is int and _is_problem(record.get("failure"))
 
 
 def _is_column(value: Any) -> bool:
@@ -330,7 +330,7 @@ def _is_column(value: Any) -> bool:
     )
 
 
-# What happens to a row, for stores that change it in Python.
+# Changes of a row, for stores that make them in Python.
 
 
 def has_expired(row: Row, instant: datetime) -> bool:
@@ -338,8 +338,8 @@ def has_expired(row: Row, instant: datetime) -> bool:
     return row["expires_at"] is not None and row["expires_at"] <= instant
 
 
-def is_there_for(viewer: Requester | None, row: Row) -> bool:
-    """Whether the requester may find the row; None finds every row."""
+def is_visible_to(viewer: Requester | None, row: Row) -> bool:
+    """Whether the requester may see the row. None sees every row."""
     if viewer is None:
         return True
     if row["expires_at"] is not None and row["expires_at"] < viewer.since:
@@ -352,23 +352,43 @@ def is_owned_by(principal: Principal, row: Row) -> bool:
     return bool((row["owner"], row["tenant"]) == (principal.id, principal.tenant))
 
 
-def age(row: Row) -> tuple[datetime, str]:
-    """What listings are ordered by."""
+def _listing_key(row: Row) -> tuple[datetime, str]:
+    """The sort key of listings."""
     return row["created_at"], row["id"]
 
 
+def newest(rows: Iterable[Row], after: ListingPosition | None, limit: int) -> list[Resource]:
+    """At most `limit` resources of these rows, newest first, from `after` on."""
+    ordered = sorted(rows, key=_listing_key, reverse=True)
+    if after is not None:
+        ordered = [row for row in ordered if _listing_key(row) < (in_utc(after.created_at), after.id)]
+    return [from_row(row) for row in ordered[: max(limit, 0)]]
+
+
+def oldest_unpinned(rows: Iterable[Row], limit: int) -> list[tuple[str, int]]:
+    """Id and size of at most `limit` unpinned rows, oldest first."""
+    ordered = sorted((row for row in rows if row["expires_at"] is not None), key=_listing_key)
+    return [(row["id"], row["size"]) for row in ordered[: max(limit, 0)]]
+
+
+def first_to_expire(rows: Iterable[Row], limit: int) -> list[str]:
+    """The ids of at most `limit` unpinned rows, in the order of their expiry."""
+    ordered = sorted(rows, key=lambda row: (row["expires_at"], row["id"]))
+    return [row["id"] for row in ordered[: max(limit, 0)]]
+
+
 def usage_of(rows: list[Row]) -> Usage:
-    """How much these rows are."""
+    """The number and the size of these rows, and of the pinned ones among them."""
     pinned = [row["size"] for row in rows if row["expires_at"] is None]
     return Usage(len(rows), sum(row["size"] for row in rows), len(pinned), sum(pinned))
 
 
-def changed(row: Row, changes: ResourceChanges) -> Row | None:
-    """The row after an update; None if it has expired and was to be pinned, or has another record of kept rows."""
+def apply_changes(row: Row, changes: ResourceChanges) -> Row | None:
+    """The row after an update; None if `changes` pins an expired row or expects another record of kept rows."""
     if changes.pin and changes.now is not None and has_expired(row, changes.now):
         return None
-    kept = changes.kept
-    if kept is not None and row.get("kept") != kept_text(kept.before):
+    change = changes.kept
+    if change is not None and row.get("kept") != kept_text(change.before):
         return None
     after = {
         **row,
@@ -381,22 +401,22 @@ def changed(row: Row, changes: ResourceChanges) -> Row | None:
     total = changes.total
     if total is not None and (total.kind == "exact" or row["total_count_kind"] != "exact"):
         after["total_count"], after["total_count_kind"] = total
-    if kept is not None:
-        after["kept"] = kept_text(kept.after)
+    if change is not None:
+        after["kept"] = kept_text(change.after)
     return after
 
 
-def kept_text(kept: KeptRows | None) -> str | None:
-    """A record of kept rows as it is stored."""
-    return None if kept is None else _to_json("kept", kept)
+def kept_text(record: KeptRows | None) -> str | None:
+    """A record of kept rows as text in JSON."""
+    return None if record is None else _to_json("kept", record)
 
 
-def settled(row: Row, ended: Resource) -> Row | None:
+def settle_row(row: Row, resource: Resource) -> Row | None:
     """The row of a pending resource that has ended; None if it was not pending."""
     if row["status"] != "pending":
         return None
     is_pinned = row["expires_at"] is None
-    return {**row, **settled_values(ended), **({"expires_at": None} if is_pinned else {})}
+    return {**row, **settled_values(resource), **({"expires_at": None} if is_pinned else {})}
 
 
 def _expiry_after(row: Row, changes: ResourceChanges) -> datetime | None:

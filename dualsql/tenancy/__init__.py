@@ -2,9 +2,9 @@
 
     rules     what an operator writes: TenantFilter, RowFilter, Mask, Shared, RowSecurity, or a plain function
     policy    the rules of one server, checked against its registry and evaluated for each request
-    compiler  writes SQL under the rules: the only place where a table's name enters SQL
+    compiler  writes SQL under the rules: only it writes the names of tables
 
-Read in this order. docs/decisions/0006 says why rules are applied while SQL is written, not to the statement.
+Read in this order. docs/decisions/0006 explains why rules are applied while SQL is written, not to the statement.
 """
 
 from dualsql.tenancy.compiler import OWN_NAMES

@@ -5,7 +5,7 @@ of relationships, loaders and hooks. There, `schools` becomes
 
     (SELECT schools.id, schools.name FROM schools WHERE schools.tenant_id = :tenant) AS schools
 
-Text and tables that are not registered are refused, because the compiler cannot know what they read.
+Text and tables that are not registered are refused, because the compiler cannot determine what they read.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
 
 
 class Exactly(FunctionElement[bool]):
-    """`column = value`, compared exactly, whatever the collation of the column is."""
+    """`column = value`, compared exactly under any collation of the column."""
 
     name = "dualsql_exactly"
     type = Boolean()
     inherit_cache = True
 
     def self_group(self, against: Any = None) -> Exactly:
-        """As it is: SQLAlchemy would write `state = ? = 1` where a database has no boolean type.
+        """The element itself. SQLAlchemy would write `state = ? = 1` for a database without a boolean type.
 
-        No index serves that on SQLite, and SQL Server does not parse it.
+        SQLite uses no index for that, and SQL Server does not parse it.
         """
         return self
 
@@ -56,12 +56,12 @@ class Exactly(FunctionElement[bool]):
 @compiles(Exactly)
 def _write_exactly(element: Exactly, compiler: Any, **kw: Any) -> str:
     column, value = element.clauses
-    abilities = capabilities_of(compiler.dialect)
+    capabilities = capabilities_of(compiler.dialect)
     stored = stored_type(column.type, compiler.dialect)
-    if not isinstance(stored, types.String) or abilities is None or abilities.text_equality is None:
+    if not isinstance(stored, types.String) or capabilities is None or capabilities.text_equality is None:
         return str(compiler.process(column == value, **kw))
-    written = (compiler.process(column, **kw), compiler.process(value, **kw))
-    return abilities.text_equality(*written, stored)
+    operands = (compiler.process(column, **kw), compiler.process(value, **kw))
+    return capabilities.text_equality(*operands, stored)
 
 
 Table = Any
@@ -87,7 +87,7 @@ class TableForms:
         is_open: bool,
     ) -> None:
         # By identity: two tables of one name, in two MetaData, are two tables.
-        self._known = {id(table) for table in tables}
+        self._served = {id(table) for table in tables}
         self._conditions = conditions
         self._masks = masks
         self._selects: dict[int, Select[Any]] = {}
@@ -95,9 +95,9 @@ class TableForms:
         self.is_open = is_open
         self.names = frozenset() if is_open else frozenset(_names_in([*tables, *chain(*conditions.values())]))
 
-    def knows(self, table: Table) -> bool:
+    def serves(self, table: Table) -> bool:
         """Whether the table may be read."""
-        return id(table) in self._known
+        return id(table) in self._served
 
     def has_rules(self, table: Table) -> bool:
         """Whether the table is replaced by a SELECT."""
@@ -130,8 +130,8 @@ class TableForms:
         """The SELECT that replaces a table with rules, with the number of its rows if a statement reads it."""
         if id(table) not in self._selects:
             self._selects[id(table)] = self._select(table)
-        found = self._selects[id(table)]
-        return found if number_name is None else found.add_columns(row_number(table, number_name))
+        replacement = self._selects[id(table)]
+        return replacement if number_name is None else replacement.add_columns(row_number(table, number_name))
 
     def dialect(self, base: Dialect) -> Dialect:
         """`base` with a compiler that uses this form."""
@@ -142,14 +142,14 @@ class TableForms:
     def _select(self, table: Table) -> Select[Any]:
         masks = self._masks.get(id(table), {})
         columns = [masks.get(key, column) for key, column in table.c.items()]
-        found = select(*columns).select_from(table).where(*self._conditions.get(id(table), ()))
-        froms = internals.final_froms(found)
-        if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(found)):
+        replacement = select(*columns).select_from(table).where(*self._conditions.get(id(table), ()))
+        froms = internals.final_froms(replacement)
+        if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(replacement)):
             raise ConfigurationError(
                 f"A rule for the table {table.name!r} joins other tables.",
                 hint="Use a subquery: column.in_(select(...)) or exists().",
             )
-        return found
+        return replacement
 
 
 def _names_in(elements: Iterable[Any]) -> Iterator[str]:
@@ -166,7 +166,7 @@ def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
         names: of the new parameters, by the id of the old ones.
     """
 
-    # required=True: without a value a statement fails; it never runs with an older one.
+    # required=True: without a value, the statement fails. It never runs with an earlier value.
     def replace(element: Any, **_: Any) -> Any:
         if not isinstance(element, BindParameter):
             return None
@@ -181,16 +181,16 @@ def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
     return visitors.replacement_traverse(expression, {}, replace)
 
 
-# What SQLAlchemy itself writes as literal columns: count(*), EXISTS (SELECT 1 ...), and in the union of
-# concrete classes each one's name.
+# Literal columns of SQLAlchemy itself: count(*), EXISTS (SELECT 1 ...), and the names of the classes in the union of
+# concrete inheritance.
 _HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
 
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
 
 OWN_NAMES = "dualsql_part_"
-"""How the names begin that dualsql gives to relations of its own. No table and no alias of a text begins like this."""
+"""The prefix of the names of dualsql's own relations. No table and no alias of a text has it."""
 
-# How the names of the rules' own values begin.
+# The prefixes of the names of the rules' parameters.
 _RESERVED = ("dualsql_tenant_", "dualsql_row_")
 
 
@@ -199,18 +199,18 @@ def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
     # A copy: the same engine runs statements under other rules, and the application's own.
     dialect = copy.copy(base)
     compiler = base.statement_compiler
-    abilities = capabilities_of(base)
-    values = None if abilities is None else abilities.drivers.get(base.driver)
+    capabilities = capabilities_of(base)
+    values = None if capabilities is None else capabilities.drivers.get(base.driver)
     read_tolerantly(dialect, values or DriverValues())
     with_all_digits(dialect)
     marks = {
         "form": form,
-        "groups_strictly": abilities is not None and abilities.groups_strictly,
-        "splits_statements": abilities is None or abilities.splits_statements,
-        "own_functions": {} if abilities is None else abilities.own_functions,
-        "match_function": "" if abilities is None else abilities.match_function,
-        "require_pattern": None if abilities is None else staticmethod(abilities.require_pattern),
-        "bound_as_text": None if abilities is None else staticmethod(abilities.bound_as_text),
+        "groups_strictly": capabilities is not None and capabilities.groups_strictly,
+        "splits_statements": capabilities is None or capabilities.splits_statements,
+        "own_functions": {} if capabilities is None else capabilities.own_functions,
+        "match_function": "" if capabilities is None else capabilities.match_function,
+        "require_pattern": None if capabilities is None else staticmethod(capabilities.require_pattern),
+        "bound_as_text": None if capabilities is None else staticmethod(capabilities.bound_as_text),
     }
     dialect.statement_compiler = type(f"Ruled{compiler.__name__}", (_RuleCompiler, compiler), marks)
     return dialect
@@ -239,7 +239,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     require_pattern: Callable[[str | None], None]
     stack: Any
     ruled: tuple[Table, ...] = ()
-    _rule_of: Any = None  # the table whose rule is being written: in there, tables are the database's own
+    _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
     _sampling = ""
 
     # Tables ---------------------------------------------------------------------------------------------
@@ -251,11 +251,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             )
         if not asfrom or not self._has_rules(table):
             return super().visit_table(table, asfrom=asfrom, **kw)
-        # As in SQLCompiler.visit_table: else SQLAlchemy would warn of a product with a table that it never saw.
+        # As in SQLCompiler.visit_table: otherwise SQLAlchemy warns of a cartesian product.
         linter = kw.get("from_linter")
         if linter:
             linter.froms[table] = table.fullname
-        rule = self._rule(_plain(table))
+        rule = self._rule(internals.unannotated(table))
         alias = kw.get("enclosing_alias")
         # visit_alias writes the AS behind what this method returns.
         if alias is not None and alias.element is table:
@@ -274,7 +274,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _sample_of(self, table: Any) -> str:
         """The TABLESAMPLE clause for the rule's own table, which is rendered first; not for tables of its predicate."""
-        if _plain(table) is not self._rule_of:
+        if internals.unannotated(table) is not self._rule_of:
             return ""
         sampling, self._sampling = self._sampling, ""
         return sampling
@@ -295,19 +295,18 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return f"{self.preparer.quote(self._name(table, None))}.{bare}"
 
     def _has_rules(self, element: Any) -> bool:
-        table = _plain(element)
+        table = internals.unannotated(element)
         if not isinstance(table, TableClause):
             return False
-        if not self.form.knows(table):
-            refuse(f"the table {table.name!r}, which this server does not serve"[:120])
+        if not self.form.serves(table):
+            forbid(f"the table {table.name!r}, which this server does not serve"[:120])
         return self.form.has_rules(table)
 
     def _rule(self, table: Any) -> str:
         self.ruled = (*self.ruled, table)
         with self._inside_rule_of(table):
-            return (
-                f"({self.process(self.form.select_of(table, self._row_numbers.get(id(table))), asfrom=True)})"
-            )
+            replacement = self.form.select_of(table, self._row_numbers.get(id(table)))
+            return f"({self.process(replacement, asfrom=True)})"
 
     @cached_property
     def _row_numbers(self) -> Mapping[int, str]:
@@ -340,20 +339,20 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def group_by_clause(self, select: Any, **kw: Any) -> Any:
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
-        written = super().group_by_clause(select, **kw)
+        sql = super().group_by_clause(select, **kw)
         groups = list(internals.group_by_clauses(select))
         if self._rule_of is not None or not self.groups_strictly or not groups:
-            return written
-        # In ROLLUP and its like the key is NULL in some groups, and determines nothing there.
+            return sql
+        # Under ROLLUP, CUBE and GROUPING SETS the key is NULL in some groups and determines no columns there.
         if any(map(_is_superaggregate, groups)):
-            return written
+            return sql
         dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
-        return ", ".join([written, *dependent])
+        return ", ".join([sql, *dependent])
 
     def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
         """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
         grouped = {_identity(column) for column in groups} - {None}
-        found: dict[Any, Any] = {}
+        dependent: dict[Any, Any] = {}
         for part in [
             *select.inner_columns,
             *internals.having_criteria(select),
@@ -363,29 +362,29 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             for column in visitors.iterate(part):
                 key = _identity(column)
                 if key and key not in grouped and self._has_key_in(column.table, grouped):
-                    found.setdefault(key, column)
-        return list(found.values())
+                    dependent.setdefault(key, column)
+        return list(dependent.values())
 
     def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
         table = _table_of(source)
-        if not isinstance(table, TableClause) or not self.form.knows(table) or not self.form.has_rules(table):
+        if not isinstance(table, TableClause) or not self.form.serves(table):
             return False
         keys = {_identity(column) for column in source.primary_key}
-        return bool(keys) and keys <= grouped
+        return self.form.has_rules(table) and bool(keys) and keys <= grouped
 
     # Functions of dualsql's own ----------------------------------------------------------------------------
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
-        written = self.own_functions.get(func.name.lower())
+        write = self.own_functions.get(func.name.lower())
         is_match = self.match_function and func.name.lower() == "regexp" and len(func.clauses) == 2
-        if written is None and not is_match:
+        if write is None and not is_match:
             return super().visit_function(func, *args, **kw)
         add_to_result_map = kw.pop("add_to_result_map", None)
         if add_to_result_map is not None:
             add_to_result_map(func.name, func.name, (func.name,), func.type)
-        if written is None:
+        if write is None:
             return self._match(*func.clauses, **kw)
-        return f"({written(self.process(func.clause_expr.element, **kw))})"
+        return f"({write(self.process(func.clause_expr.element, **kw))})"
 
     # Regular expressions that run in our process ------------------------------------------------------------
 
@@ -403,23 +402,23 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         words = operator.opstring.upper().split()
         if not self.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
             return super().visit_custom_op_binary(element, operator, **kw)
-        found = self._match(element.right, element.left, **kw)
-        return found if len(words) == 1 else f"(NOT {found})"
+        match = self._match(element.right, element.left, **kw)
+        return match if len(words) == 1 else f"(NOT {match})"
 
     def _match(self, pattern: Any, text: Any, **kw: Any) -> str:
         self.require_pattern(None)
-        written = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
-        return f"{self.match_function}({', '.join(written)})"
+        arguments = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
+        return f"{self.match_function}({', '.join(arguments)})"
 
     # What is refused ------------------------------------------------------------------------------------
 
     def visit_bindparam(self, bindparam: Any, *args: Any, **kw: Any) -> Any:
         name = self._truncate_bindparam(bindparam)
         if name.startswith(PAGE_PARAMETERS) and not isinstance(bindparam, PageParameter):
-            refuse(f"a bound parameter with the name {name!r}"[:120], "Rename the bindparam().")
+            forbid(f"a bound parameter with the name {name!r}"[:120], "Rename the bindparam().")
         if self._rule_of is None and not self.form.is_open and name.startswith(_RESERVED):
-            # It would be the same parameter as the rule's, and its type would change the rule's value.
-            refuse(
+            # SQLAlchemy would bind both as one parameter, with the type of the last one.
+            forbid(
                 f"a bound parameter with the name of a rule's parameter, {name!r}"[:120],
                 "Rename the bindparam().",
             )
@@ -427,8 +426,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
         text = None if self.bound_as_text is None else self.bound_as_text(dbapi_type)
-        sent = sqltext if text is None else f"{sqltext}::{text}"
-        return super().render_bind_cast(type_, without_digits(dbapi_type), sent)
+        sql = sqltext if text is None else f"{sqltext}::{text}"
+        return super().render_bind_cast(type_, without_digits(dbapi_type), sql)
 
     def visit_cte(self, cte: Any, **kw: Any) -> Any:
         name = cte.name
@@ -436,7 +435,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             name = self._truncated_identifier("alias", name)
         if str(name).casefold() in self.form.names:
             # A subquery of a predicate would read the CTE instead of the table.
-            refuse(f"a CTE with the name of the table {name!r}"[:120], "Rename the CTE.")
+            forbid(f"a CTE with the name of the table {name!r}"[:120], "Rename the CTE.")
         return super().visit_cte(cte, **kw)
 
     def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
@@ -450,9 +449,9 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def get_statement_hint_text(self, hint_texts: Any) -> Any:
         self._require_open("a statement hint")
-        written = super().get_statement_hint_text(hint_texts)
-        self._require_one_statement(written)
-        return written
+        hint = super().get_statement_hint_text(hint_texts)
+        self._require_one_statement(hint)
+        return hint
 
     def _setup_select_hints(self, select: Any) -> Any:
         self._require_open("a hint")
@@ -462,42 +461,37 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def get_select_precolumns(self, select: Any, **kw: Any) -> Any:
         word = internals.distinct_word(select)
-        if isinstance(word, str):  # MariaDB's compiler writes it as it is
+        if isinstance(word, str):  # MariaDB's compiler renders it as written
             self._require_open("text in DISTINCT")
             self._require_one_statement(word)
         return super().get_select_precolumns(select, **kw)
 
     def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
-        refuse("an INSERT")
+        forbid("an INSERT")
 
     def visit_update(self, *_: Any, **__: Any) -> NoReturn:
-        refuse("an UPDATE")
+        forbid("an UPDATE")
 
     def visit_delete(self, *_: Any, **__: Any) -> NoReturn:
-        refuse("a DELETE")
+        forbid("a DELETE")
 
     def _require_open(self, construct: str) -> None:
         if self._rule_of is None and not self.form.is_open:
-            refuse(f"{construct}, which may hide a table", "Use SQLAlchemy's own constructs.")
+            forbid(f"{construct}, which may hide a table", "Use SQLAlchemy's own constructs.")
 
-    def _require_one_statement(self, written: str) -> None:
+    def _require_one_statement(self, sql: str) -> None:
         # A second statement could end the read-only transaction, and write.
-        if self.splits_statements and self._rule_of is None and ";" in written:
-            refuse("text with a semicolon", "Use a single statement, and bind values as parameters.")
+        if self.splits_statements and self._rule_of is None and ";" in sql:
+            forbid("text with a semicolon", "Use a single statement, and bind values as parameters.")
 
 
-def refuse(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:
+def forbid(construct: str, hint: str = "Use the tables and constructs that this server allows.") -> NoReturn:
     """Raise ForbiddenSQLError for a statement with `construct` in it."""
     raise ForbiddenSQLError(
         f"The statement contains {construct}.",
         hint="Change the statement: this server does not run it.",
         developer_hint=hint,
     )
-
-
-def _plain(element: Any) -> Any:
-    """The element under SQLAlchemy's annotations."""
-    return internals.unannotated(element)
 
 
 def _table_of(source: Any) -> Any:
@@ -507,7 +501,7 @@ def _table_of(source: Any) -> Any:
     is_fence = isinstance(source, Select) and internals.offset_clause(source) is not None
     if is_fence and not internals.where_criteria(source) and len(froms := internals.final_froms(source)) == 1:
         source = froms[0]
-    return _plain(source)
+    return internals.unannotated(source)
 
 
 def _is_superaggregate(group: Any) -> bool:
@@ -520,4 +514,4 @@ def _identity(column: Any) -> Any:
     source = getattr(column, "table", None)
     if not isinstance(column, elements.ColumnClause) or source is None or column.is_literal:
         return None
-    return id(_plain(source)), column.key
+    return id(internals.unannotated(source)), column.key

@@ -46,24 +46,24 @@ from dualsql.tenancy.rules import (
 )
 
 
-def resolved(registry: Registry, names: Iterable[Any]) -> list[Any]:
+def resolve_tables(registry: Registry, names: Iterable[Any]) -> list[Any]:
     """The registered tables that Tables, mapped classes or names stand for.
 
     Raises:
         ConfigurationError: one of them is not registered.
     """
-    return [_resolved(registry, name) for name in names]
+    return [_resolve_table(registry, name) for name in names]
 
 
 def column_of(table: Any, name: str, *, is_required: bool) -> Any:
     """The column of that name in the database, or None where it is not required."""
-    found = next((column for column in table.c if column.name == name), None)
-    if found is None and is_required:
+    column = next((column for column in table.c if column.name == name), None)
+    if column is None and is_required:
         raise ConfigurationError(f"The table {table.name!r} has no column {name!r}.")
-    return found
+    return column
 
 
-def undeclared(registry: Registry, declared: set[int]) -> None:
+def require_declared(registry: Registry, declared: set[int]) -> None:
     """Raise ConfigurationError if a registered table is not in `declared`, a set of ids."""
     missing = sorted(name for name, table in registry.tables.items() if id(table) not in declared)
     if missing:
@@ -74,12 +74,7 @@ def undeclared(registry: Registry, declared: set[int]) -> None:
         )
 
 
-def listed(tables: Sequence[Any]) -> str:
-    """The tables' names, for a message."""
-    return ", ".join(sorted(str(table) for table in tables))
-
-
-def _resolved(registry: Registry, name: Any) -> Any:
+def _resolve_table(registry: Registry, name: Any) -> Any:
     if isinstance(name, str):
         table = registry.tables.get(name)
     else:
@@ -114,11 +109,11 @@ class ActiveMask:
 
     def is_lifted_for(self, principal: Principal | None) -> bool:
         """Whether this principal sees the column unmasked."""
-        # Not just truthy: the coroutine of a function that is async by mistake would lift each mask.
+        # `is True`: the coroutine of a function that is async by mistake is truthy and would lift each mask.
         return self.rule.unless is not None and principal is not None and self.rule.unless(principal) is True
 
 
-def resolved_masks(registry: Registry, rules: Sequence[Mask]) -> list[ActiveMask]:
+def resolve_masks(registry: Registry, rules: Sequence[Mask]) -> list[ActiveMask]:
     """The masks with their columns and expressions.
 
     Raises:
@@ -135,20 +130,20 @@ def resolved_masks(registry: Registry, rules: Sequence[Mask]) -> list[ActiveMask
 
 def masks_by_table(masks: Iterable[ActiveMask]) -> Mapping[int, Mapping[str, ColumnElement[Any]]]:
     """id of a table -> key of a column -> the expression that replaces it."""
-    found: dict[int, dict[str, ColumnElement[Any]]] = {}
+    expressions: dict[int, dict[str, ColumnElement[Any]]] = {}
     for mask in masks:
-        found.setdefault(id(mask.column.table), {})[mask.column.key] = mask.expression
-    return found
+        expressions.setdefault(id(mask.column.table), {})[mask.column.key] = mask.expression
+    return expressions
 
 
-def _column(registry: Registry, named: Any) -> Any:
-    element = named.__clause_element__() if hasattr(named, "__clause_element__") else named
+def _column(registry: Registry, target: Any) -> Any:
+    element = target.__clause_element__() if hasattr(target, "__clause_element__") else target
     # A mask may name an attribute of a mapped class, whose table is annotated, or a column of a table.
     name = registry.name_of(internals.unannotated(getattr(element, "table", None)))
     name = name or registry.name_of(getattr(element, "table", None))
     if name is None:
         raise ConfigurationError(
-            f"A mask names {named!r}, which is not a column of a registered table."[:200]
+            f"A mask names {target!r}, which is not a column of a registered table."[:200]
         )
     table = registry.tables[name]
     column: Any = table.c[element.key] if element.key in table.c else table.c[element.name]
@@ -162,7 +157,7 @@ def _column(registry: Registry, named: Any) -> Any:
 
 def _expression(rule: Mask, column: Any) -> ColumnElement[Any]:
     masked = _masked(rule, column)
-    # Another table would be read without its own rule: the expression stands inside the rule of this one.
+    # Inside the rule of this table, another table would be read without its own rule.
     for element in iterate(masked):
         if isinstance(element, ColumnElement) and getattr(element, "table", None) not in (None, column.table):
             raise ConfigurationError(f"The mask of {column} must not read another table.")
@@ -181,17 +176,17 @@ def _masked(rule: Mask, column: Any) -> ColumnElement[Any]:
         return literal_column(_REDACTED, column.type)
     if not callable(rule.how):
         raise ConfigurationError(f"how must not be {rule.how!r}.", hint='Use "null", "redact" or a function.')
-    # Another affinity would change the column's JSON type, and what may be asked of it.
-    found: Any = rule.how(column)
-    if not isinstance(found, ColumnElement) or internals.type_affinity(
-        found.type
+    # Another affinity would change the column's JSON type and the operators it allows.
+    expression: Any = rule.how(column)
+    if not isinstance(expression, ColumnElement) or internals.type_affinity(
+        expression.type
     ) is not internals.type_affinity(column.type):
         raise ConfigurationError(f"The mask of {column} must return an expression of the column's type.")
-    return found
+    return expression
 
 
 _FORMS = 256
-"""Forms kept at once: one, unless a row filter's shape or a mask depends on the principal."""
+"""Forms in the cache. One is enough, unless a row filter's shape or a mask depends on the principal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +236,8 @@ class Policy:
 
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
         _require_list(hooks)
-        self._named = dict(registry.tables)
-        self._tables = list(self._named.values())
+        self._tables_by_name = dict(registry.tables)
+        self._tables = list(self._tables_by_name.values())
         _refuse_own_names(self._tables)
         self._is_open = not hooks
         self._functions = _functions(hooks)
@@ -250,23 +245,25 @@ class Policy:
         self.shows_all = all(isinstance(hook, Shared) for hook in hooks)
         self._tenants = _of_kind(hooks, TenantFilter)
         self._security = _of_kind(hooks, RowSecurity)
-        self._masks = resolved_masks(registry, _of_kind(hooks, Mask))
+        self._masks = resolve_masks(registry, _of_kind(hooks, Mask))
         self._rows = [
             (table, rule.predicate)
             for rule in _of_kind(hooks, RowFilter)
-            for table in resolved(registry, [rule.table])
+            for table in resolve_tables(registry, [rule.table])
         ]
         self._tenant_values: dict[str, TenantFilter] = {}  # name of a parameter -> whose value it takes
         self.tenant_columns: list[ColumnElement[Any]] = []
         self._conditions = self._tenant_conditions(registry)
-        shared = [table for rule in _of_kind(hooks, Shared) for table in resolved(registry, rule.tables)]
+        shared = [
+            table for rule in _of_kind(hooks, Shared) for table in resolve_tables(registry, rule.tables)
+        ]
         filtered = {*self._conditions, *(id(table) for table, _ in self._rows)}
         self.secured = self._secured(registry, filtered | {id(table) for table in shared})
         if hooks:
-            undeclared(registry, filtered | {id(table) for table in [*shared, *self.secured]})
+            require_declared(registry, filtered | {id(table) for table in [*shared, *self.secured]})
         self._forms: Any = util.LRUCache(_FORMS)
         depends = self._tenants or self._security or self._rows or self._masks
-        self._same_for_all = None if depends else self._evaluated(None)
+        self._same_for_all = None if depends else self._evaluate(None)
 
     def rules_for(self, principal: Principal | None) -> ActiveRules:
         """Evaluate the rules for `principal`.
@@ -274,14 +271,14 @@ class Policy:
         Raises:
             ForbiddenError: a rule requires a principal and there is none, or has no value for this one.
         """
-        return self._same_for_all or self._evaluated(principal)
+        return self._same_for_all or self._evaluate(principal)
 
-    def _evaluated(self, principal: Principal | None) -> ActiveRules:
+    def _evaluate(self, principal: Principal | None) -> ActiveRules:
         # One call for each rule, not for each table: a value that changes between two calls would mix tenants.
         tenants = {id(rule): _value(rule.value, principal) for rule in self._tenants}
         values: dict[str, Any] = {name: tenants[id(rule)] for name, rule in self._tenant_values.items()}
         settings = [(rule.setting, str(_value(rule.value, principal))) for rule in self._security]
-        predicates = [_required(predicate(_known(principal))) for _, predicate in self._rows]
+        predicates = [_condition(predicate(_require_principal(principal))) for _, predicate in self._rows]
         masks = [mask for mask in self._masks if not mask.is_lifted_for(principal)]
         # Principals whose predicates differ only in values share one form, and the SQL that was compiled under it.
         key, parameters = _shape_of(predicates)
@@ -323,39 +320,41 @@ class Policy:
         except ForbiddenError:  # every statement of this principal would be refused as well
             return VisibleNames()
         context = HookContext(principal=principal, source=source)
-        kept = {
-            name: changed
-            for name, table in self._named.items()
-            if not form.empties(table) and (changed := self._changes(table, context)) is not None
+        visible = {
+            name: is_changed
+            for name, table in self._tables_by_name.items()
+            if not form.empties(table) and (is_changed := self._changes(table, context)) is not None
         }
         secured = {id(table) for table in self.secured}
         return VisibleNames(
-            tables=frozenset(kept),
+            tables=frozenset(visible),
             filtered=frozenset(
                 name
-                for name, changed in kept.items()
-                if changed or form.filters(self._named[name]) or id(self._named[name]) in secured
+                for name, is_changed in visible.items()
+                if is_changed
+                or form.filters(self._tables_by_name[name])
+                or id(self._tables_by_name[name]) in secured
             ),
-            masked={name: hidden for name in kept if (hidden := form.hidden(self._named[name]))},
+            masked={name: hidden for name in visible if (hidden := form.hidden(self._tables_by_name[name]))},
         )
 
     def _changes(self, table: Any, context: HookContext) -> bool | None:
         """Whether functions among the hooks change `select(table)`; None if one of them refuses it."""
         if not self._functions:
             return False
-        # A function is the operator's code: the only way to know what it does is to call it.
+        # A function is the operator's code: only a call shows what it does.
         plain = select(table)
         try:
             return self.apply_functions(plain, context) is not plain
-        except Exception:  # noqa: BLE001 - whatever a function raises, it stops the statement
+        except Exception:  # noqa: BLE001 - any error of a function stops the statement
             return None
 
     def _tenant_conditions(self, registry: Registry) -> dict[int, list[ColumnElement[bool]]]:
         conditions: dict[int, list[ColumnElement[bool]]] = {}
         parameters: dict[Any, BindParameter[Any]] = {}
         for rule in self._tenants:
-            chosen = self._tables if rule.tables is None else resolved(registry, rule.tables)
-            for table in chosen:
+            tables = self._tables if rule.tables is None else resolve_tables(registry, rule.tables)
+            for table in tables:
                 column = column_of(table, rule.column, is_required=rule.tables is not None)
                 if column is not None:
                     self.tenant_columns.append(column)
@@ -364,26 +363,26 @@ class Policy:
         return conditions
 
     def _tenant_parameter(
-        self, rule: TenantFilter, type_: Any, known: dict[Any, BindParameter[Any]]
+        self, rule: TenantFilter, type_: Any, parameters: dict[Any, BindParameter[Any]]
     ) -> BindParameter[Any]:
         """A parameter for each type: SQLAlchemy binds all parameters of one name with the type of the last one."""
-        if isinstance(type_, types.CHAR):  # it would cut the blanks at the end of the value
+        if isinstance(type_, types.CHAR):  # it would remove blanks at the end of the value
             type_ = types.String()
-        cached = internals.type_key(type_)
-        # SQLAlchemy binds by name: two types under one name would both be bound as the later one.
-        key = (id(rule), id(type_) if cached is NO_CACHE else cached)
-        if key not in known:
+        type_key = internals.type_key(type_)
+        key = (id(rule), id(type_) if type_key is NO_CACHE else type_key)
+        if key not in parameters:
             name = f"dualsql_tenant_{len(self._tenant_values)}"
-            known[key] = BindParameter(name, type_=type_, required=True)
+            parameters[key] = BindParameter(name, type_=type_, required=True)
             self._tenant_values[name] = rule
-        return known[key]
+        return parameters[key]
 
     def _secured(self, registry: Registry, declared: set[int]) -> list[Any]:
-        found: list[Any] = []
-        for rule in self._security:
-            rest = [table for table in self._tables if id(table) not in declared]
-            found += rest if rule.tables is None else resolved(registry, rule.tables)
-        return found
+        rest = [table for table in self._tables if id(table) not in declared]
+        return [
+            table
+            for rule in self._security
+            for table in (rest if rule.tables is None else resolve_tables(registry, rule.tables))
+        ]
 
     def _form(
         self,
@@ -393,9 +392,9 @@ class Policy:
     ) -> TableForms:
         names: dict[int, str] = {}
         for name, bound in parameters:
-            # A value that a predicate uses twice is one parameter to SQLAlchemy's cache key, listed twice.
+            # SQLAlchemy's cache key lists a parameter twice if a predicate uses it twice.
             names.setdefault(id(bound), name)
-        conditions = {table: list(found) for table, found in self._conditions.items()}
+        conditions = {table: list(parts) for table, parts in self._conditions.items()}
         for (table, _), predicate in zip(self._rows, predicates, strict=True):
             conditions.setdefault(id(table), []).append(with_named_values(predicate, names))
         return TableForms(
@@ -419,7 +418,7 @@ def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:
 def _functions(hooks: Sequence[Any]) -> list[Function]:
     functions: list[Function] = []
     for hook in hooks:
-        # A class is callable too: TenantFilter without its arguments would be taken for a function.
+        # A class is callable, too: TenantFilter without arguments would look like a function.
         if isinstance(hook, Rule):
             continue
         if not callable(hook) or isinstance(hook, type):
@@ -435,20 +434,20 @@ def _shape_of(predicates: Sequence[Any]) -> tuple[Any, list[tuple[str, BindParam
     """The part of the predicates that is the same for all principals, and the named values that differ."""
     keys, parameters = [], []
     for number, predicate in enumerate(predicates):
-        found = internals.cache_key(predicate)
-        if found is None:
+        key = internals.cache_key(predicate)
+        if key is None:
             raise ConfigurationError(
                 "The predicate of a row filter contains a construct that SQLAlchemy cannot cache.",
                 hint="Use SQLAlchemy's own constructs.",
             )
-        keys.append(found.key)
+        keys.append(key.key)
         parameters += [
-            (f"dualsql_row_{number}_{place}", bound) for place, bound in enumerate(found.bindparams)
+            (f"dualsql_row_{number}_{position}", bound) for position, bound in enumerate(key.bindparams)
         ]
     return tuple(keys), parameters
 
 
-def _known(principal: Principal | None) -> Principal:
+def _require_principal(principal: Principal | None) -> Principal:
     if principal is None:
         raise ForbiddenError(
             "This data depends on the caller, and the request has no principal.",
@@ -459,16 +458,16 @@ def _known(principal: Principal | None) -> Principal:
 
 
 def _value(value: Callable[[Principal], Any], principal: Principal | None) -> Any:
-    found = value(_known(principal))
-    if found is None:
+    result = value(_require_principal(principal))
+    if result is None:
         raise ForbiddenError(
             "A filter of this data requires a value that the principal does not have.",
             hint="Ask the operator to set the value, such as the principal's tenant.",
         )
-    return found
+    return result
 
 
-def _required(predicate: Any) -> ColumnElement[bool]:
+def _condition(predicate: Any) -> ColumnElement[bool]:
     """The predicate as a plain expression; mapped attributes need a conversion."""
     element = predicate.__clause_element__() if hasattr(predicate, "__clause_element__") else predicate
     if not isinstance(element, ColumnElement):

@@ -21,9 +21,9 @@ class HookContext:
 
 
 Function = Callable[[Statement, HookContext], Statement]
-"""Given a thawed statement, the one to run in its place: the same columns, fewer rows.
+"""Returns the statement to run instead of a thawed one: the same columns, the same rows or fewer.
 
-It sees the author's own tables and classes. The statement may be a set operation or text().columns(), which
+It gets the author's own tables and classes. The statement may be a set operation or text().columns(), which
 have no .where(): filter `select(statement.subquery())` there, or raise an error. A function that raises stops the
 request.
 """

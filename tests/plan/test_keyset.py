@@ -1,4 +1,4 @@
-"""What a page beside a place compiles to; tests/results/paging proves that the rows are right."""
+"""What a page beside a position compiles to; tests/results/paging proves that the rows are right."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from dualsql.errors import NoTotalOrderError
 from dualsql.plan import KeysetPosition, Ordered, keyed_page, ordered, page_beside, shape
-from dualsql.plan.keys import is_random, tells_time
+from dualsql.plan.keys import depends_on_time, is_random
 from tests.plan.test_statements import capabilities, sql
 from tests.schools import Program, School, visits
 
@@ -38,9 +38,9 @@ def rows_of(statement: Any, dialect: str = "postgresql", sort: Any = (), **optio
     return ordered(shape(statement), capabilities(dialect), sort=sort, **options)
 
 
-def beside(statement: Any, *values: Any, dialect: str = "postgresql", sort: Any = (), **place: Any) -> str:
+def beside(statement: Any, *values: Any, dialect: str = "postgresql", sort: Any = (), **position: Any) -> str:
     """The page after these values: WHERE, ORDER BY and what follows."""
-    found = page_beside(rows_of(statement, dialect, sort), KeysetPosition(values=values, **place), limit=5)
+    found = page_beside(rows_of(statement, dialect, sort), KeysetPosition(values=values, **position), limit=5)
     return _bare(sql(found.select, dialect))
 
 
@@ -146,11 +146,11 @@ def test_a_column_is_one_key_however_often_it_is_named() -> None:
     assert len(rows.order.keys) == 1
 
 
-def test_equal_rows_are_passed_or_left() -> None:
+def test_equal_rows_before_or_after_a_position() -> None:
     heap = select(visits.c.note)
-    assert "OFFSET" in beside(heap, "a", passed=3)
-    assert beside(heap, "a", left=0).count("UNION ALL") == 1, "NULLs"
-    assert beside(heap, "a", left=2).count("UNION ALL") == 2
+    assert "OFFSET" in beside(heap, "a", equal_before=3)
+    assert beside(heap, "a", equal_after=0).count("UNION ALL") == 1, "NULLs"
+    assert beside(heap, "a", equal_after=2).count("UNION ALL") == 2
 
 
 def test_an_enum_of_mariadb_is_ordered_by_number_and_only_where_it_is_known_to_be() -> None:
@@ -193,7 +193,7 @@ def test_distinct_rows_have_the_keys_they_show() -> None:
     ids=str,
 )
 def test_what_is_a_clock(expression: Any, is_clock: bool) -> None:
-    assert tells_time(expression) is is_clock
+    assert depends_on_time(expression) is is_clock
     assert not is_random(expression)
 
 
@@ -212,3 +212,10 @@ def test_orders_have_fingerprints_of_their_own() -> None:
     assert rows_of(labelled.order_by(School.id + 1)).order.fingerprint == (
         rows_of(labelled.order_by(School.id + 1)).order.fingerprint
     )
+
+
+def test_hidden_keys_have_names_that_no_column_has() -> None:
+    statement = select(School.id.label("key__1"), School.name.label("key_1")).order_by(School.state)
+    page = keyed_page(rows_of(statement), offset=0, limit=5).select
+    names = [column.name for column in page.selected_columns]
+    assert len(names) == len(set(names)) == 3

@@ -166,7 +166,7 @@ async def test_one_read_for_all_and_none_for_nobody(store: CountingStore, watch:
     assert task is not None
     await asyncio.wait_for(task, 20)
     assert not watch._listeners
-    assert not watch._standings
+    assert not watch._states
 
 
 async def test_two_listeners_are_told_and_one_that_ended_is_not(

@@ -281,7 +281,7 @@ class _StatementTranslation:
         for key in rows.order.keys:
             if key.is_text:
                 raise UntranslatableError("an order that is text")
-            expression = key.expression if key.written is not None else self._tie(key.expression)
+            expression = key.expression if key.author_clause is not None else self._tie(key.expression)
             if expression is not None:
                 keys.append(
                     self._expressions.ordered(

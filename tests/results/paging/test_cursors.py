@@ -70,7 +70,7 @@ def exact(value: Any) -> Any:
 @given(st.lists(_VALUES, max_size=6), st.booleans(), st.integers(0, 2**53), st.none() | st.integers(0, 99))
 @settings(max_examples=150, deadline=None)
 def test_every_value_comes_back_as_it_was(values: list[Any], back: bool, row: int, left: int | None) -> None:
-    place = KeysetPosition(values=tuple(values), is_backward=back, passed=3, left=left)
+    place = KeysetPosition(values=tuple(values), is_backward=back, equal_before=3, equal_after=left)
     read = CURSORS.read(written(Cursor(place, row, has_rows_behind=not back)), SCOPE)
     assert replace(read, place=replace(read.place, values=())) == Cursor(
         replace(place, values=()), row, has_rows_behind=not back
