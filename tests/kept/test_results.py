@@ -46,6 +46,7 @@ from dualsql import (
     ResourceNotFoundError,
     Resumption,
     RowFilter,
+    RowSecurity,
     Shared,
     SQLResourceStore,
     StorageError,
@@ -401,6 +402,21 @@ async def test_the_record_of_another_result_is_refused(tmp_path: Path, sqlite_st
             await kept.page(mine, ANN)
 
 
+async def test_a_signed_record_of_cells_that_nobody_can_read_is_refused(
+    tmp_path: Path, sqlite_store_url: str
+) -> None:
+    """Another release, with the same secrets, may keep cells in another way."""
+    async with stored(tmp_path, sqlite_store_url) as kept:
+        made = await kept.make(ANN)
+        record: dict[str, Any] = {}
+        await altered(sqlite_store_url, made.resource_id, record.update)
+        changed: Any = {**record, "cells": ["of another release", *record["cells"][1:]]}
+        changed["signature"] = kept.dual.parts.seal.sign(*service._signed(made.resource_id, changed)).hex()
+        await altered(sqlite_store_url, made.resource_id, lambda stored_record: stored_record.update(changed))
+        with pytest.raises(TamperedError):
+            await kept.page(made, ANN)
+
+
 @pytest.mark.parametrize("is_open", [False, True])
 async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> None:
     made = await kept.make()
@@ -737,6 +753,44 @@ async def test_policies_that_were_not_declared_are_seen(
         finally:
             execute(f"DROP OWNED BY {reader}")
             execute(f"DROP ROLE {reader}")
+
+
+async def test_rows_under_declared_policies_are_not_kept_while_the_policies_are_off(
+    postgresql_server: engines.PostgreSQL, tmp_path: Path
+) -> None:
+    reader = f"reader_{uuid4().hex}"
+    notes = Table("notes", MetaData(), Column("id", Integer, primary_key=True), Column("tenant", String))
+    security = RowSecurity(setting="app.tenant", value=lambda principal: principal.tenant)
+    with postgresql_server.database() as url:
+        database = str(make_url(url).database)
+        for statement in (
+            f"CREATE ROLE {reader} LOGIN",
+            "CREATE TABLE notes AS SELECT n AS id, 'one' AS tenant FROM generate_series(1, 9) AS n",
+            f"GRANT SELECT ON notes TO {reader}",
+            "ALTER TABLE notes ENABLE ROW LEVEL SECURITY",
+            "CREATE POLICY own ON notes USING (tenant = current_setting('app.tenant', true))",
+        ):
+            postgresql_server.execute(statement, database)
+        try:
+            async with DualResponseServer(
+                url.replace("postgres@", f"{reader}@"),
+                base_url="http://127.0.0.1/resources",
+                tables=notes.metadata,
+                storage=LocalResultStorage(tmp_path / "kept"),
+                hooks=[security],
+            ) as dual:
+                postgresql_server.execute("ALTER TABLE notes DISABLE ROW LEVEL SECURITY", database)
+                kept = KeptServer(dual, tmp_path)
+                ann = Principal(id="ann", tenant="one")
+                made = await kept.make(ann, select=select(notes), keep=True)
+                found = await dual.describe(made.resource_id, ann)
+                assert found["kept"] == {
+                    "kept": False,
+                    "reason": "The database narrows the rows by its own policies.",
+                }
+        finally:
+            postgresql_server.execute(f"DROP OWNED BY {reader}", database)
+            postgresql_server.execute(f"DROP ROLE {reader}")
 
 
 async def test_a_question_is_answered_after_many_other_results_were_read(kept: KeptServer) -> None:

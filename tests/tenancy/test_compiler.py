@@ -63,6 +63,7 @@ POLICY = Policy(
         Shared(countries),
     ],
 )
+SHARED = Shared(people, archive, countries)
 DIALECTS = [sqlite.dialect(), postgresql.dialect(), mysql.dialect()]
 PEOPLE = (
     "(SELECT people.id AS id, people.tenant_id AS tenant_id, '***' AS name, people.notes AS notes FROM people "
@@ -102,6 +103,10 @@ def test_a_predicate_is_not_correlated_to_what_surrounds_it() -> None:
     assert written(joined).endswith(
         f"FROM {PEOPLE} AS people JOIN {ORDERS} AS orders ON orders.person_id = people.id"
     )
+    # It correlates with every table around it but `countries`: the rule's own table, and none of the statement.
+    of_two = select(people.c.id).where(people.c.name == countries.c.code).correlate_except(countries)
+    policy = Policy(Registry(metadata), [RowFilter(orders, lambda _: orders.c.person_id.in_(of_two)), SHARED])
+    assert "SELECT people.id FROM people, countries" in written(joined, policy=policy)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
