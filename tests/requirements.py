@@ -439,6 +439,7 @@ BEYOND: dict[str, str] = {
     "examples/test_operations.py": "container, compose file and systemd unit name what the server has",
     "mutants/test_table.py": "the list of mutants fits the code",
     "test_selection.py": "which tests a run takes: quick ones, thirds of the long ones",
+    "server/test_features.py": "the kernel alone, features left out, a feature of another package",
     "http/test_bounds.py": "a request out of bounds is refused, and so is a stream beyond the maximum",
     "exchanges/test_rest.py": "recorded exchanges over REST: every route, parameter, format and refusal",
     "exchanges/test_mcp.py": "recorded exchanges over MCP, on both SDKs",

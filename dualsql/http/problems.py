@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
+from inspect import isfunction
 from typing import Any, NamedTuple, Self, TypeVar
+from weakref import WeakSet
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import (
@@ -208,7 +210,18 @@ def answering(endpoint: Endpoint) -> Endpoint:
         except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
             return problem_response(error, told(request))
 
+    _ANSWERING.add(answer)
     return answer
+
+
+_ANSWERING: WeakSet[Endpoint] = WeakSet()
+
+
+def answering_route(route: BaseRoute) -> BaseRoute:
+    """The route of a feature, with each exception turned into an answer unless it is already."""
+    if not isinstance(route, Route) or not isfunction(route.endpoint) or route.endpoint in _ANSWERING:
+        return route
+    return Route(route.path, answering(route.endpoint), methods=sorted(route.methods or ()))
 
 
 def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence[str]) -> list[Route]:

@@ -47,6 +47,7 @@ from dualsql.http.problems import (
     ForeignRequestError,
     JSONAnswer,
     PrivateHeaders,
+    answering_route,
     method_routes,
     problem_response,
     while_connected,
@@ -136,7 +137,10 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes] = ()) -
             *_presented(
                 presenters, method_routes(ROWS, {"GET": routes.rows, "POST": routes.rows}, ROW_METHODS)
             ),
-            *_presented(presenters, chain.from_iterable(feature.routes for feature in features)),
+            *_presented(
+                presenters,
+                map(answering_route, chain.from_iterable(feature.routes for feature in features)),
+            ),
         ],
         default=FallbackRoute(),
         # Starlette's redirect names the scheme and host that this process sees, not those before a proxy.

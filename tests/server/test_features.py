@@ -1,0 +1,202 @@
+"""A server is a kernel and a list of features: what the kernel does alone, and what a feature adds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+
+from dualsql import (
+    BadParameterError,
+    ConfigurationError,
+    DualResponseServer,
+    Feature,
+    FeatureRoutes,
+    GaugeReading,
+    Health,
+    PageRequest,
+    Parts,
+    Queries,
+    ResultServer,
+)
+from dualsql.features import default_features
+from tests.engines import opened, sqlite_url_in
+
+BASE_URL = "http://127.0.0.1:8000/resources"
+metadata = MetaData()
+people = Table("people", metadata, Column("id", Integer, primary_key=True), Column("name", String))
+
+
+@asynccontextmanager
+async def served(url: str, *features: Feature, **options: Any) -> AsyncIterator[DualResponseServer]:
+    async with opened(url) as database, database.begin() as connection:
+        await connection.run_sync(metadata.create_all)
+        rows = [{"id": number, "name": f"person {number}"} for number in range(60)]
+        await connection.execute(insert(people), rows)
+    async with DualResponseServer(
+        url, base_url=BASE_URL, tables=metadata, features=features, **options
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+def url(tmp_path: Any) -> str:
+    return sqlite_url_in(tmp_path)
+
+
+def client_of(server: DualResponseServer) -> httpx.AsyncClient:
+    app = Starlette(routes=[Mount("/resources", server.router())])
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8000")
+
+
+async def test_the_kernel_alone_creates_pages_streams_and_deletes(url: str) -> None:
+    async with served(url) as server, client_of(server) as http:
+        made = await server.create_response(select(people), name="people")
+        assert (made.total_count, len(made.sample)) == (60, 60)
+        page = await server.read_page(made.resource_id, None, PageRequest(limit=7))
+        assert [row["id"] for row in page.rows] == [*range(7)] and page.next_cursor
+        lines = (await http.get(f"/resources/{made.resource_id}/rows?format=ndjson")).text.splitlines()
+        assert [json.loads(line)["id"] for line in lines[:-1]] == [*range(60)]
+        assert (await http.get(f"/resources/{made.resource_id}?limit=3")).json()["data"][2]["id"] == 2
+        for path in ("query", "sql", "refine", "profile", "chart", "refresh"):
+            assert (await http.post(f"/resources/{made.resource_id}/{path}", json={})).status_code == 404
+        assert (await http.get("/resources/openapi.json")).status_code == 404
+        await server.delete_unchecked(made.resource_id)
+        assert (await http.get(f"/resources/{made.resource_id}")).status_code == 404
+
+
+async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -> None:
+    async with served(url) as server:
+        made = await server.create_response(select(people), name="people")
+        for asked in (
+            lambda: server.query,
+            lambda: server.sql,
+            lambda: server.charts,
+            server.openapi,
+            server.catalogue,
+        ):
+            with pytest.raises(ConfigurationError, match="This server has no feature"):
+                asked()
+        with pytest.raises(ConfigurationError, match="Profiles"):
+            await server.create_response(select(people), name="people", profile="sample")
+        with pytest.raises(ConfigurationError, match="keep needs a storage"):
+            await server.create_response(select(people), name="people", keep=True)
+        with pytest.raises(BadParameterError, match="no feature that refines"):
+            await server.create_response(name="x", parent=made.resource_uri, refinement={"filters": []})
+
+
+class Visits(Feature):
+    """Counts the visits of results, and what the server calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.visits = 0
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        self.calls.append("attach")
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+
+        async def visits(request: Request) -> JSONResponse:
+            principal = await server.identify(request)
+            await server.open_resource(request.path_params["resource_id"], principal, "read")
+            self.visits += 1
+            return JSONResponse({"visits": self.visits})
+
+        return FeatureRoutes(routes=[Route("/{resource_id}/visits", visits)])
+
+    async def start(self) -> None:
+        """See `Extension`."""
+        self.calls.append("start")
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Extension`."""
+        self.calls.append("drain")
+        return 0
+
+    async def close(self) -> None:
+        """See `Extension`."""
+        self.calls.append("close")
+
+    def forget(self, resource_id: str) -> None:
+        """See `Extension`."""
+        self.calls.append("forget")
+
+    async def sweep(self) -> None:
+        """See `Extension`."""
+        self.calls.append("sweep")
+
+    def readings(self) -> Any:
+        """See `Extension`."""
+        yield GaugeReading("pending", self.visits)
+
+
+async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(url: str) -> None:
+    visits = Visits()
+    async with served(url, *default_features(), visits) as server, client_of(server) as http:
+        made = await server.create_response(select(people), name="people")
+        assert (await http.get(f"/resources/{made.resource_id}/visits")).json() == {"visits": 1}
+        assert (await http.get("/resources/unknown/visits")).status_code == 404
+        assert server.features.get(Visits) is visits and GaugeReading("pending", 1) in [*server._readings()]
+        await server.sweep()
+        await server.delete_unchecked(made.resource_id)
+        await server.drain(timedelta())
+    assert visits.calls[:2] == ["attach", "start"] and visits.calls[-1] == "close"
+    assert {"sweep", "forget", "drain"} <= {*visits.calls}
+
+
+def test_a_list_that_is_none_is_refused() -> None:
+    lists: list[tuple[list[Any], str]] = [
+        ([Health(), Health()], "given twice"),
+        ([Queries], "is no feature"),
+        (["Queries"], "is no feature"),
+    ]
+    for features, words in lists:
+        with pytest.raises(ConfigurationError, match=words):
+            DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
+    with pytest.raises(ConfigurationError, match="belong to features"):
+        DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[], storage="kept")
+
+
+LOADED = """
+import json, sys
+from pathlib import Path
+from sqlalchemy import MetaData
+from dualsql import DualResponseServer
+DualResponseServer("sqlite:///:memory:", base_url="http://127.0.0.1/r", tables=MetaData(), features=[]).router()
+files = [module.__file__ for name, module in sys.modules.items() if name.startswith("dualsql.") and module.__file__]
+lines = sum(bool(line.strip()) for file in files for line in Path(file).read_text().splitlines())
+print(json.dumps([lines, sorted(sys.modules)]))
+"""
+MOST_LINES = 28_000
+"""Of all modules of dualsql that a server without features loads; 18,000 is the aim (docs/decisions/0047)."""
+OPTIONAL = {
+    "apsw", "duckdb", "fastmcp", "jinja2", "mcp", "obstore", "opentelemetry", "pyarrow", "python_calamine", "rapidfuzz",
+    "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
+}  # fmt: skip
+FEATURES = {
+    "catalogue", "charts", "cli", "dual_mode", "envelope", "health", "identity", "kept", "openapi", "profiles", "query",
+    "saved_queries", "serve", "sql", "telemetry", "web",
+}  # fmt: skip
+
+
+def test_a_server_without_features_loads_none_and_no_optional_package() -> None:
+    run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    lines, modules = json.loads(run.stdout)
+    assert lines <= MOST_LINES
+    assert OPTIONAL & {name.partition(".")[0] for name in modules} == set()
+    assert FEATURES & {name.split(".")[1] for name in modules if name.startswith("dualsql.")} == set()
