@@ -24,11 +24,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.serve import authenticate_of, is_of_this_machine, selection_of, settings_of, without_log
-from dualsql.databases import ReflectedTables
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import server_at
 from dualsql.databases.proof import connection_limit, prove_read_only, prove_role, unproved_notice
-from dualsql.databases.reflection import reflect
+from dualsql.databases.reflection import ReflectedTables, reflect
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source, open_source, reach
 from dualsql.errors import ConfigurationError, DualResponseError

@@ -14,7 +14,6 @@ from dualsql.databases.proof import (
     prove_row_security,
     unproved_notice,
 )
-from dualsql.databases.reflection import ReflectedTables, Selection, reflect
 from dualsql.databases.session import ran_too_long
 from dualsql.databases.source import Database, Source, chosen_source, open_source, open_sources, reach
 from dualsql.databases.streams import StreamJob, stream_rows
@@ -22,11 +21,9 @@ from dualsql.databases.streams import StreamJob, stream_rows
 __all__ = [
     "Backend",
     "Database",
-    "ReflectedTables",
     "RowCounter",
     "Rows",
     "Sample",
-    "Selection",
     "Source",
     "SourceHealth",
     "StreamJob",
@@ -46,7 +43,6 @@ __all__ = [
     "prove_tenants",
     "ran_too_long",
     "reach",
-    "reflect",
     "stream_rows",
     "unproved_notice",
 ]

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sqlalchemy import Dialect
+
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
 from dualsql.formats.arrow import ArrowWriter, ParquetWriter
 from dualsql.formats.csv import csv_writer, first_record
 from dualsql.formats.ndjson import SEPARATOR, JSONArrayWriter, NDJSONWriter, first_line, first_object
-from dualsql.formats.writer import Format, Resuming
-from dualsql.formats.xlsx import XLSXWriter
+from dualsql.formats.writer import Format, Resuming, Writer, WriterOptions
 from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY
+
+
+def _workbook(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> Writer:
+    from dualsql.formats.xlsx import XLSXWriter  # a server without the format does not load it
+
+    return XLSXWriter(columns, dialect, options)
+
 
 FORMATS: dict[str, Format] = {
     found.name: found
@@ -63,7 +74,7 @@ FORMATS: dict[str, Format] = {
             name="xlsx",
             media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
             suffix="xlsx",
-            writer=XLSXWriter,
+            writer=_workbook,
             title="Excel",
             is_for_spreadsheets=True,
             is_compressed=True,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from datetime import datetime
 from hashlib import sha256
 
-from sqlalchemy import Compiled
+from sqlalchemy import Compiled, util
 
 from dualsql.databases import Source, compares_by_code_point, has_policies
 from dualsql.errors import DualResponseError
@@ -40,7 +39,7 @@ class KeptViews:
         self._records = records
         self._policy = policy
         self._settings = settings
-        self._plans: OrderedDict[str, tuple[Derived, ActiveRules]] = OrderedDict()
+        self._plans: MutableMapping[str, tuple[Derived, ActiveRules]] = util.LRUCache(_MOST_PLANS)
         self._by_code_point: dict[str, bool] = {}
 
     async def view(self, resource: Resource, live: View) -> View | None:
@@ -78,8 +77,6 @@ class KeptViews:
             statement = kept_statement(live.shape, kept["cells"])
             derived = Derived(statement.select, file.source.meanings, number=statement.number)
             plans = self._plans[kept["file"]] = derived, statement.rules
-            if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
         return View(
             file.source,
             *plans,

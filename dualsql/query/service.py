@@ -8,11 +8,13 @@ rights nor expiry. Get the resource from `AccessControl.open`, which does.
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn
+
+from sqlalchemy import util
 
 from dualsql import plan
 from dualsql.errors import (
@@ -71,7 +73,7 @@ from dualsql.settings import Settings
 from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short
 from dualsql_client.wire import SortKey
 
-_MOST_KEPT = 50
+_MOST_STATEMENTS = 50
 """Queries whose statements are cached for the next page."""
 
 _MOST_UNANSWERED = 10_000
@@ -89,10 +91,14 @@ class QueryService:
         self._streams = streams
         self._settings = settings
         self._sources = sources
-        self._kept: OrderedDict[tuple[str | Derived, bytes, str, frozenset[str]], Derived] = OrderedDict()
-        self._translated: OrderedDict[tuple[Derived, bool, bytes, str], Derived | None] = OrderedDict()
+        self._statements: MutableMapping[tuple[str | Derived, bytes, str, frozenset[str]], Derived] = (
+            util.LRUCache(_MOST_STATEMENTS)
+        )
+        self._translations: MutableMapping[tuple[Derived, bool, bytes, str], Derived | None] = util.LRUCache(
+            _MOST_STATEMENTS
+        )
         # Queries that failed on a value of the kept rows: the database answers all of their pages.
-        self._unanswered: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._unanswered: MutableMapping[tuple[str, str], None] = util.LRUCache(_MOST_UNANSWERED)
 
     async def page_unchecked(
         self,
@@ -184,8 +190,6 @@ class QueryService:
 
     def _note_unanswered(self, view: View, query: ResultQuery) -> None:
         self._unanswered[view.run, query.digest] = None
-        if len(self._unanswered) > _MOST_UNANSWERED:
-            self._unanswered.popitem(last=False)
 
     async def _target(
         self, resource: Resource, query: ResultQuery, principal: Principal | None, sort: Sequence[SortKey]
@@ -258,16 +262,14 @@ class QueryService:
             return None
         by_code_point = await self._views.kept.compares_by_code_point(live.source)
         key = (parent.derived, by_code_point, resource.document, query.digest)
-        if key not in self._translated:
+        if key in self._translations:
+            translation = self._translations[key]
+        else:
             rows = self._views.live(resource, principal)
-            self._translated[key] = await self._translation(
+            translation = self._translations[key] = await self._translation(
                 resource, rows, parent, query, by_code_point=by_code_point
             )
-            if len(self._translated) > _MOST_KEPT:
-                self._translated.popitem(last=False)
-        self._translated.move_to_end(key)
-        found = self._translated[key]
-        return None if found is None else parent.answering(found, live)
+        return None if translation is None else parent.answering(translation, live)
 
     async def _structured_view(
         self,
@@ -312,13 +314,10 @@ class QueryService:
         # Kept rows have a table of their own, which only the rules of their view know.
         rows = view.source.name if view.kept is None else view.derived
         key = (rows, resource.document, query.digest, tables.names)
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = await self._derived(resource, view, query, tables)
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return view.over(found)
+        statement = self._statements.get(key)
+        if statement is None:
+            statement = self._statements[key] = await self._derived(resource, view, query, tables)
+        return view.over(statement)
 
     def _tables(self, view: View, query: ResultQuery, principal: Principal | None) -> ReadableTables:
         """The tables that a query over a live view may read besides the result."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from sqlalchemy import ColumnElement, Compiled, Dialect
+from sqlalchemy import ColumnElement, Compiled, Dialect, util
 from sqlalchemy.sql.cache_key import CacheKey
 
 from dualsql import plan, sqlalchemy_internals as internals
@@ -89,19 +89,17 @@ class Derived:
         self.shape: Shape = replace(plan.shape(statement, meanings), number=number)
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
-        self._orders: OrderedDict[object, Ordered] = OrderedDict()
-        self._makers: OrderedDict[tuple[str, ...], RecordMaker] = OrderedDict()
-        self._described: OrderedDict[tuple[str, ...], Sequence[Column]] = OrderedDict()
-        self._written: OrderedDict[TableForms, Compiled] = OrderedDict()
+        self._orders: MutableMapping[object, Ordered] = util.LRUCache(_MOST_ORDERS)
+        self._makers: MutableMapping[tuple[str, ...], RecordMaker] = util.LRUCache(_MOST_ORDERS)
+        self._described: MutableMapping[tuple[str, ...], Sequence[Column]] = util.LRUCache(_MOST_ORDERS)
+        self._compiled: MutableMapping[TableForms, Compiled] = util.LRUCache(_MOST_ORDERS)
 
     def written(self, dialect: Dialect, rows: Ordered, form: TableForms) -> Compiled:
         """The SQL of the statement in its own order, under the rules of `form`, whose dialect is given."""
-        found = self._written.get(form)
-        if found is None:
-            found = self._written[form] = rows.arranged.compile(dialect=dialect)
-            if len(self._written) > _MOST_ORDERS:
-                self._written.popitem(last=False)
-        return found
+        compiled = self._compiled.get(form)
+        if compiled is None:
+            compiled = self._compiled[form] = rows.arranged.compile(dialect=dialect)
+        return compiled
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
         """The statement in the requested order. `form` says which columns are masked.
@@ -111,13 +109,11 @@ class Derived:
         """
         # All principals with the same rules share one form.
         key = (form, tuple((part["field"], part.get("order")) for part in sort))
-        found = self._orders.get(key)
-        if found is None:
-            found = plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
-            self._orders[key] = found
-            if len(self._orders) > _MOST_ORDERS:
-                self._orders.popitem(last=False)
-        return found
+        rows = self._orders.get(key)
+        if rows is None:
+            rows = plan.ordered(self.shape, capabilities, sort=sort, is_masked=form.hides)
+            self._orders[key] = rows
+        return rows
 
     @cached_property
     def cache_key(self) -> CacheKey | None:
@@ -127,23 +123,18 @@ class Derived:
     def described(self, integer_strings: Sequence[str]) -> Sequence[Column]:
         """The columns in the shape of the wire, for answers that are not changed; see `json.describe`."""
         key = tuple(integer_strings)
-        found = self._described.get(key)
-        if found is None:
-            found = self._described[key] = json.describe(self.shape.columns, integer_strings=key)
-            if len(self._described) > _MOST_ORDERS:
-                self._described.popitem(last=False)
-        return found
+        columns = self._described.get(key)
+        if columns is None:
+            columns = self._described[key] = json.describe(self.shape.columns, integer_strings=key)
+        return columns
 
     def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
         """The maker of objects of its rows; `dialect` is that of its database."""
         key = tuple(integer_strings)
-        found = self._makers.get(key)
-        if found is None:
-            found = RecordMaker(self.shape.columns, dialect, integer_strings=key)
-            self._makers[key] = found
-            if len(self._makers) > _MOST_ORDERS:
-                self._makers.popitem(last=False)
-        return found
+        maker = self._makers.get(key)
+        if maker is None:
+            maker = self._makers[key] = RecordMaker(self.shape.columns, dialect, integer_strings=key)
+        return maker
 
 
 class Plans:
@@ -152,10 +143,10 @@ class Plans:
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._found: OrderedDict[tuple[str, bytes], Derived] = OrderedDict()
+        self._derived: OrderedDict[tuple[str, bytes], Derived] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._derived)
 
     def derived(
         self,
@@ -166,25 +157,25 @@ class Plans:
     ) -> Derived:
         """What is derived from a document on a source; on a cache miss, `thaw` reads the document."""
         key = (source, document)
-        found = self._found.get(key)
-        if found is not None:
-            self._found.move_to_end(key)
-            return found
+        derived = self._derived.get(key)
+        if derived is not None:
+            self._derived.move_to_end(key)
+            return derived
         # The document stands for the memory of what is derived from it; see _MOST_BYTES.
-        found = Derived(thaw(document), meanings)
-        self.keep(source, document, found)
-        return found
+        derived = Derived(thaw(document), meanings)
+        self.keep(source, document, derived)
+        return derived
 
     def keep(self, source: str, document: bytes, derived: Derived) -> None:
         """Cache what was derived from a document, unless it is cached."""
-        if len(document) <= self._most_bytes and (source, document) not in self._found:
-            self._found[source, document] = derived
+        if len(document) <= self._most_bytes and (source, document) not in self._derived:
+            self._derived[source, document] = derived
             self._bytes += len(document)
             self._forget()
 
     def _forget(self) -> None:
         while self._bytes > self._most_bytes:
-            (_, document), _ = self._found.popitem(last=False)
+            (_, document), _ = self._derived.popitem(last=False)
             self._bytes -= len(document)
 
 

@@ -5,7 +5,8 @@ listening    sockets, and uvicorn on them
 hosts        configuration snippets for MCP hosts
 """
 
-from dualsql.databases import Database, ReflectedTables, Selection
+from dualsql.databases import Database
+from dualsql.databases.reflection import ReflectedTables, Selection
 from dualsql.errors import extra
 
 with extra("serve"):

@@ -193,4 +193,4 @@ async def test_the_orders_of_one_document_are_bounded(narrowed: DualResponseServ
     view = await narrowed.parts.views.of(resource, ROOT)
     for number in range(40):
         view.ordered(({"field": f"c{number}"},))
-    assert len(view.derived._orders) <= 16
+    assert len(view.derived._orders) <= 24, "SQLAlchemy's cache holds half as many more before it drops some"
