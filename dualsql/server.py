@@ -39,6 +39,7 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, GaugeReading, step
 from dualsql.extension import Extensions, Parts
+from dualsql.freeze import Seal
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authenticate, Authorize, Listing, not_found, seal_for
@@ -115,8 +116,9 @@ class ResultServer:
     def __init__(self, options: KernelOptions) -> None:
         self.settings = options.chosen_settings()
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
-        accesses = AccessLog(_checked(self.store))
-        self.parts = parts = _parts_of(options, self.settings, self.store, accesses)
+        store, seal = _checked(self.store), seal_for(self.store, options.secrets)
+        accesses = AccessLog(store)
+        self.parts = parts = _parts_of(options, self.settings, store, seal, accesses)
         self.responses = parts.creator
         self.links = parts.links
         self.change_notifier = parts.notifier
@@ -666,10 +668,9 @@ class ResultServer:
 
 
 def _parts_of(
-    options: KernelOptions, settings: Settings, given_store: ResourceStore, accesses: AccessLog
+    options: KernelOptions, settings: Settings, store: ResourceStore, seal: Seal, accesses: AccessLog
 ) -> Parts:
-    store = _checked(given_store)
-    seal, clock = seal_for(given_store, options.secrets), Clock(store)
+    clock = Clock(store)
     addresses = Addresses.of(options.base_url, settings.uri_scheme)
     access = AccessControl(
         store,
