@@ -90,7 +90,7 @@ async def measure(engine: str, place: str, note: Callable[[str], object]) -> lis
     ):
         response = await server.create_response(select(flights), name="Flights", count="exact")
         assert response.total_count == ROWS
-        resource = await server.get_resource_unchecked(response.resource_id)
+        resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
         found = []
         for name, (spec, sql) in QUESTIONS.items():

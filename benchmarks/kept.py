@@ -148,7 +148,7 @@ async def _pages(dual: DualResponseServer, resource_id: str) -> list[Cost]:
 
 
 async def _questions(dual: DualResponseServer, resource_id: str, alone: Path) -> list[Cost]:
-    resource = await dual.get_resource_unchecked(resource_id)
+    resource = await dual.unchecked.get(resource_id)
     assert resource is not None
     asked = read_structured_query(
         {

@@ -190,7 +190,7 @@ async def overhead(engine: str, url: str) -> Overhead:
 
         async def page() -> None:
             resource = await dual.open_resource(response.resource_id, None, "read")
-            await dual.read_page_unchecked(resource, None, PageRequest(offset=DEPTH, limit=PAGE))
+            await dual.unchecked.read_page(resource, None, PageRequest(offset=DEPTH, limit=PAGE))
 
         taken = await medians({"page": page, "bare": by_hand}, f"{engine}, a page in this process")
     await bare.dispose()

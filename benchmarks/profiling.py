@@ -69,7 +69,7 @@ async def measure(engine: str, url: str, note: Callable[[str], object], rounds: 
         query_timeout=_PATIENCE,
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights", expiration=_PATIENCE * 6)
-        resource = await dual.get_resource_unchecked(response.resource_id)
+        resource = await dual.unchecked.get(response.resource_id)
         assert resource is not None
 
         async def ours() -> object:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -103,6 +103,100 @@ class KernelOptions(Settings):
         return Settings(**values_of(self))
 
 
+class UncheckedResults:
+    """The results of a server for the application's own code: neither rights nor expiry are checked.
+
+    `ResultServer.open_resource` checks both, and returns the resource that these methods take.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        descriptions: Descriptions,
+        features: Extensions,
+        ready: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._parts = parts
+        self._descriptions = descriptions
+        self._features = features
+        self._ready = ready
+
+    async def read_page(
+        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
+    ) -> ResultPage:
+        """See `ResultServer.read_page`."""
+        await self._ready()
+        checked = request.checked(self._parts.settings)
+        with step("page"):
+            return await self._parts.pages.read(
+                await self._parts.views.target(resource, principal, checked.sort), checked
+            )
+
+    async def check_page(
+        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
+    ) -> None:
+        """Raise what `read_page` raises before its query."""
+        await self._ready()
+        checked = request.checked(self._parts.settings)
+        self._parts.pages.check(await self._parts.views.target(resource, principal, checked.sort), checked)
+
+    async def stream(
+        self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
+    ) -> ResultStream:
+        """See `ResultServer.stream`."""
+        await self._ready()
+        checked = request.checked(self._parts.settings)
+        return self._parts.streams.open(
+            await self._parts.views.target(resource, principal, checked.sort), checked
+        )
+
+    async def describe(
+        self, resource: Resource, principal: Principal | None, *, count: Count = "none", counts: bool = True
+    ) -> ResourceDescription:
+        """See `ResultServer.describe`.
+
+        Args:
+            counts: False only checks whether the rows can be counted so.
+        """
+        asked = checked_count(count, self._parts.settings)
+        return await self._descriptions.describe(resource, principal=principal, asked=asked, counts=counts)
+
+    def sql_of(self, resource: Resource) -> str:
+        """The SQL of a resource, with placeholders for its values and without rules."""
+        return self._parts.views.sql(resource)
+
+    async def get(self, resource_id: str) -> Resource | None:
+        """The live resource of any owner; None if there is none."""
+        await self._ready()
+        resource = await self._parts.access.load(resource_id)
+        return None if resource is None or resource.is_expired(self._parts.clock.now()) else resource
+
+    async def pin(self, resource_id: str, principal: Principal | None = None) -> bool:
+        """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
+        is_pinned = await self._parts.access.pin(resource_id, principal)
+        self._parts.notifier.check_now()
+        return is_pinned
+
+    async def unpin(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
+        """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
+        expires_at = await self._parts.access.unpin(resource_id, principal)
+        self._parts.notifier.check_now()
+        return expires_at
+
+    async def delete(self, resource_id: str, principal: Principal | None = None) -> bool:
+        """Delete a result; False if it did not exist. `principal` is for the audit."""
+        await self._parts.access.note("delete", principal, resource_id=resource_id)
+        kept = await self._parts.creator.runner.record(resource_id)
+        # Row first, file second: a row never names a file that is not there (decision 35).
+        is_deleted = await self._parts.store.delete(resource_id) == 1
+        await self._parts.creator.runner.forget(resource_id, kept)
+        self._parts.jobs.forget(resource_id)
+        for feature in self._features:
+            feature.forget(resource_id)
+        self._parts.notifier.check_now()
+        return is_deleted
+
+
 class ResultServer:
     """The kernel of a server: it creates dual responses and serves the results that they link to.
 
@@ -110,6 +204,7 @@ class ResultServer:
 
     Attributes:
         features: what the server can do besides.
+        unchecked: the results without a check of rights.
         notices: what an operator should know of the last start; each was logged, too.
     """
 
@@ -137,6 +232,7 @@ class ResultServer:
         self._entered = 0
         self.notices: list[str] = []
         self.features = Extensions()
+        self.unchecked = UncheckedResults(parts, self._descriptions, self.features, self.ready)
 
     @property
     def base_url(self) -> str:
@@ -273,28 +369,9 @@ class ResultServer:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
             StorageError: with sliding expiration, the new expiry could not be written.
         """
-        return await self.read_page_unchecked(
+        return await self.unchecked.read_page(
             await self.open_resource(resource_id, principal, "read"), principal, request
         )
-
-    async def read_page_unchecked(
-        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
-    ) -> ResultPage:
-        """As `read_page`, for a resource that was opened already: rights and expiry are not checked."""
-        await self.ready()
-        checked = request.checked(self.settings)
-        with step("page"):
-            return await self.parts.pages.read(
-                await self.parts.views.target(resource, principal, checked.sort), checked
-            )
-
-    async def check_page_unchecked(
-        self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
-    ) -> None:
-        """Raise what `read_page_unchecked` raises before its query."""
-        await self.ready()
-        checked = request.checked(self.settings)
-        self.parts.pages.check(await self.parts.views.target(resource, principal, checked.sort), checked)
 
     async def stream(
         self, resource_id: str, principal: Principal | None, request: StreamRequest = ALL_ROWS
@@ -310,18 +387,8 @@ class ResultServer:
             BadParameterError, UnknownColumnError: a value is out of range, or a column is not in the result.
             BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
         """
-        return await self.stream_unchecked(
+        return await self.unchecked.stream(
             await self.open_resource(resource_id, principal, "read"), principal, request
-        )
-
-    async def stream_unchecked(
-        self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
-    ) -> ResultStream:
-        """As `stream`, for a resource that was opened already: rights and expiry are not checked."""
-        await self.ready()
-        checked = request.checked(self.settings)
-        return self.parts.streams.open(
-            await self.parts.views.target(resource, principal, checked.sort), checked
         )
 
     async def describe(
@@ -336,24 +403,9 @@ class ResultServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
             BadParameterError, CountExecutionError, QueryTimeoutError, DatabaseBusyError: see `create_response`.
         """
-        return await self.describe_unchecked(
+        return await self.unchecked.describe(
             await self.open_resource(resource_id, principal, "read"), principal, count=count
         )
-
-    async def describe_unchecked(
-        self, resource: Resource, principal: Principal | None, *, count: Count = "none", counts: bool = True
-    ) -> ResourceDescription:
-        """As `describe`, for a resource that was opened already: rights and expiry are not checked.
-
-        Args:
-            counts: False only checks whether the rows can be counted so.
-        """
-        asked = checked_count(count, self.settings)
-        return await self._descriptions.describe(resource, principal=principal, asked=asked, counts=counts)
-
-    def sql_of_unchecked(self, resource: Resource) -> str:
-        """The SQL of a resource that was opened already, with placeholders for its values and without rules."""
-        return self.parts.views.sql(resource)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
@@ -367,7 +419,7 @@ class ResultServer:
         """
         await self.open_resource(resource_id, principal, "pin")
         # Deleted, or expired, since it was opened.
-        if not await self.pin_unchecked(resource_id, principal):
+        if not await self.unchecked.pin(resource_id, principal):
             raise not_found()
 
     async def unpin(self, resource_id: str, principal: Principal | None) -> datetime:
@@ -377,7 +429,7 @@ class ResultServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
         """
         await self.open_resource(resource_id, principal, "pin")
-        expires_at = await self.unpin_unchecked(resource_id, principal)
+        expires_at = await self.unchecked.unpin(resource_id, principal)
         if expires_at is None:
             raise not_found()
         return expires_at
@@ -389,7 +441,7 @@ class ResultServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
         """
         await self.open_resource(resource_id, principal, "delete")
-        if not await self.delete_unchecked(resource_id, principal):
+        if not await self.unchecked.delete(resource_id, principal):
             raise not_found()
 
     async def pin_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
@@ -399,39 +451,6 @@ class ResultServer:
     async def delete_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
         """As `delete`, with the specification's name and answer: False where `principal` sees no such result."""
         return await _is_done(self.delete(resource_id, principal))
-
-    # For the application's own code: no rights are checked.
-
-    async def get_resource_unchecked(self, resource_id: str) -> Resource | None:
-        """The live resource of any owner; None if there is none."""
-        await self.ready()
-        resource = await self.parts.access.load(resource_id)
-        return None if resource is None or resource.is_expired(self.now()) else resource
-
-    async def pin_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
-        is_pinned = await self.parts.access.pin(resource_id, principal)
-        self.change_notifier.check_now()
-        return is_pinned
-
-    async def unpin_unchecked(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
-        """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
-        expires_at = await self.parts.access.unpin(resource_id, principal)
-        self.change_notifier.check_now()
-        return expires_at
-
-    async def delete_unchecked(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """Delete a result; False if it did not exist. `principal` is for the audit."""
-        await self.parts.access.note("delete", principal, resource_id=resource_id)
-        kept = await self.responses.runner.record(resource_id)
-        # Row first, file second: a row never names a file that is not there (decision 35).
-        is_deleted = await self.parts.store.delete(resource_id) == 1
-        await self.responses.runner.forget(resource_id, kept)
-        self.parts.jobs.forget(resource_id)
-        for feature in self.features:
-            feature.forget(resource_id)
-        self.change_notifier.check_now()
-        return is_deleted
 
     async def list_resources(
         self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None

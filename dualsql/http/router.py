@@ -222,7 +222,7 @@ class Routes:
         if wanted is not None:
             return await self._answer_page(request, wanted, link)
         principal, resource, _ = await open_result(self.server, request, link, takes=False)
-        describing = self.server.describe_unchecked(
+        describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
         )
         metadata = await while_connected(request.receive, describing)
@@ -255,7 +255,7 @@ class Routes:
         principal, resource, _ = await open_result(
             self.server, request, link, wanted=wanted.format, takes=takes
         )
-        stream = await self.server.stream_unchecked(resource, principal, wanted)
+        stream = await self.server.unchecked.stream(resource, principal, wanted)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
 
     async def pin(self, request: Request) -> Response:
@@ -296,7 +296,7 @@ class Routes:
     async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource, _ = await open_result(self.server, request, link, takes=request.method != "HEAD")
-        reading = self.server.read_page_unchecked(resource, principal, wanted)
+        reading = self.server.unchecked.read_page(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         return JSONAnswer(page.to_wire())
 

@@ -295,10 +295,10 @@ async def answer_stream(
     _require_an_end(stream, request)
     coding = chosen_coding(stream.format, request.headers)
     if stream.etag is not None and is_known(request.headers, stream.etag):
-        await server.describe_unchecked(resource, principal)
+        await server.unchecked.describe(resource, principal)
         return not_modified(stream.etag, vary=_VARY)
     if request.method == "HEAD":
-        await server.describe_unchecked(resource, principal)
+        await server.unchecked.describe(resource, principal)
         return _bodiless(_headers(stream, coding))
     # Errors before the first row are answers with a status of their own; later ones are in the body.
     with ExitStack() as measuring:

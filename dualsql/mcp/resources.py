@@ -366,14 +366,14 @@ class ResultsProvider:
 
     async def _text(self, resource: Resource, principal: Principal | None) -> str:
         """Metadata and the first page as JSON, with as many rows as fit; no page while the query is pending."""
-        metadata = await self._dual.describe_unchecked(resource, principal)
+        metadata = await self._dual.unchecked.describe(resource, principal)
         description = {**metadata, "url": f"{self._dual.base_url}/{resource.id}"}
         if metadata["status"] in {"pending", "failed"}:
             return json.dumps({"resource": description, "page": None}).decode()
         rows = self._page_size
         while True:
             request = PageRequest(limit=rows)
-            page = (await self._dual.read_page_unchecked(resource, principal, request)).to_wire()
+            page = (await self._dual.unchecked.read_page(resource, principal, request)).to_wire()
             text = json.dumps({"resource": description, "page": page})
             if len(text) <= MAXIMUM_BYTES:
                 return text.decode()

@@ -389,8 +389,8 @@ class DatabaseTests:
                     statement, name=name, principal=caller, sample_size=len(ROWS)
                 )
                 resource = await server.open_resource(made.resource_id, caller, "read")
-                page = await server.read_page_unchecked(resource, caller, PageRequest(limit=1000))
-                stream = await server.stream_unchecked(resource, caller, StreamRequest(format="ndjson"))
+                page = await server.unchecked.read_page(resource, caller, PageRequest(limit=1000))
+                stream = await server.unchecked.stream(resource, caller, StreamRequest(format="ndjson"))
                 lines = b"".join([bytes(chunk.data) async for chunk in stream.chunks]).splitlines()
                 assert made.sample == page.rows == [orjson.loads(line) for line in lines[:-1]], name
                 assert {row["id"] for row in page.rows} == set(mine), name

@@ -175,7 +175,7 @@ def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> N
                 opened, read_result_query(question), wanted, principal=caller
             )
             if question
-            else await dual.read_page_unchecked(opened, caller, wanted)
+            else await dual.unchecked.read_page(opened, caller, wanted)
         )
         plain: Page = json.loads(json.dumps(page.to_wire()))
         return plain

@@ -169,9 +169,9 @@ class WebPages:
             shown = self._tools_shown(resource, principal, link)
             return render("waiting.html", request, shown, headers=headers)
         if request.method == "HEAD":  # HEAD runs no query
-            await self.server.check_page_unchecked(resource, principal, wanted)
+            await self.server.unchecked.check_page(resource, principal, wanted)
             return Response(media_type=HTML)
-        reading = self.server.read_page_unchecked(resource, principal, wanted)
+        reading = self.server.unchecked.read_page(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         shown = self._tools_shown(resource, principal, link)
         if link is None:
@@ -304,7 +304,7 @@ class WebPages:
             "chart": _chart(resource),
             "lineage": lineage,
             "parent": parent,
-            "sql": self.server.sql_of_unchecked(resource) if self.server.settings.pages_show_sql else None,
+            "sql": self.server.unchecked.sql_of(resource) if self.server.settings.pages_show_sql else None,
         }
 
 

@@ -40,7 +40,7 @@ async def values_of(dual: DualResponseServer, chart: dict[str, Any], statement: 
     """The data that are drawn."""
     result = await dual.create_response(statement, name="Things", sample_size=1)
     response = await dual.charts.create(result, chart)
-    resource = await dual.get_resource_unchecked(response.resource_id)
+    resource = await dual.unchecked.get(response.resource_id)
     assert resource is not None
     return (await dual.charts.draw_unchecked(resource))["data"]["values"]
 
@@ -253,7 +253,7 @@ async def test_it_is_a_resource_of_its_own(application: Application) -> None:
     negotiated = await application.http.get(f"/resources/{chart.resource_id}", headers=asked)
     assert negotiated.headers["content-type"] == MEDIA_TYPE
     assert negotiated.json() == (await application.http.get(f"/resources/{chart.resource_id}/chart")).json()
-    await application.server.delete_unchecked(result.resource_id)
+    await application.server.unchecked.delete(result.resource_id)
     assert (await application.http.get(f"/resources/{chart.resource_id}/chart")).status_code == 200
     rows = (await application.http.get(f"/resources/{chart.resource_id}?limit=10")).json()["data"]
     assert sum(row["y"] for row in rows) == len(ROWS)

@@ -70,11 +70,11 @@ async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> N
     for column in resource.columns:
         for order in ("asc", "desc"):
             keys: list[Any] = [{"field": column["name"], "order": order}]
-            whole = await server.read_page_unchecked(resource, None, PageRequest(limit=100, sort=keys))
-            page = await server.read_page_unchecked(resource, None, PageRequest(limit=8, sort=keys))
+            whole = await server.unchecked.read_page(resource, None, PageRequest(limit=100, sort=keys))
+            page = await server.unchecked.read_page(resource, None, PageRequest(limit=8, sort=keys))
             found = list(page.rows)
             while page.next_cursor and len(found) <= len(whole.rows):
-                page = await server.read_page_unchecked(
+                page = await server.unchecked.read_page(
                     resource, None, PageRequest(limit=8, sort=keys, cursor=page.next_cursor)
                 )
                 found += page.rows
@@ -86,14 +86,14 @@ async def test_cursors_follow_a_sort_by_any_column(make_server: MakeServer) -> N
 async def _by_pages(server: DualResponseServer, resource: Resource) -> list[Any]:
     rows: list[Any] = []
     while True:
-        page = await server.read_page_unchecked(resource, None, PageRequest(offset=len(rows), limit=7))
+        page = await server.unchecked.read_page(resource, None, PageRequest(offset=len(rows), limit=7))
         rows += [orjson.loads(dumps(row)) for row in page.rows]
         if not page.has_next:
             return rows
 
 
 async def _by_stream(server: DualResponseServer, resource: Resource) -> list[Any]:
-    stream = await server.stream_unchecked(resource, None, StreamRequest(format="json"))
+    stream = await server.unchecked.stream(resource, None, StreamRequest(format="json"))
     whole = b"".join([bytes(chunk.data) async for chunk in stream.chunks])
     found = orjson.loads(whole)
     rows: list[Any] = found["rows"] if isinstance(found, dict) else found

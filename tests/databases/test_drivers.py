@@ -155,7 +155,7 @@ async def test_nothing_is_written_and_what_is_slow_or_left_is_stopped(
     await asyncio.wait({waiting})
     response = await server.create_response(MANY, name="many", count="none")
     resource = await server.open_resource(response.resource_id, None, "read")
-    stream = await server.stream_unchecked(resource, None, StreamRequest(format="ndjson"))
+    stream = await server.unchecked.stream(resource, None, StreamRequest(format="ndjson"))
     async with aclosing(stream.chunks) as chunks:
         while not (await anext(chunks)).rows:
             pass

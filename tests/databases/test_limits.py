@@ -256,7 +256,7 @@ async def test_a_stream_that_nobody_finishes_gives_its_place_back(make_server: M
     response = await server.create_response(select(School), name="x")
     resource = await server.open_resource(response.resource_id, None, "read")
     for _ in range(3):
-        stream = await server.stream_unchecked(resource, None, StreamRequest(format="ndjson"))
+        stream = await server.unchecked.stream(resource, None, StreamRequest(format="ndjson"))
         assert await anext(stream.chunks)
         assert await anext(stream.chunks)
         await stream.chunks.aclose()

@@ -114,7 +114,7 @@ async def test_reads_come_from_the_standby_and_resources_live_on_the_primary(rep
     async with serving(replicated) as server:
         response = await server.create_response(select(School), name="x")
         resource = await server.open_resource(response.resource_id, None, "read")
-        page = await server.read_page_unchecked(resource, None, PageRequest(limit=1000))
+        page = await server.unchecked.read_page(resource, None, PageRequest(limit=1000))
         assert len(page.rows) == response.total_count == len(SCHOOLS)
     async with engines.opened(replicated.url) as primary, primary.connect() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM dualsql_resources")) == 1

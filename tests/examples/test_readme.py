@@ -59,7 +59,7 @@ async def test_results_are_kept_in_a_table(tmp_path: Path, monkeypatch: pytest.M
     first, second = loaded("table.py")["dual"], loaded("table.py")["dual"]
     async with first, second:
         response = await first.create_response(select(Institution), name="Colleges")
-        assert await second.get_resource_unchecked(response.resource_id)
+        assert await second.unchecked.get(response.resource_id)
 
 
 async def test_results_are_bound_to_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

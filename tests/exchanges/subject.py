@@ -115,12 +115,12 @@ def document_of(statement: Any, registry: Registry, dialect: Any) -> tuple[str, 
 
 async def pin(dual: DualResponseServer, made: DualResponse) -> None:
     """Keep a result for ever."""
-    await dual.pin_unchecked(made.resource_id)
+    await dual.unchecked.pin(made.resource_id)
 
 
 async def delete(dual: DualResponseServer, made: DualResponse) -> None:
     """Delete a result."""
-    await dual.delete_unchecked(made.resource_id)
+    await dual.unchecked.delete(made.resource_id)
 
 
 async def link_to(

@@ -183,5 +183,5 @@ async def test_who_was_there_is_still_there(own_cluster: Cluster, data_url: str)
         paths = [await create(live) for _ in range(20)]
         own_cluster.stop(signal.SIGQUIT)
         own_cluster.start()
-        kept = [await live.server.get_resource_unchecked(path.rpartition("/")[2]) for path in paths]
+        kept = [await live.server.unchecked.get(path.rpartition("/")[2]) for path in paths]
     assert all(isinstance(resource, Resource) for resource in kept)

@@ -36,7 +36,7 @@ async def page_of(engine: AsyncEngine, statement: Any, **options: Any) -> dict[s
     async with DualResponseServer(engine, base_url="http://127.0.0.1/r", tables=Base) as dual:
         response = await dual.create_response(statement, name="x")
         resource = await dual.open_resource(response.resource_id, None, "read")
-        page = await dual.read_page_unchecked(resource, None, PageRequest(**options))
+        page = await dual.unchecked.read_page(resource, None, PageRequest(**options))
         decoded: dict[str, Any] = json.loads(json.dumps(page.to_wire()))
         return decoded
 

@@ -34,7 +34,7 @@ class TestDescriptions:
     async def test_pinning_is_seen(self, application: Application) -> None:
         path = await application.create()
         etag = (await application.http.get(path)).headers["etag"]
-        await application.server.pin_unchecked(path.rpartition("/")[2])
+        await application.server.unchecked.pin(path.rpartition("/")[2])
         assert (await application.http.get(path, headers={"if-none-match": etag})).status_code == 200
 
     async def test_a_stranger_learns_nothing_by_it(self, institutions_url: str) -> None:

@@ -151,7 +151,7 @@ class TestAFailingSink:
             answers = await every_verb(application.http, path, headers=AS_ANA)
             assert problem_of(answers[verb], 503)["code"] == "STORAGE_ERROR"
             assert "hunter2" not in answers[verb].text
-            found = await application.server.get_resource_unchecked(path.rpartition("/")[2])
+            found = await application.server.unchecked.get(path.rpartition("/")[2])
             assert (found is None) is (action != "delete")
             if found is not None:
                 assert found.is_pinned
@@ -163,7 +163,7 @@ class TestAFailingSink:
                 await application.create(principal=ANA)
             resource_id = trail[0].resource_id
             assert resource_id is not None
-            assert await application.server.get_resource_unchecked(resource_id) is None
+            assert await application.server.unchecked.get(resource_id) is None
 
     async def test_evicts_nothing(self, institutions_url: str) -> None:
         async with people(institutions_url, audit=Failing("evict"), quota_resources=1) as application:

@@ -205,7 +205,7 @@ class TestForging:
     async def test_the_signature_of_a_row_signs_no_link(self, linking: Application) -> None:
         """One secret signs both, each under its own label."""
         path = await linking.create(principal=ANA)
-        found = await linking.server.get_resource_unchecked(path.rpartition("/")[2])
+        found = await linking.server.unchecked.get(path.rpartition("/")[2])
         assert found is not None
         token = f"{_encoded(found.document)}.{_encoded(found.signature)}"
         assert read_token(token, seal_for(linking.server.store, SECRETS)) is None
@@ -304,7 +304,7 @@ async def test_no_model_and_no_log_ever_sees_a_link(
             repr(response.to_call_tool_result()),
             repr(response),
             repr(application.server),
-            repr(await application.server.get_resource_unchecked(response.resource_id)),
+            repr(await application.server.unchecked.get(response.resource_id)),
             repr(read_token(token, Seal(SECRETS))),
             repr(list(trail)),
             caplog.text,

@@ -20,9 +20,7 @@ from tests.identity.people import ANA, AS_ANA, BOB, EVE, people, several
 
 
 async def _alive(application: Application, *paths: str) -> list[bool]:
-    return [
-        await application.server.get_resource_unchecked(path.rpartition("/")[2]) is not None for path in paths
-    ]
+    return [await application.server.unchecked.get(path.rpartition("/")[2]) is not None for path in paths]
 
 
 async def test_the_oldest_unpinned_makes_room(institutions_url: str) -> None:
@@ -75,7 +73,7 @@ async def test_the_sample_at_rest_counts(institutions_url: str) -> None:
     for keeps in (False, True):
         async with people(institutions_url, keep_sample=keeps) as application:
             path = await application.create(principal=ANA)
-            found = await application.server.get_resource_unchecked(path.rpartition("/")[2])
+            found = await application.server.unchecked.get(path.rpartition("/")[2])
             assert found is not None
             sizes.append(size_of(found))
     assert sizes[1] - sizes[0] > 1_000

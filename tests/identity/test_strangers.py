@@ -224,7 +224,7 @@ async def test_what_nobody_owns_cannot_be_kept_for_ever_by_anybody(institutions_
         for headers in STRANGERS:
             assert (await application.http.get(path, headers=headers)).status_code == 200
             assert problem_of(await application.http.put(path, headers=headers), 403)["code"] == "FORBIDDEN"
-        found = await application.server.get_resource_unchecked(path.rpartition("/")[2])
+        found = await application.server.unchecked.get(path.rpartition("/")[2])
         assert found is not None and found.expires_at is not None
         assert found.expires_at - found.created_at == application.server.settings.maximum_lifetime
 
@@ -265,7 +265,7 @@ async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: s
                 answer = await application.http.request(verb, path + below, headers=headers)
                 said = answer.json()
                 assert await refusal_of(method(resource_id, stranger)) == (said["code"], said["message"])
-        left = await server.get_resource_unchecked(paths["of somebody"].rpartition("/")[2])
+        left = await server.unchecked.get(paths["of somebody"].rpartition("/")[2])
         assert left is not None
         assert not left.is_pinned
         await method(left.id, ANA)  # whose it is
@@ -288,7 +288,7 @@ async def test_the_names_of_the_specification_check_rights_too(institutions_url:
 
 
 def test_every_method_that_takes_an_id_or_a_resource_checks_or_says_that_it_does_not() -> None:
-    """A new method of the server belongs into the tests above, or has a name that says what it skips."""
+    """A new method of the server belongs into the tests above, or to `UncheckedResults`, which says what it skips."""
     taking = {
         name
         for name, method in inspect.getmembers(DualResponseServer, inspect.isfunction)
@@ -297,4 +297,4 @@ def test_every_method_that_takes_an_id_or_a_resource_checks_or_says_that_it_does
     }
     checked = {*SHORT_METHODS, "open_resource", "get_resource", "pin_resource", "delete_resource"}
     # It reads nothing: it says in other words what a Resource holds.
-    assert taking - checked - {"metadata_of"} == {name for name in taking if name.endswith("_unchecked")}
+    assert taking - checked - {"metadata_of"} == set()

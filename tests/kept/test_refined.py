@@ -33,7 +33,7 @@ async def refined(
 
 
 async def drawn(kept: KeptServer, chart: DualResponse) -> Any:
-    resource = await kept.dual.get_resource_unchecked(chart.resource_id)
+    resource = await kept.dual.unchecked.get(chart.resource_id)
     assert resource is not None
     return (await kept.dual.charts.draw_unchecked(resource))["data"]["values"]
 

@@ -115,7 +115,7 @@ async def test_a_reader_who_opened_the_result_before_gets_the_new_rows_as_a_whol
     opened = await kept.dual.open_resource(made.resource_id, ANN, "read")
     change(kept.data)
     await kept.dual.refresh(made.resource_id, ANN)
-    page = await kept.dual.read_page_unchecked(opened, ANN, PageRequest(limit=1_000))
+    page = await kept.dual.unchecked.read_page(opened, ANN, PageRequest(limit=1_000))
     assert {row["state"] for row in page.rows} == {"new"}
     assert (len(page.rows), page.total_count, page.total_count_kind) == (LEFT, LEFT, "exact")
     assert (

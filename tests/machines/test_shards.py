@@ -193,8 +193,8 @@ async def test_the_statement_of_a_tenant_reaches_one_shard(sharded: Sharded) -> 
         async with serving(sharded.url, hooks=[rule]) as (server, _):
             made = await server.create_response(select(INSTITUTIONS), name="x", principal=caller)
             resource = await server.open_resource(made.resource_id, caller, "read")
-            page = await server.read_page_unchecked(resource, caller, PageRequest(limit=1000))
-            stream = await server.stream_unchecked(resource, caller, StreamRequest(format="csv"))
+            page = await server.unchecked.read_page(resource, caller, PageRequest(limit=1000))
+            stream = await server.unchecked.stream(resource, caller, StreamRequest(format="csv"))
             assert [chunk async for chunk in stream.chunks]
             mine = [row["id"] for row in ROWS if row["state"] == state]
             assert sorted(row["id"] for row in page.rows) == mine

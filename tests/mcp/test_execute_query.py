@@ -89,7 +89,7 @@ async def test_a_text_is_answered_by_a_dual_response(dual: DualResponseServer, h
         )
     assert structure(result)["metadata"]["total_count"] == 3, "its own LIMIT holds"
     assert structure(result)["results"][0]["name"].startswith("School")
-    assert await dual.get_resource_unchecked(structure(result)["resource"]["uri"].partition("://")[2])
+    assert await dual.unchecked.get(structure(result)["resource"]["uri"].partition("://")[2])
     assert "all 3 rows" in text_of(result)
 
 

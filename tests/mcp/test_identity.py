@@ -121,7 +121,7 @@ async def test_one_s_own_function_says_who_a_token_stands_for(make_dual: MakeDua
         async with running(dual, server, listening), calling(host, origin, "token-of-ana") as connection:
             result = await connection.call("search")
             resource_id = result.structured_content["resource"]["uri"].partition("://")[2]
-            resource = await dual.get_resource_unchecked(resource_id)
+            resource = await dual.unchecked.get(resource_id)
     assert resource is not None
     assert (resource.owner, resource.tenant) == ("team", "acme")
 
@@ -145,8 +145,6 @@ async def test_without_a_token_a_result_has_no_owner(dual: DualResponseServer, h
     async with host.connected(server) as connection:
         result = await connection.call("search")
     assert result.structured_content is not None
-    resource = await dual.get_resource_unchecked(
-        result.structured_content["resource"]["uri"].partition("://")[2]
-    )
+    resource = await dual.unchecked.get(result.structured_content["resource"]["uri"].partition("://")[2])
     assert resource is not None
     assert resource.owner is None

@@ -56,7 +56,7 @@ async def test_a_pinned_result_is_current_as_long_as_is_said(dual: DualResponseS
     server = host.server()
     add_resources(dual, server, ttl=timedelta(seconds=7))
     response = await dual.create_response(ALL, name="All")
-    await dual.pin_unchecked(response.resource_id)
+    await dual.unchecked.pin(response.resource_id)
     async with host.connected(server) as connection:
         assert (await Reader(connection).read(response.resource_uri)).ttl_ms == 7_000
 
@@ -92,7 +92,7 @@ async def test_unknown_deleted_and_expired_results_are_the_protocol_s_error(
     server = host.server()
     add_resources(dual, server)
     deleted = await dual.create_response(ALL, name="All")
-    await dual.delete_unchecked(deleted.resource_id)
+    await dual.unchecked.delete(deleted.resource_id)
     expired = await dual.create_response(ALL, name="All", expiration=timedelta(microseconds=1))
     async with host.connected(server) as connection:
         reader = Reader(connection)
@@ -228,7 +228,7 @@ async def test_a_slow_query_has_metadata_and_no_page_yet(make_dual: MakeDual, ho
     async with host.connected(server) as connection:
         read = await Reader(connection).read_json(response.resource_uri)
         assert (read["resource"]["status"], read["page"]) == ("pending", None)
-        await dual.delete_unchecked(response.resource_id)
+        await dual.unchecked.delete(response.resource_id)
 
 
 def test_a_page_too_large_and_a_server_of_no_sdk_are_refused(dual: DualResponseServer) -> None:

@@ -207,9 +207,7 @@ async def test_no_field_of_it_is_a_secret(make_dual: MakeDual, host: Host) -> No
     async with host.connected(server) as connection:
         result = await connection.call("search")
     assert result.structured_content is not None
-    resource = await dual.get_resource_unchecked(
-        result.structured_content["resource"]["uri"].partition("://")[2]
-    )
+    resource = await dual.unchecked.get(result.structured_content["resource"]["uri"].partition("://")[2])
     assert resource is not None
     whole = wire_of(result)
     assert secret not in whole

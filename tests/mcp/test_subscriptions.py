@@ -64,9 +64,9 @@ async def test_a_stream_tells_of_pins_and_deletions(dual: DualResponseServer, se
         client.listen(resource_subscriptions=[uri]) as stream,
     ):
         assert stream.honored.resource_subscriptions == [uri]
-        await dual.pin_unchecked(response.resource_id)
+        await dual.unchecked.pin(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
-        await dual.delete_unchecked(response.resource_id)
+        await dual.unchecked.delete(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
 
 
@@ -97,7 +97,7 @@ async def test_what_another_process_does_is_told(make_dual: MakeDual, tmp_path: 
         mcp.Client(low_level_server(server)) as client,
         client.listen(resource_subscriptions=[uri]) as stream,
     ):
-        await there.pin_unchecked(response.resource_id)
+        await there.unchecked.pin(response.resource_id)
         assert await told(stream) == ResourceUpdated(uri=uri)
 
 
@@ -122,11 +122,11 @@ async def test_several_streams_are_told_once_each(dual: DualResponseServer, serv
         client.listen(resource_subscriptions=[uri, uri]) as one,
         client.listen(resource_subscriptions=[uri]) as two,
     ):
-        await dual.pin_unchecked(response.resource_id)
+        await dual.unchecked.pin(response.resource_id)
         assert await told(one) == await told(two) == ResourceUpdated(uri=uri)
         async with client.listen(resource_subscriptions=[uri]):
             pass
-        await dual.delete_unchecked(response.resource_id)
+        await dual.unchecked.delete(response.resource_id)
         assert await told(one) == await told(two) == ResourceUpdated(uri=uri)
 
 
@@ -148,7 +148,7 @@ async def test_a_tool_s_own_event_comes_on_the_same_stream(dual: DualResponseSer
         async with client.listen(**asked) as stream:
             await client.call_tool("change")
             assert await told(stream) == ToolsListChanged()
-            await dual.pin_unchecked(response.resource_id)
+            await dual.unchecked.pin(response.resource_id)
             assert await told(stream) == ResourceUpdated(uri=response.resource_uri)
 
 
@@ -168,10 +168,10 @@ async def test_an_older_client_subscribes_and_unsubscribes(dual: DualResponseSer
             await client.subscribe_resource(response.resource_uri)
         await client.unsubscribe_resource(one.resource_uri)
         await client.unsubscribe_resource(one.resource_uri)
-        await dual.pin_unchecked(one.resource_id)
-        await dual.pin_unchecked(two.resource_id)
+        await dual.unchecked.pin(one.resource_id)
+        await dual.unchecked.pin(two.resource_id)
         assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
-        await dual.delete_unchecked(two.resource_id)
+        await dual.unchecked.delete(two.resource_id)
         assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
         await client.subscribe_resource((await dual.create_response(ALL, name="x")).resource_uri)
         assert dual.change_notifier._listeners
@@ -241,7 +241,7 @@ async def test_a_stateless_server_declares_no_subscriptions_to_older_clients(
                 client_of(origin, "nobody's") as client,
                 client.listen(resource_subscriptions=[response.resource_uri]) as stream,
             ):
-                await dual.pin_unchecked(response.resource_id)
+                await dual.unchecked.pin(response.resource_id)
                 assert await told(stream) == ResourceUpdated(uri=response.resource_uri)
 
 
@@ -324,7 +324,7 @@ async def test_over_http_an_older_client_is_told_on_its_connection(make_dual: Ma
             await client.subscribe_resource(response.resource_uri)
             told = ""
             # What is told before the client's GET has arrived is lost; then there is a second change.
-            for change in (dual.pin_unchecked, dual.delete_unchecked):
+            for change in (dual.unchecked.pin, dual.unchecked.delete):
                 await change(response.resource_id)
                 with suppress(TimeoutError):
                     told = told or await asyncio.wait_for(heard.get(), 10)

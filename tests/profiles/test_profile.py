@@ -24,7 +24,7 @@ Rows = Sequence[dict[str, Any]]
 async def profiled(dual: DualResponseServer, statement: Statement, kind: str = "full") -> Profile:
     response = await dual.create_response(statement, name="things", profile=kind)  # type: ignore[arg-type]
     assert response.profile is not None
-    resource = await dual.get_resource_unchecked(response.resource_id)
+    resource = await dual.unchecked.get(response.resource_id)
     assert resource is not None
     assert await dual.profile(resource.id, None, kind=kind) == response.profile
     return response.profile
@@ -172,7 +172,7 @@ async def test_one_pass_and_one_statement_for_each_column_s_values(
     dual: DualResponseServer, engine: AsyncEngine
 ) -> None:
     response = await dual.create_response(select(things), name="things")
-    resource = await dual.get_resource_unchecked(response.resource_id)
+    resource = await dual.unchecked.get(response.resource_id)
     assert resource is not None
     sent: list[str] = []
 

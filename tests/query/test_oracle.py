@@ -38,7 +38,7 @@ async def _resource(application: Application, tenant: str) -> Resource:
 
 async def _created(application: Application, tenant: str) -> Resource:
     response = await application.server.create_response(ALL, name="Readings", principal=person(tenant))
-    found = await application.server.get_resource_unchecked(response.resource_id)
+    found = await application.server.unchecked.get(response.resource_id)
     assert found is not None
     return found
 

@@ -94,12 +94,12 @@ async def test_a_child_of_a_child_knows_where_it_comes_from(application: Applica
     server = application.server
     first = await server.create_response(ALL, name="All")
     second = await server.create_response(name="Some", parent=first.resource_uri, refinement=BIG)
-    parent = await server.get_resource_unchecked(second.resource_id)
+    parent = await server.unchecked.get(second.resource_id)
     assert parent is not None
     third = await server.create_response(
         name="Per state", parent=parent, refinement={"group_by": ["state"], "aggregates": ["count"]}
     )
-    found = await server.get_resource_unchecked(third.resource_id)
+    found = await server.unchecked.get(third.resource_id)
     assert found is not None
     assert found.metadata["lineage"] == {
         "parent": second.resource_uri,

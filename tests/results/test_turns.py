@@ -26,7 +26,7 @@ Deed = Callable[[DualResponseServer, Resource], Awaitable[object]]
 
 DEEDS: dict[str, Deed] = {
     "open": lambda dual, found: dual.open_resource(found.id, None, "read"),
-    "page": lambda dual, found: dual.read_page_unchecked(found, None),
+    "page": lambda dual, found: dual.unchecked.read_page(found, None),
 }
 
 

@@ -81,7 +81,7 @@ async def test_who_calls_is_known_in_tools_and_over_rest_by_one_function(shop: s
                 result = await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})
             structure = result.structured_content
             assert isinstance(structure, dict)
-            resource = await dual.get_resource_unchecked(structure["resource"]["uri"].partition("://")[2])
+            resource = await dual.unchecked.get(structure["resource"]["uri"].partition("://")[2])
             assert resource is not None
             assert resource.owner == name
             url = structure["resource"]["url"]

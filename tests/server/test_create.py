@@ -84,7 +84,7 @@ async def test_the_object_that_was_passed_in_never_runs(dual: DualResponseServer
     resource = await dual.open_resource(response.resource_id, None, "read")
     assert isinstance(resource.document, bytes)
     del statement
-    page = await dual.read_page_unchecked(resource, None)
+    page = await dual.unchecked.read_page(resource, None)
     assert [row["id"] for row in page.rows] == [1, 2]
 
 
@@ -144,9 +144,9 @@ async def test_a_sample_of_no_rows(dual: DualResponseServer) -> None:
 async def test_several_sources_by_name(make_server: MakeServer, schools: AsyncEngine) -> None:
     server = make_server(databases={"east": schools, "west": schools})
     response = await server.create_response(select(School.id), name="x", source="west")
-    resource = await server.get_resource_unchecked(response.resource_id)
+    resource = await server.unchecked.get(response.resource_id)
     assert resource is not None and resource.source == "west"
-    assert (await server.read_page_unchecked(resource, None, PageRequest(limit=1))).rows == [{"id": 1}]
+    assert (await server.unchecked.read_page(resource, None, PageRequest(limit=1))).rows == [{"id": 1}]
     with pytest.raises(ConfigurationError):
         await server.create_response(select(School.id), name="which?")
 

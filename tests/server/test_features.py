@@ -73,7 +73,7 @@ async def test_the_kernel_alone_creates_pages_streams_and_deletes(url: str) -> N
         for path in ("query", "sql", "refine", "profile", "chart", "refresh"):
             assert (await http.post(f"/resources/{made.resource_id}/{path}", json={})).status_code == 404
         assert (await http.get("/resources/openapi.json")).status_code == 404
-        await server.delete_unchecked(made.resource_id)
+        await server.unchecked.delete(made.resource_id)
         assert (await http.get(f"/resources/{made.resource_id}")).status_code == 404
 
 
@@ -153,7 +153,7 @@ async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(
         assert (await http.get("/resources/unknown/visits")).status_code == 404
         assert server.features.get(Visits) is visits and GaugeReading("pending", 1) in [*server._readings()]
         await server.sweep()
-        await server.delete_unchecked(made.resource_id)
+        await server.unchecked.delete(made.resource_id)
         await server.drain(timedelta())
     assert visits.calls[:2] == ["attach", "start"] and visits.calls[-1] == "close"
     assert {"sweep", "forget", "drain"} <= {*visits.calls}

@@ -72,11 +72,11 @@ async def test_a_page_and_a_question_need_no_compiler_after_that(
     resource = await dual.open_resource(response.resource_id, None, "read")
     compiled: list[str] = []
     monkeypatch.setattr("sqlalchemy.sql.elements.ClauseElement._compiler", _noted(compiled))
-    first = await dual.read_page_unchecked(resource, None, PageRequest(limit=2))
-    await dual.read_page_unchecked(resource, None, PageRequest(limit=2, cursor=first.next_cursor))
-    await dual.read_page_unchecked(resource, None, PageRequest(limit=7, offset=3))
+    first = await dual.unchecked.read_page(resource, None, PageRequest(limit=2))
+    await dual.unchecked.read_page(resource, None, PageRequest(limit=2, cursor=first.next_cursor))
+    await dual.unchecked.read_page(resource, None, PageRequest(limit=7, offset=3))
     assert compiled == []
-    await dual.read_page_unchecked(resource, None, PageRequest(limit=2, sort=[{"field": "id"}]))
+    await dual.unchecked.read_page(resource, None, PageRequest(limit=2, sort=[{"field": "id"}]))
     assert len(compiled) == 1, "the test sees what is compiled"
 
 

@@ -60,8 +60,8 @@ async def test_an_expired_resource_says_so_for_a_day(make_server: MakeServer) ->
     response = await server.create_response(ALL, name="x", expiration=timedelta(0))
     with pytest.raises(ResourceExpiredError):
         await server.open_resource(response.resource_id, None, "read")
-    assert await server.get_resource_unchecked(response.resource_id) is None
-    assert not await server.pin_unchecked(response.resource_id)
+    assert await server.unchecked.get(response.resource_id) is None
+    assert not await server.unchecked.pin(response.resource_id)
     later = make_server(store=server.store, gone_retention=timedelta(0), secrets=[SECRET])
     with pytest.raises(ResourceNotFoundError):
         await later.open_resource(response.resource_id, None, "read")
@@ -71,17 +71,17 @@ async def test_the_sweeper_takes_what_is_long_gone_and_nothing_else(make_server:
     server = make_server(gone_retention=timedelta(0))
     live = await server.create_response(ALL, name="live")
     pinned = await server.create_response(ALL, name="pinned")
-    assert await server.pin_unchecked(pinned.resource_id)
+    assert await server.unchecked.pin(pinned.resource_id)
     for _ in range(7):
         await server.create_response(ALL, name="gone", expiration=timedelta(0))
     assert sum(await asyncio.gather(*(server.sweep() for _ in range(4)))) == 7
     for response in (live, pinned):
-        assert await server.get_resource_unchecked(response.resource_id)
+        assert await server.unchecked.get(response.resource_id)
 
 
 async def test_a_pinned_resource_has_no_expiry(dual: DualResponseServer) -> None:
     response = await dual.create_response(ALL, name="x")
-    assert await dual.pin_unchecked(response.resource_id)
+    assert await dual.unchecked.pin(response.resource_id)
     metadata = dual.metadata_of(await dual.open_resource(response.resource_id, None, "read"))
     assert (metadata["status"], metadata["expires_at"]) == ("pinned", None)
 
@@ -91,7 +91,7 @@ async def test_sliding_starts_the_lifetime_anew_up_to_the_cap(make_server: MakeS
     response = await server.create_response(ALL, name="x")
     resource = await server.open_resource(response.resource_id, None, "read")
     assert resource.expires_at is not None
-    page = await server.read_page_unchecked(resource, None, PageRequest(limit=1))
+    page = await server.unchecked.read_page(resource, None, PageRequest(limit=1))
     assert page.expires_at is not None
     assert (
         resource.expires_at < page.expires_at <= resource.created_at + timedelta(minutes=15, milliseconds=1)
@@ -102,7 +102,7 @@ async def test_sliding_starts_the_lifetime_anew_up_to_the_cap(make_server: MakeS
 async def test_without_sliding_an_access_changes_no_expiry(dual: DualResponseServer) -> None:
     response = await dual.create_response(ALL, name="x")
     resource = await dual.open_resource(response.resource_id, None, "read")
-    assert (await dual.read_page_unchecked(resource, None)).expires_at == resource.expires_at
+    assert (await dual.unchecked.read_page(resource, None)).expires_at == resource.expires_at
 
 
 @pytest.mark.quick(1, "sqlite")
@@ -114,7 +114,7 @@ async def test_no_access_is_lost_or_counted_twice(make_server: MakeServer, datab
     await first._housekeeper.stop()  # or it may write the counts just before they are looked at
     await asyncio.gather(
         *(
-            server.read_page_unchecked(resource, None, PageRequest(limit=1))
+            server.unchecked.read_page(resource, None, PageRequest(limit=1))
             for server in (first, second)
             for _ in range(30)
         )
@@ -131,7 +131,7 @@ async def test_rows_are_kept_at_rest_only_when_asked(make_server: MakeServer) ->
     for keep, expected in ((False, None), (True, 15)):
         server = make_server(keep_sample=keep)
         response = await server.create_response(ALL, name="x")
-        resource = await server.get_resource_unchecked(response.resource_id)
+        resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
         assert (None if resource.sample is None else len(resource.sample)) == expected
 
@@ -142,7 +142,7 @@ async def test_a_page_never_repeats_a_stale_total(dual: DualResponseServer, scho
     async with schools.begin() as connection:
         await connection.execute(delete(Program))
         await connection.execute(delete(School).where(School.id > 10))
-    page = await dual.read_page_unchecked(resource, None, PageRequest(offset=5, limit=10))
+    page = await dual.unchecked.read_page(resource, None, PageRequest(offset=5, limit=10))
     assert (len(page.rows), page.has_next, page.total_count) == (5, False, 10)
     assert resource.total_count == len(SCHOOLS)
 
@@ -183,7 +183,7 @@ async def test_another_process_serves_what_this_one_stored(
     dual = make_server(store=SQLResourceStore(database_url), secrets=[SECRET])
     response = await dual.create_response(ALL.where(School.enrollment > 0), name="x")
     resource = await dual.open_resource(response.resource_id, None, "read")
-    page = await dual.read_page_unchecked(
+    page = await dual.unchecked.read_page(
         resource, None, PageRequest(limit=1000, sort=[{"field": "id", "order": "desc"}])
     )
     await dual.shutdown()

@@ -73,7 +73,7 @@ async def test_no_part_of_it_is_a_secret(make_server: MakeServer) -> None:
     secret = "the secret that signs, thirty-two characters and more"
     server = make_server(secrets=[secret])
     response = await server.create_response(select(School.id), name="x")
-    resource = await server.get_resource_unchecked(response.resource_id)
+    resource = await server.unchecked.get(response.resource_id)
     assert resource is not None
     whole = json.dumps(response.to_mcp_tool_result())
     assert secret not in whole

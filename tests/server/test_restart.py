@@ -68,7 +68,7 @@ async def crowd(dual: DualResponseServer) -> str:
         assert response.total_count == len(SCHOOLS)
     resource = await dual.open_resource(made[0].resource_id, None, "read")
     pages = await asyncio.gather(
-        *(dual.read_page_unchecked(resource, None, PageRequest(limit=5)) for _ in range(6))
+        *(dual.unchecked.read_page(resource, None, PageRequest(limit=5)) for _ in range(6))
     )
     assert {len(page.rows) for page in pages} == {5}
     return made[0].resource_id
@@ -79,7 +79,7 @@ def test_in_one_event_loop_after_another(dual: DualResponseServer) -> None:
     async def run(known: str | None) -> str:
         async with dual:
             if known is not None:
-                assert await dual.get_resource_unchecked(known)
+                assert await dual.unchecked.get(known)
             return await crowd(dual)
 
     known = None

@@ -284,7 +284,7 @@ async def test_a_hook_narrows_sample_count_and_pages_to_who_asks_now(make_server
     assert response.total_count == sum(row["state"] == "NJ" for row in SCHOOLS)
     resource = await server.open_resource(response.resource_id, new_jersey, "read")
     for caller, states in ((new_jersey, {"NJ"}), (Principal(id="ana", tenant="PA"), {"PA"})):
-        page = await server.read_page_unchecked(resource, caller)
+        page = await server.unchecked.read_page(resource, caller)
         assert {row["state"] for row in page.rows} == states
 
 

@@ -152,7 +152,7 @@ def _can_be_asked(spec: Mapping[str, Any]) -> bool:
 async def test_any_answer_is_that_of_the_full_rows(
     asked: Application, path: str, spec: dict[str, Any]
 ) -> None:
-    resource = await asked.server.get_resource_unchecked(path.rpartition("/")[2])
+    resource = await asked.server.unchecked.get(path.rpartition("/")[2])
     assert resource is not None
     page = await asked.server.query.page_unchecked(
         resource,

@@ -95,6 +95,6 @@ async def test_a_tenant_is_answered_from_its_own_rows(tenanted: Tenanted, name: 
         STATEMENTS[name], name="x", count="none", sample_size=1, principal=caller
     )
     resource = await tenanted.server.open_resource(made.resource_id, caller, "read")
-    stream = await tenanted.server.stream_unchecked(resource, caller, StreamRequest())
+    stream = await tenanted.server.unchecked.stream(resource, caller, StreamRequest())
     lines = b"".join([chunk.data async for chunk in stream.chunks]).splitlines()[:-1]
     assert comparable(map(orjson.loads, lines)) == comparable(expected)

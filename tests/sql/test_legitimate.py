@@ -93,9 +93,9 @@ async def served_rows(server: DualResponseServer, text: Text) -> list[Row]:
     """What a caller gets who hands the text over: the stored resource, read back."""
     select = server.sql.resolve(text.sql).select
     response = await server.create_response(select, name="legitimate", count="exact")
-    resource = await server.get_resource_unchecked(response.resource_id)
+    resource = await server.unchecked.get(response.resource_id)
     assert resource is not None
-    page = await server.read_page_unchecked(resource, None, PageRequest(limit=MOST_ROWS))
+    page = await server.unchecked.read_page(resource, None, PageRequest(limit=MOST_ROWS))
     assert page.total_count == response.total_count == len(page.rows)
     decoded = decode_rows(json.loads(json.dumps(list(page.rows))), page.columns)
     return [tuple(row[column["name"]] for column in page.columns) for row in decoded]

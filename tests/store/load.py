@@ -105,7 +105,7 @@ class Load:
         lifetime = LONG if kind == 0 else SHORT
         made = await self._server.create_response(SOME, name="x", sample_size=3, expiration=lifetime)
         say("made", made.resource_id)
-        if kind == 0 or (kind == 1 and await self._server.pin_unchecked(made.resource_id)):
+        if kind == 0 or (kind == 1 and await self._server.unchecked.pin(made.resource_id)):
             say("lives", made.resource_id)
             self._living.append(made.resource_id)
 
@@ -114,7 +114,7 @@ class Load:
             await self._create()
         identifier = self._choose.choice(self._living)
         resource = await self._server.open_resource(identifier, None, "read")
-        page = await self._server.read_page_unchecked(resource, None, PageRequest(limit=5))
+        page = await self._server.unchecked.read_page(resource, None, PageRequest(limit=5))
         say("read", identifier, page.expires_at and page.expires_at.isoformat())
 
     async def _sweep(self) -> None:

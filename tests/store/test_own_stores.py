@@ -137,7 +137,7 @@ async def test_a_failure_of_its_backend_is_a_storage_error(
             dual.create_response(select(School), name="Schools"),
             dual.sweep(),
             dual.open_resource(made.resource_id, None, "read"),
-            dual.delete_unchecked(made.resource_id),
+            dual.unchecked.delete(made.resource_id),
         ):
             with pytest.raises(StorageError) as caught:
                 await call

@@ -378,7 +378,7 @@ class TestFailures:
         async with tab(browser) as page:
             await page.goto(url)
             await expect(page.get_by_role("grid")).to_be_visible()
-            await site.server.delete_unchecked(url.rpartition("/")[2])
+            await site.server.unchecked.delete(url.rpartition("/")[2])
             await page.get_by_role("button", name="delay", exact=True).click()
             await expect(page.locator("#message")).to_contain_text("does not exist any more")
 

@@ -341,7 +341,7 @@ class TestPostgreSQL:
                     await server.dual.create_response(statement, name="bars"),
                     {"mark": "bar", "x": name, "y": {"aggregate": "count"}, "sort": "x"},
                 )
-                kept = await server.dual.get_resource_unchecked(bars.resource_id)
+                kept = await server.dual.unchecked.get(bars.resource_id)
                 assert kept is not None
                 drawn = (await server.dual.charts.draw_unchecked(kept))["data"]["values"]
                 bars_of = [as_midnight(day) for day in in_order] if name == "days" else in_order

@@ -228,7 +228,7 @@ async def served(url: str, mapped: Mapping, statement: Any) -> list[dict[str, An
         assert response.total_count == len(rows)
         columns = shape(thaw(resource.document, Registry(mapped.base))).columns
         for written in FORMATS:
-            stream = await dual.stream_unchecked(resource, None, StreamRequest(format=written))
+            stream = await dual.unchecked.stream(resource, None, StreamRequest(format=written))
             table = read(written, b"".join([chunk.data async for chunk in stream.chunks]), columns)
             assert rows == [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         return rows
@@ -236,14 +236,14 @@ async def served(url: str, mapped: Mapping, statement: Any) -> list[dict[str, An
 
 async def pages_of(dual: DualResponseServer, resource: Resource) -> list[dict[str, Any]]:
     """By cursor, there and back."""
-    page = await dual.read_page_unchecked(resource, None, PageRequest(limit=2))
+    page = await dual.unchecked.read_page(resource, None, PageRequest(limit=2))
     rows = list(page.rows)
     while page.next_cursor is not None:
-        page = await dual.read_page_unchecked(resource, None, PageRequest(limit=2, cursor=page.next_cursor))
+        page = await dual.unchecked.read_page(resource, None, PageRequest(limit=2, cursor=page.next_cursor))
         rows += page.rows
     back = list(page.rows)
     while page.previous_cursor is not None:
-        page = await dual.read_page_unchecked(
+        page = await dual.unchecked.read_page(
             resource, None, PageRequest(limit=2, cursor=page.previous_cursor)
         )
         back = [*page.rows, *back]

@@ -43,7 +43,7 @@ async def schools(engine: AsyncEngine) -> AsyncEngine:
 async def opened(server: DualResponseServer, statement: Any, written: str) -> Any:
     response = await server.create_response(statement, name="x", sample_size=0, count="none")
     resource = await server.open_resource(response.resource_id, None, "read")
-    return await server.stream_unchecked(resource, None, StreamRequest(format=written))
+    return await server.unchecked.stream(resource, None, StreamRequest(format=written))
 
 
 async def streamed(server: DualResponseServer, statement: Any, written: str) -> bytes:

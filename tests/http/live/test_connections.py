@@ -118,11 +118,13 @@ class WatchedServer(DualResponseServer):
         super().__init__(*arguments, **options)
         self.reading = asyncio.Event()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._read_page = self.unchecked.read_page
+        self.unchecked.read_page = self.read_watched  # type: ignore[assignment, method-assign]
 
-    async def read_page_unchecked(self, resource: Resource, *arguments: Any) -> ResultPage:
+    async def read_watched(self, resource: Resource, *arguments: Any) -> ResultPage:
         self.reading.set()
         try:
-            return await super().read_page_unchecked(resource, *arguments)
+            return await self._read_page(resource, *arguments)
         except BaseException as error:
             self.failed.set_result(error)
             raise

@@ -84,14 +84,14 @@ async def test_tenants_and_an_administrator_interleaved_never_see_each_other_s_r
 ) -> None:
     """All read one resource, which is nobody's: only the rules tell them apart."""
     response = await narrowed.create_response(ALL, name="Notes", principal=ROOT)
-    stored = await narrowed.get_resource_unchecked(response.resource_id)
+    stored = await narrowed.unchecked.get(response.resource_id)
     assert stored is not None
     shared = replace(stored, owner=None, tenant=None)
     drawn = random.Random(7)
 
     async def read(who: Principal) -> None:
         sort = drawn.choice(SORTS)
-        page = await narrowed.read_page_unchecked(
+        page = await narrowed.unchecked.read_page(
             shared, who, PageRequest(offset=drawn.randrange(15), limit=drawn.randint(1, 30), sort=sort)
         )
         tenants = {row["tenant"] for row in page.rows}
@@ -119,7 +119,7 @@ async def test_a_document_is_thawed_once_whoever_reads_it(narrowed: DualResponse
 
 async def kept(server: DualResponseServer, statement: Any, who: Principal | None = None) -> Resource:
     response = await server.create_response(statement, name="x", principal=who)
-    found = await server.get_resource_unchecked(response.resource_id)
+    found = await server.unchecked.get(response.resource_id)
     assert found is not None
     return found
 
@@ -137,7 +137,7 @@ async def test_a_function_is_given_a_statement_of_its_own(filled: AsyncEngine) -
     async with DualResponseServer(filled, base_url=BASE_URL, tables=METADATA, hooks=hooks) as server:
         resource = await kept(server, ALL, ACME)
         for who in (ACME, ZETA, ACME):
-            page = await server.read_page_unchecked(resource, who)
+            page = await server.unchecked.read_page(resource, who)
             assert {row["tenant"] for row in page.rows} == {who.tenant}
         assert len(plans_of(server)) == 0
     assert len({id(statement) for statement in given}) == len(given)
@@ -149,12 +149,12 @@ async def test_a_row_that_was_replaced_is_read_as_it_is_now(apart: AsyncEngine, 
         apart, base_url=BASE_URL, tables=METADATA, store=store, secrets=[SECRET]
     ) as server:
         old, other = await kept(server, select(notes.c.id)), await kept(server, select(notes.c.body))
-        assert list((await server.read_page_unchecked(old, None, PageRequest(limit=1))).rows[0]) == ["id"]
+        assert list((await server.unchecked.read_page(old, None, PageRequest(limit=1))).rows[0]) == ["id"]
         replaced = sign(seal_for(store, [SECRET]), replace(other, id=old.id, created_at=old.created_at))
         await store.delete(old.id)
         await store.save(replaced)
         found = await server.open_resource(old.id, None, "read")
-        assert list((await server.read_page_unchecked(found, None, PageRequest(limit=1))).rows[0]) == ["body"]
+        assert list((await server.unchecked.read_page(found, None, PageRequest(limit=1))).rows[0]) == ["body"]
 
 
 async def test_a_deletion_elsewhere_acts_at_once(apart: AsyncEngine, store_url: str) -> None:
@@ -165,8 +165,8 @@ async def test_a_deletion_elsewhere_acts_at_once(apart: AsyncEngine, store_url: 
     ):
         resource = await kept(here, ALL)
         for server in (here, there):
-            await server.read_page_unchecked(await server.open_resource(resource.id, None, "read"), None)
-        assert await here.delete_unchecked(resource.id)
+            await server.unchecked.read_page(await server.open_resource(resource.id, None, "read"), None)
+        assert await here.unchecked.delete(resource.id)
         for server in (here, there):
             with pytest.raises(ResourceNotFoundError):
                 await server.open_resource(resource.id, None, "read")

@@ -39,14 +39,14 @@ async def cached(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
 
 async def test_a_kept_page_says_so_and_is_the_same(cached: DualResponseServer, engine: AsyncEngine) -> None:
     resource = await kept(cached, select(notes), ACME)
-    first = await cached.read_page_unchecked(resource, ACME, PageRequest(limit=5))
+    first = await cached.unchecked.read_page(resource, ACME, PageRequest(limit=5))
     async with engine.begin() as connection:
         await connection.execute(delete(notes))
-    again = await cached.read_page_unchecked(resource, ACME, PageRequest(limit=5))
+    again = await cached.unchecked.read_page(resource, ACME, PageRequest(limit=5))
     assert (first.cached, again.cached) == (False, True)
     assert first.rows == again.rows
     assert again.to_wire()["cached"] is True
-    elsewhere = await cached.read_page_unchecked(resource, ACME, PageRequest(limit=6))
+    elsewhere = await cached.unchecked.read_page(resource, ACME, PageRequest(limit=6))
     assert (elsewhere.cached, elsewhere.rows) == (False, []), "another window is another question"
 
 
@@ -55,7 +55,7 @@ async def test_no_two_principals_share_what_they_see_differently(cached: DualRes
     seen = {}
     for who in (ACME, ZETA, BOSS):
         for expected in (False, True):
-            page = await cached.read_page_unchecked(resource, who)
+            page = await cached.unchecked.read_page(resource, who)
             assert page.cached is expected
         seen[who.id] = page.rows
     assert {row["tenant"] for row in seen["zeta"]} == {"zeta"}
@@ -68,7 +68,7 @@ async def test_it_is_off_unless_it_is_asked_for(engine: AsyncEngine) -> None:
     await fill(engine)
     async with DualResponseServer(engine, base_url=BASE_URL, tables=METADATA) as server:
         resource = await kept(server, select(notes))
-        assert [(await server.read_page_unchecked(resource, None)).cached for _ in range(2)] == [False, False]
+        assert [(await server.unchecked.read_page(resource, None)).cached for _ in range(2)] == [False, False]
 
 
 kinds = MetaData()
@@ -90,7 +90,7 @@ async def test_equal_values_are_not_the_same(things: DualResponseServer) -> None
     shown = []
     for number in (Decimal("1.0"), Decimal("1.00"), Decimal("1.000")):
         resource = await kept(things, select(values.c.id, literal(number, Numeric(10, 3)).label("n")))
-        page = await things.read_page_unchecked(resource, None)
+        page = await things.unchecked.read_page(resource, None)
         assert not page.cached
         shown.append(page.rows)
     assert len(shown) == 3
@@ -99,7 +99,7 @@ async def test_equal_values_are_not_the_same(things: DualResponseServer) -> None
 async def test_who_changes_a_page_changes_his_own(things: DualResponseServer) -> None:
     resource = await kept(things, select(values))
     for _ in range(3):
-        page = await things.read_page_unchecked(resource, None)
+        page = await things.unchecked.read_page(resource, None)
         assert page.rows[0]["more"] == {"list": [1]}
         page.rows[0]["more"]["list"].append("mine")
 

@@ -87,11 +87,11 @@ async def test_an_estimate_says_so(dual: DualResponseServer, engine: AsyncEngine
     assert everything.total_count is not None and 10_000 < everything.total_count < 15_000
     assert "of about 12,000 rows (an estimate)" in everything.to_text()
     assert everything.to_structured_content()["metadata"]["total_count_kind"] == "estimated"
-    resource = await dual.get_resource_unchecked(everything.resource_id)
+    resource = await dual.unchecked.get(everything.resource_id)
     assert resource is not None and resource.total_count_kind == "estimated"
-    page = await dual.read_page_unchecked(resource, None, PageRequest(offset=20, limit=10))
+    page = await dual.unchecked.read_page(resource, None, PageRequest(offset=20, limit=10))
     assert (page.total_count, page.total_count_kind) == (everything.total_count, "estimated")
-    last = await dual.read_page_unchecked(resource, None, PageRequest(offset=MANY - 5, limit=10))
+    last = await dual.unchecked.read_page(resource, None, PageRequest(offset=MANY - 5, limit=10))
     assert (last.total_count, last.total_count_kind) == (MANY, "exact")
 
 

@@ -141,21 +141,19 @@ async def test_another_resource_s_sort_s_or_person_s(application: Application) -
     ):
         refused = await application.http.post(where, json={"cursor": cursor, **body})
         said.append(problem_of(refused, 400))
-    resource = await server.get_resource_unchecked(path.rpartition("/")[2])
+    resource = await server.unchecked.get(path.rpartition("/")[2])
     assert resource is not None
     with pytest.raises(BadCursorError):
-        await server.read_page_unchecked(resource, ANA, PageRequest(cursor=cursor))
+        await server.unchecked.read_page(resource, ANA, PageRequest(cursor=cursor))
     assert said == [said[0]] * 3
     assert said[0]["code"] == "BAD_CURSOR"
 
 
 async def test_the_api_takes_one_or_the_other(application: Application) -> None:
-    resource = await application.server.get_resource_unchecked(
-        (await application.create()).rpartition("/")[2]
-    )
+    resource = await application.server.unchecked.get((await application.create()).rpartition("/")[2])
     assert resource is not None
     with pytest.raises(BadParameterError):
-        await application.server.read_page_unchecked(resource, None, PageRequest(cursor="x", offset=1))
+        await application.server.unchecked.read_page(resource, None, PageRequest(cursor="x", offset=1))
 
 
 async def test_the_client_turns_pages(application: Application) -> None:
@@ -275,12 +273,12 @@ async def test_what_has_no_place_to_go_on_from(filled: AsyncEngine, name: str) -
     statement, order = NO_PLACES[name]
     async with DualResponseServer(filled, base_url="http://h/r", tables=metadata, allow_text=True) as server:
         response = await server.create_response(statement, name=name)
-        resource = await server.get_resource_unchecked(response.resource_id)
+        resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
-        page = await server.read_page_unchecked(resource, None, PageRequest(limit=2))
+        page = await server.unchecked.read_page(resource, None, PageRequest(limit=2))
         assert (page.order, page.next_cursor, page.previous_cursor) == (order, None, None)
         with pytest.raises(NoTotalOrderError) as refused:
-            await server.read_page_unchecked(resource, None, PageRequest(limit=2, cursor="x"))
+            await server.unchecked.read_page(resource, None, PageRequest(limit=2, cursor="x"))
         assert "offset" in refused.value.hint
 
 
@@ -290,28 +288,28 @@ async def test_of_equal_rows_as_many_are_shown_as_there_are(filled: AsyncEngine)
         # SQLite numbers the rows of a table, and those of no subquery.
         rows = select(heap).subquery("rows")
         response = await server.create_response(select(rows), name="heap")
-        resource = await server.get_resource_unchecked(response.resource_id)
+        resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
-        first = await server.read_page_unchecked(resource, None, PageRequest(limit=4))
-        second = await server.read_page_unchecked(
+        first = await server.unchecked.read_page(resource, None, PageRequest(limit=4))
+        second = await server.unchecked.read_page(
             resource, None, PageRequest(limit=4, cursor=first.next_cursor)
         )
-        third = await server.read_page_unchecked(
+        third = await server.unchecked.read_page(
             resource, None, PageRequest(limit=4, cursor=second.next_cursor)
         )
         assert [row["word"] for row in [*first.rows, *second.rows, *third.rows]] == ["a"] * 9 + ["b"] * 2
-        back = await server.read_page_unchecked(
+        back = await server.unchecked.read_page(
             resource, None, PageRequest(limit=4, cursor=third.previous_cursor)
         )
         assert (len(back.rows), back.offset, back.has_previous) == (4, 4, True)
-        start = await server.read_page_unchecked(
+        start = await server.unchecked.read_page(
             resource, None, PageRequest(limit=9, cursor=back.previous_cursor)
         )
         assert (len(start.rows), start.offset, start.has_previous) == (4, 0, False)
-        deep = await server.read_page_unchecked(resource, None, PageRequest(limit=2, offset=5))
+        deep = await server.unchecked.read_page(resource, None, PageRequest(limit=2, offset=5))
         assert deep.next_cursor is None, "nobody counted how many are equal before it"
         assert (
-            await server.read_page_unchecked(resource, None, PageRequest(limit=5, offset=5))
+            await server.unchecked.read_page(resource, None, PageRequest(limit=5, offset=5))
         ).next_cursor is not None
 
 
@@ -326,16 +324,16 @@ async def test_a_masked_column_may_be_null_whatever_its_table_says(filled: Async
     ]
     async with DualResponseServer(filled, base_url="http://h/r", tables=metadata, hooks=hooks) as server:
         response = await server.create_response(select(notes.c.id, notes.c.word), name="notes", principal=ANA)
-        resource = await server.get_resource_unchecked(response.resource_id)
+        resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
         for order in ("asc", "desc"):
             sort: Any = [{"field": "word", "order": order}]
-            whole = await server.read_page_unchecked(resource, ANA, PageRequest(limit=100, sort=sort))
+            whole = await server.unchecked.read_page(resource, ANA, PageRequest(limit=100, sort=sort))
             assert [row["word"] for row in whole.rows][-6:] == [None] * 6
             rows: list[Any] = []
             cursor = None
             while True:
-                page = await server.read_page_unchecked(
+                page = await server.unchecked.read_page(
                     resource, ANA, PageRequest(limit=5, sort=sort, cursor=cursor)
                 )
                 rows += page.rows
@@ -348,18 +346,18 @@ async def test_a_masked_column_may_be_null_whatever_its_table_says(filled: Async
 async def test_what_changes_in_a_key_moves_a_row_and_no_other(filled: AsyncEngine) -> None:
     async with DualResponseServer(filled, base_url="http://h/r", tables=metadata) as server:
         response = await server.create_response(select(notes), name="notes")
-        resource = await server.get_resource_unchecked(response.resource_id)
+        resource = await server.unchecked.get(response.resource_id)
         assert resource is not None
         sort: Any = [{"field": "other", "order": "desc"}]
-        first = await server.read_page_unchecked(resource, None, PageRequest(limit=12, sort=sort))
+        first = await server.unchecked.read_page(resource, None, PageRequest(limit=12, sort=sort))
         async with filled.begin() as connection:
             await connection.execute(
                 update(notes).where(notes.c.id == first.rows[-1]["id"]).values(other=None)
             )
-        second = await server.read_page_unchecked(
+        second = await server.unchecked.read_page(
             resource, None, PageRequest(limit=12, sort=sort, cursor=first.next_cursor)
         )
-        rest = await server.read_page_unchecked(
+        rest = await server.unchecked.read_page(
             resource, None, PageRequest(limit=12, sort=sort, cursor=second.next_cursor)
         )
         seen = [row["id"] for row in [*first.rows, *second.rows, *rest.rows]]

@@ -50,7 +50,7 @@ async def joined(
     """Every row, page by page, as JSON."""
     rows: list[bytes] = []
     while True:
-        page = await dual.read_page_unchecked(
+        page = await dual.unchecked.read_page(
             resource, None, PageRequest(offset=len(rows), limit=size, sort=sort)
         )
         assert len(page.rows) <= size
@@ -95,7 +95,7 @@ async def test_sorted_by_every_column_both_ways(dual: DualResponseServer, name: 
 async def test_the_values_are_the_query_s(dual: DualResponseServer, engine: AsyncEngine, name: str) -> None:
     response = await dual.create_response(ALL[name], name=name)
     resource = await dual.open_resource(response.resource_id, None, "read")
-    page = await dual.read_page_unchecked(resource, None, PageRequest(limit=1000))
+    page = await dual.unchecked.read_page(resource, None, PageRequest(limit=1000))
     expected = Counter(map(repr, map(_plain, await unpaged(engine, ALL[name]))))
     assert Counter(repr(_plain(tuple(row.values()))) for row in page.rows) == expected
 
@@ -109,7 +109,7 @@ async def test_nulls_come_last_in_both_directions(dual: DualResponseServer) -> N
     response = await dual.create_response(STATEMENTS["entity"], name="schools")
     resource = await dual.open_resource(response.resource_id, None, "read")
     for order in ("asc", "desc"):
-        page = await dual.read_page_unchecked(
+        page = await dual.unchecked.read_page(
             resource, None, PageRequest(limit=1000, sort=[{"field": "enrollment", "order": order}])
         )
         values = [row["enrollment"] for row in page.rows]
@@ -122,7 +122,7 @@ async def test_nulls_come_last_in_both_directions(dual: DualResponseServer) -> N
 async def test_the_author_s_order_settles_ties_of_a_requested_one(dual: DualResponseServer) -> None:
     response = await dual.create_response(select(School).order_by(School.name.desc()), name="schools")
     resource = await dual.open_resource(response.resource_id, None, "read")
-    page = await dual.read_page_unchecked(
+    page = await dual.unchecked.read_page(
         resource, None, PageRequest(limit=1000, sort=[{"field": "is_open"}])
     )
     names = [row["name"] for row in page.rows if row["is_open"]]
@@ -138,7 +138,7 @@ async def test_random_windows_are_slices_of_the_whole(dual: DualResponseServer) 
         whole = await joined(dual, resource, 1000)
         for _ in range(20):
             offset, limit = pick.randrange(len(whole) + 3), pick.randrange(1, 12)
-            page = await dual.read_page_unchecked(resource, None, PageRequest(offset=offset, limit=limit))
+            page = await dual.unchecked.read_page(resource, None, PageRequest(offset=offset, limit=limit))
             assert list(map(dumps, page.rows)) == whole[offset : offset + limit]
             assert page.has_next is (offset + limit < len(whole))
 

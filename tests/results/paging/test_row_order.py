@@ -154,7 +154,7 @@ async def test_the_number_of_the_row_needs_no_sort(tmp_path: Path) -> None:
     url = filled(tmp_path, "sqlite")
     async with DualResponseServer(url, base_url="http://h/r", tables=METADATA) as dual:
         made = await dual.create_response(select(FLIGHTS), name="rows")
-        resource = await dual.get_resource_unchecked(made.resource_id)
+        resource = await dual.unchecked.get(made.resource_id)
         assert resource is not None
         statement = dual.parts.views.live(resource, None).ordered().arranged
     engine = create_engine(url)

@@ -75,9 +75,9 @@ async def test_its_lifetime_begins_when_it_is_ready(slow: Slow) -> None:
         await app.server.start()
         async with slow.shut():
             response = await app.server.create_response(ALL, name="All", wait=MOMENT)
-            pending = await app.server.get_resource_unchecked(response.resource_id)
+            pending = await app.server.unchecked.get(response.resource_id)
         await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
-        ready = await app.server.get_resource_unchecked(response.resource_id)
+        ready = await app.server.unchecked.get(response.resource_id)
         assert pending and ready and pending.expires_at and ready.expires_at
         # No sweeper takes it while it may still run.
         assert pending.expires_at - pending.created_at == timedelta(minutes=25)
@@ -293,11 +293,11 @@ async def test_reading_without_http_says_the_same(slow: Slow) -> None:
         response = await app.server.create_response(FOREVER, name="Forever", wait=MOMENT)
         resource = await app.server.open_resource(response.resource_id, None, "read")
         with pytest.raises(ResourcePendingError):
-            await app.server.read_page_unchecked(resource, None)
+            await app.server.unchecked.read_page(resource, None)
         await metadata_once(app.http, f"/resources/{response.resource_id}", "failed")
         resource = await app.server.open_resource(response.resource_id, None, "read")
         with pytest.raises(ResourceFailedError):
-            await app.server.read_page_unchecked(resource, None)
+            await app.server.unchecked.read_page(resource, None)
 
 
 async def test_it_ends_on_every_engine(source_url: str, make_engine: Callable[..., AsyncEngine]) -> None:

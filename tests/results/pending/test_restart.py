@@ -134,7 +134,7 @@ async def test_twenty_on_sqlite(sqlite_url: str, make_engine: Callable[..., Asyn
             await app.http.delete(f"/resources/{response.resource_id}")
         for response in counted:
             await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
-        still = [await app.server.get_resource_unchecked(response.resource_id) for response in forever[5:]]
+        still = [await app.server.unchecked.get(response.resource_id) for response in forever[5:]]
         assert {resource.status for resource in still if resource} == {"pending"}
     # The threads of the other five have ended with their server: the next one is not kept waiting.
     async with running(sqlite_url) as app:

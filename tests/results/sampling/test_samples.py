@@ -58,9 +58,9 @@ async def answer(dual: DualResponseServer, statement: Statement, **options: Any)
 async def _paged(dual: DualResponseServer, statement: Statement) -> Sequence[dict[str, Any]]:
     """All rows in the order in which they are paged."""
     response = await answer(dual, statement)
-    resource = await dual.get_resource_unchecked(response.resource_id)
+    resource = await dual.unchecked.get(response.resource_id)
     assert resource is not None
-    return (await dual.read_page_unchecked(resource, None, PageRequest(limit=10_000))).rows
+    return (await dual.unchecked.read_page(resource, None, PageRequest(limit=10_000))).rows
 
 
 @pytest.mark.quick(4, "sqlite")

@@ -55,7 +55,7 @@ async def pages(
     limit = (resource.total_count or 0) // 3 + 2
     lines: Lines = []
     while True:
-        page = await server.read_page_unchecked(
+        page = await server.unchecked.read_page(
             resource, caller, PageRequest(offset=len(lines), limit=limit, sort=sort)
         )
         lines += [json.dumps(row) for row in page.rows]

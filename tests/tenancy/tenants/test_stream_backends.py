@@ -30,7 +30,7 @@ async def stream(
 ) -> bytes:
     response = await server.create_response(statement, name="x", principal=caller, count="none")
     resource = await server.open_resource(response.resource_id, caller, "read")
-    opened = await server.stream_unchecked(resource, caller, StreamRequest(format=written))
+    opened = await server.unchecked.stream(resource, caller, StreamRequest(format=written))
     async with aclosing(opened.chunks) as chunks:
         return b"".join([chunk.data async for chunk in chunks])
 
@@ -76,7 +76,7 @@ async def lines(
     server: DualResponseServer, resource_id: str, columns: tuple[str, ...] | None
 ) -> list[list[Any]]:
     resource = await server.open_resource(resource_id, None, "read")
-    opened = await server.stream_unchecked(resource, None, StreamRequest(format="ndjson", columns=columns))
+    opened = await server.unchecked.stream(resource, None, StreamRequest(format="ndjson", columns=columns))
     async with aclosing(opened.chunks) as chunks:
         data = b"".join([chunk.data async for chunk in chunks])
     return [list(json.loads(line).values()) for line in data.splitlines()[:-1]]

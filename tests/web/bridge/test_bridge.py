@@ -220,7 +220,7 @@ async def test_a_result_that_is_deleted_or_expires_while_it_is_open(host: Bridge
         await bridge.start("short")
         await expect(bridge.app.locator("tbody td").first).to_be_visible()
         resource_id = await id_of(bridge)
-        await until(lambda: host.dual.get_resource_unchecked(resource_id), lambda found: found is None)
+        await until(lambda: host.dual.unchecked.get(resource_id), lambda found: found is None)
         await bridge.app.locator("button.sort", has_text="delay").click()
         await expect(bridge.app.locator("#message")).to_contain_text("expired")
 
