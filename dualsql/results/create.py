@@ -389,8 +389,10 @@ class Creator:
         progress: RunProgress,
         answer: KeptAnswer | None,
     ) -> RunResult:
-        sample = partial(self._sampled, options=options)
-        return await self.runner.run(RunRequest(view, resource, options, progress, answer, sample))
+        request = RunRequest(
+            view, resource, options, progress, answer, sample=lambda read: self._sampled(read, options)
+        )
+        return await self.runner.run(request)
 
     @asynccontextmanager
     async def _deleted_on_failure(self, resource: Resource, kept: KeptRows | None) -> AsyncIterator[None]:

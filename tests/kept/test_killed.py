@@ -28,6 +28,7 @@ from pathlib import Path
 from dualsql import SQLResourceStore
 from dualsql.kept import files
 from dualsql.kept.storage import LocalResultStorage
+from dualsql.kept.feature import Kept
 from tests.kept.test_killed import storage_of
 from tests.kept.test_results import ANN, kept_server
 

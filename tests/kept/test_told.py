@@ -168,7 +168,7 @@ async def test_a_pending_result_says_how_many_rows_were_read(
         add(*given)
 
     monkeypatch.setattr(KeptFileWriter, "add", waits)
-    monkeypatch.setattr(jobs, "_NOTE_INTERVAL", timedelta(milliseconds=10))
+    monkeypatch.setattr(jobs, "NOTE_INTERVAL", timedelta(milliseconds=10))
     store, told = Counting(), list[Progress]()
     async with kept_server(tmp_path, store=store) as kept:
         made = await kept.make(wait=timedelta())
@@ -211,7 +211,7 @@ async def test_a_run_that_cannot_be_kept_leaves_no_number_of_rows(
 
     monkeypatch.setattr(KeptFileWriter, "add", waits)
     monkeypatch.setattr(Creator, "_sampled", waits_too)
-    monkeypatch.setattr(jobs, "_NOTE_INTERVAL", timedelta(milliseconds=10))
+    monkeypatch.setattr(jobs, "NOTE_INTERVAL", timedelta(milliseconds=10))
     async with kept_server(tmp_path, keep_rows=ROWS - 1) as kept:
         made = await kept.make(wait=timedelta())
         await until(lambda: kept.said(made), lambda said: (said or {}).get("rows_so_far"))
