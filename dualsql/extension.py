@@ -55,14 +55,17 @@ class Extension:
     """What starts, works and ends with a server. A subclass overrides what it needs."""
 
     async def start(self) -> None:
-        """Begin to work, in the running event loop; after the store is open and before the databases are proved."""
+        """Begin to work, in the running event loop: once in a run, when the store is open."""
 
     async def drain(self, timeout: timedelta) -> int:
         """Let what runs end within `timeout`. Returns how much still runs."""
         return 0
 
     async def close(self) -> None:
-        """End all work, before the store closes."""
+        """End all work, while the store is open."""
+
+    async def release(self) -> None:
+        """Close what requests read, when the store is closed."""
 
     def renew(self) -> None:
         """Replace what belongs to the event loop of the last run."""

@@ -19,6 +19,9 @@ class Feature(Extension):
     list, later from all.
     """
 
+    is_attached = False
+    """Whether a server has it."""
+
     statement_forms: ClassVar[Sequence[StatementForms]] = ()
     """Statements that the feature derives from a result. `create_response` compiles them, so that a result of which
     SQLAlchemy cannot derive them is refused."""
@@ -46,6 +49,12 @@ def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
             raise ConfigurationError(
                 f"{type(feature).__name__} is no feature.", hint="Give objects: features=[Queries(), ...]."
             )
+        if feature.is_attached:
+            raise ConfigurationError(
+                f"The feature {type(feature).__name__} belongs to another server.",
+                hint="Create one object for each server.",
+            )
+        feature.is_attached = True
         server.features.add(feature)
         feature.attach(server, server.parts)
         server.parts.creator.compile_checks.add(feature.statement_forms)

@@ -16,6 +16,8 @@ from dualsql.feature import Feature, attach_features
 from dualsql.http.router import build_router, origin_of, own_hosts
 from dualsql.mcp.options import ToolOptions
 from dualsql.resource import Principal
+from dualsql.results.create import SampleRunner
+from dualsql.results.options import storage_missing
 from dualsql.server import KernelOptions, ResultServer
 from dualsql.settings import takes
 from dualsql_client.errors import checked_keywords
@@ -133,6 +135,8 @@ class DualResponseServer(ResultServer):
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
         attach_features(self, options.chosen_features())
+        if self.settings.keep is True and isinstance(self.parts.creator.runner, SampleRunner):
+            raise storage_missing()
 
     @property
     def sql(self) -> SQLService:

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from starlette.requests import Request
 
@@ -38,7 +38,7 @@ from dualsql.errors import (
     ResourceNotFoundError,
 )
 from dualsql.events import EVENTS, GaugeReading, step
-from dualsql.extension import Extensions, Parts
+from dualsql.extension import Extension, Extensions, Parts
 from dualsql.freeze import Seal
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
@@ -67,9 +67,6 @@ from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -230,6 +227,7 @@ class ResultServer:
         )
         self._run = Run(self._begin)
         self._entered = 0
+        self._started: list[Extension] = []
         self.notices: list[str] = []
         self.features = Extensions()
         self.unchecked = UncheckedResults(parts, self._descriptions, self.features, self.ready)
@@ -530,7 +528,9 @@ class ResultServer:
         self.notices.clear()
         await self.parts.store.open()
         for feature in self.features:
-            await feature.start()
+            if feature not in self._started:  # by an attempt that failed later
+                await feature.start()
+                self._started.append(feature)
         await self._compare_clocks()
         for source in self.parts.sources.values():
             await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
@@ -599,6 +599,7 @@ class ResultServer:
     def _renew(self) -> None:
         """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
         self._run = Run(self._begin)
+        self._started.clear()
         for name, source in self.parts.sources.items():
             self.parts.sources[name] = source.renewed(self.settings)
         self.parts.jobs.renew()
@@ -630,7 +631,7 @@ class ResultServer:
         parts = (self.parts.streams, self.parts.jobs, *self.features)
         streams, queries, *others = await asyncio.gather(*(part.drain(allowed) for part in parts))
         if any((streams, queries, *others)):
-            text = "Stopping: %d streams, %d pending queries and %d refreshes did not end in time."
+            text = "Stopping: %d streams, %d pending queries and %d other tasks did not end in time."
             logger.warning(text, streams, queries, sum(others))
 
     async def shutdown(self) -> None:
@@ -645,12 +646,14 @@ class ResultServer:
         async with AsyncExitStack() as closing:
             for source in self.parts.sources.values():
                 closing.push_async_callback(source.close)
+            for feature in self.features:
+                closing.push_async_callback(feature.release)
             # Last in, first out: what still writes to the store, jobs and access counts, ends before it.
             closing.push_async_callback(self.parts.store.close)
             closing.push_async_callback(self._housekeeper.stop)
+            closing.push_async_callback(self.parts.jobs.close)
             for feature in self.features:
                 closing.push_async_callback(feature.close)
-            closing.push_async_callback(self.parts.jobs.close)
             closing.push_async_callback(self.change_notifier.stop)
 
     async def __aenter__(self) -> Self:

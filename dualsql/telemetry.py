@@ -276,18 +276,22 @@ class Exporter:
         self._meter = None if meters is None else meters.get_meter(SCOPE)
         self.sinks = {} if self._meter is None else self._made(self._meter)
         self.is_on = self.tracer is not None or self._meter is not None
-        EVENTS.listener = self if self.is_on else None
+        if self.is_on:
+            EVENTS.listener = self
         return self.is_on
 
     def stop(self) -> None:
         """Measure nothing any longer."""
         self.hand_over()
-        EVENTS.listener = None
+        if EVENTS.listener is self:
+            EVENTS.listener = None
         self.is_on, self.tracer, self._meter, self.sinks = False, None, None, {}
 
     def hear(self, event: Event) -> None:
         """See `Listener`."""
-        METRICS_OF_EVENTS[type(event)](event)
+        note = METRICS_OF_EVENTS.get(type(event))
+        if note is not None:  # an event of another package has no metric
+            note(event)
 
     def keep(self, sink: Sink, amount: float, attributes: Attributes | None) -> None:
         """Keep a value of a counter or histogram until the SDK gets many at once.
@@ -353,7 +357,7 @@ class Exporter:
         found: Counter[tuple[tuple[str, str | int | float | bool], ...]] = Counter()
         # Instruments cannot be taken from a meter: those of an earlier one have no values any longer.
         for reading in EVENTS.readings() if meter is self._meter else ():
-            if GAUGES[reading.gauge] is gauge:
+            if GAUGES.get(reading.gauge) is gauge:
                 found[tuple(reading.attributes.items())] += reading.value
         for key, total in found.items():
             yield Observation(total, dict(key))

@@ -218,10 +218,37 @@ _ANSWERING: WeakSet[Endpoint] = WeakSet()
 
 
 def answering_route(route: BaseRoute) -> BaseRoute:
-    """The route of a feature, with each exception turned into an answer unless it is already."""
-    if not isinstance(route, Route) or not isfunction(route.endpoint) or route.endpoint in _ANSWERING:
-        return route
-    return Route(route.path, answering(route.endpoint), methods=sorted(route.methods or ()))
+    """A route of a feature, with each exception turned into an answer, as `answering` does for an endpoint.
+
+    Its middleware and its other options stay.
+    """
+    if isinstance(route, Route) and not is_answering(route):
+        route.app = _answering_app(route.app)
+    return route
+
+
+def is_answering(route: Route) -> bool:
+    """Whether its endpoint was made by `answering`."""
+    return isfunction(route.endpoint) and route.endpoint in _ANSWERING
+
+
+def _answering_app(app: ASGIApp) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_started = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        try:
+            await app(scope, receive, send_on)
+        except Exception as error:
+            if is_started:
+                raise
+            await problem_response(error, told(Request(scope)))(scope, receive, send)
+
+    return answer
 
 
 def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequence[str]) -> list[Route]:

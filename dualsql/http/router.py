@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import isfunction
 from itertools import chain
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,6 +47,7 @@ from dualsql.http.problems import (
     JSONAnswer,
     PrivateHeaders,
     answering_route,
+    is_answering,
     method_routes,
     problem_response,
     while_connected,
@@ -104,7 +104,7 @@ the resource itself and for the collection), and when the request came, by `time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRoutes:
-    """The routes of a feature, such as queries or charts; `dualsql.server` puts all of them together.
+    """The routes of a feature, such as queries or charts; `dualsql.features` puts all of them together.
 
     Attributes:
         routes: below a resource.
@@ -128,7 +128,7 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes] = ()) -
     result = {"GET": routes.read, "POST": routes.page, "PUT": routes.pin, "DELETE": routes.delete}
     return ResultRouter(
         routes=[
-            *(route for feature in features for route in feature.documents),
+            *(answering_route(route) for feature in features for route in feature.documents),
             *_presented(presenters, method_routes(COLLECTION, {"GET": routes.list}, COLLECTION_METHODS)),
             *_presented(presenters, method_routes(PATH, result, METHODS)),
             *_presented(
@@ -176,7 +176,7 @@ class ResultRouter(Router):
 def _presented(presenters: Sequence[Presenter], routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
     """The routes, whose JSON answers, errors included, the features present in another form where a caller asks."""
     for route in routes:
-        if presenters and isinstance(route, Route) and isfunction(route.endpoint):
+        if presenters and isinstance(route, Route) and is_answering(route):
             yield Route(route.path, _presenting(presenters, route), methods=sorted(route.methods or ()))
         else:
             yield route

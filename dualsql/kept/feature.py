@@ -115,6 +115,9 @@ class Kept(Feature):
     async def close(self) -> None:
         """See `Feature`."""
         await self._refreshes.close()
+
+    async def release(self) -> None:
+        """See `Extension`."""
         await self.keeper.close()
 
     def renew(self) -> None:

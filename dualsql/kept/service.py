@@ -20,7 +20,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import orjson
 
 from dualsql.databases.source import QueryLimits
-from dualsql.errors import ConfigurationError, DatabaseBusyError, StorageError, TamperedError
+from dualsql.errors import DatabaseBusyError, StorageError, TamperedError
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.freeze import Seal
 from dualsql.kept.cells import KeptWriter, is_cell
@@ -36,6 +36,7 @@ from dualsql.kept.files import (
 )
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, new_file_name
 from dualsql.resource import Clock, KeptRows, Principal, Resource
+from dualsql.results.options import storage_missing
 from dualsql.settings import KeepOption, Settings
 from dualsql.store.protocol import ListingPosition, ResourceState, ResourceStore
 
@@ -173,10 +174,7 @@ class ResultKeeper:
     def require_storage(self) -> None:
         """Raise ConfigurationError if there is no storage."""
         if self._given is None:
-            raise ConfigurationError(
-                "keep needs a storage.",
-                hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...)',
-            )
+            raise storage_missing()
 
     @property
     def _storage(self) -> ResultStorage:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Queries(Feature):
-    """Queries over results; see docs/querying.md. Those in SQL may read tables that the feature SQL offers."""
+    """Queries over results; see docs/querying.md. Those in SQL may read tables that the feature SQL offers, if it is
+    before this one in the list.
+    """
 
     statement_forms = (query_forms,)
 

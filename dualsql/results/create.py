@@ -61,7 +61,7 @@ from dualsql.resource import (
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
-from dualsql.results.options import CreateOptions, checked_size
+from dualsql.results.options import CreateOptions, checked_size, storage_missing
 from dualsql.results.progress import RunProgress
 from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
@@ -258,10 +258,7 @@ class SampleRunner:
     async def run(self, request: RunRequest) -> RunResult:
         """See `Runner`."""
         if request.options.keep:
-            raise ConfigurationError(
-                "keep needs a storage.",
-                hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...)',
-            )
+            raise storage_missing()
         return RunResult(await request.sample(request.view), request.view)
 
     async def record(self, resource_id: str) -> None:
@@ -336,6 +333,11 @@ class Creator:
             return await self._create(options, answer)
 
     async def _create(self, options: CreateOptions, answer: KeptAnswer | None) -> DualResponse:
+        if options.profile_kind is not None and self.profiler is None:
+            raise ConfigurationError(
+                "This server has no feature Profiles, which profile needs.",
+                hint="Add it: DualResponseServer(features=[..., Profiles()]).",
+            )
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
         notes = notes_of(options.statement)
@@ -519,11 +521,7 @@ class Creator:
         kind = options.profile_kind
         if kind is None:
             return None
-        if self.profiler is None:
-            raise ConfigurationError(
-                "This server has no feature Profiles, which profile needs.",
-                hint="Add it: DualResponseServer(features=[..., Profiles()]).",
-            )
+        assert self.profiler is not None, "create was asked"
         return await self.profiler(view, kind, sample.rows)
 
     def _expiry(self, resource: Resource, lifetime: timedelta) -> datetime:

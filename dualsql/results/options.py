@@ -105,6 +105,15 @@ def checked_kept(keep: Any) -> None:
         raise BadParameterError('keep must be True, "slow" or False.', details={"name": "keep"})
 
 
+def storage_missing() -> ConfigurationError:
+    """The error for rows that are to be kept where there is no place for them."""
+    return ConfigurationError(
+        "keep needs a storage.",
+        hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...), or '
+        "features=[Kept(storage), ...].",
+    )
+
+
 def checked_principal(principal: Principal | None) -> None:
     """Raise BadParameterError for a principal of another class."""
     if principal is not None and not isinstance(principal, Principal):

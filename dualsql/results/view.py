@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,8 +43,6 @@ from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import Column, KeptDescription, Row, SortKey
 
-_log = logging.getLogger(__name__)
-
 ROWS_OF_NOW = (
     "These are the rows of the database now: the kept rows of the result cannot answer this query with the same "
     "meaning."
@@ -60,8 +57,6 @@ def notes_of_now(resource: Resource, view: View) -> list[str]:
     """What an answer about a result says of its rows, if they are read from the database and not from the kept ones."""
     return [NOT_KEPT_ROWS] if resource.kept is not None and view.kept is None else []
 
-
-_NARROWED = "The database narrows the rows by its own policies."
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dualsql.catalogue.feature import Tables
@@ -22,7 +23,13 @@ class SQL(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
+        self._server = server
         self.sources = NamedSources(parts.registry, parts.sources, parts.policy)
         self.service = SQLService(self.sources)
-        queries = server.features.get(Tables).saved_queries if Tables in server.features else {}
-        self.saved_queries = SavedQueries(queries, self.sources)
+
+    @cached_property
+    def saved_queries(self) -> SavedQueries:
+        """The saved queries of the feature Tables by name."""
+        features = self._server.features
+        queries = features.get(Tables).saved_queries if Tables in features else {}
+        return SavedQueries(queries, self.sources)

@@ -14,9 +14,11 @@ import httpx
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql import (
     BadParameterError,
@@ -97,6 +99,16 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
             await server.create_response(name="x", parent=made.resource_uri, refinement={"filters": []})
 
 
+class Deny:
+    """A middleware that lets nobody in."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(status_code=403)(scope, receive, send)
+
+
 class Visits(Feature):
     """Counts the visits of results, and what the server calls."""
 
@@ -117,7 +129,18 @@ class Visits(Feature):
             self.visits += 1
             return JSONResponse({"visits": self.visits})
 
-        return FeatureRoutes(routes=[Route("/{resource_id}/visits", visits)])
+        return FeatureRoutes(
+            routes=[
+                Route("/{resource_id}/visits", visits),
+                Route("/{resource_id}/method", self.refuse),
+                Route("/{resource_id}/denied", visits, middleware=[Middleware(Deny)]),
+            ],
+            documents=[Route("/visits.json", self.refuse)],
+        )
+
+    async def refuse(self, request: Request) -> JSONResponse:
+        """An endpoint that is a method, and fails."""
+        raise BadParameterError("No.")
 
     async def start(self) -> None:
         """See `Extension`."""
@@ -131,6 +154,10 @@ class Visits(Feature):
     async def close(self) -> None:
         """See `Extension`."""
         self.calls.append("close")
+
+    async def release(self) -> None:
+        """See `Extension`."""
+        self.calls.append("release")
 
     def forget(self, resource_id: str) -> None:
         """See `Extension`."""
@@ -150,20 +177,30 @@ async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(
     async with served(url, *default_features(), visits) as server, client_of(server) as http:
         made = await server.create_response(select(people), name="people")
         assert (await http.get(f"/resources/{made.resource_id}/visits")).json() == {"visits": 1}
-        assert (await http.get("/resources/unknown/visits")).status_code == 404
+        assert (await http.get("/resources/unknown/visits")).json()["code"] == "RESOURCE_NOT_FOUND"
+        for path in (f"{made.resource_id}/method", "visits.json"):
+            assert (await http.get(f"/resources/{path}")).json()["code"] == "BAD_PARAMETER", path
+        assert (await http.get(f"/resources/{made.resource_id}/denied")).status_code == 403
         assert server.features.get(Visits) is visits and GaugeReading("pending", 1) in [*server._readings()]
         await server.sweep()
         await server.unchecked.delete(made.resource_id)
         await server.drain(timedelta())
-    assert visits.calls[:2] == ["attach", "start"] and visits.calls[-1] == "close"
+    assert visits.calls[:2] == ["attach", "start"] and visits.calls[-2:] == ["close", "release"]
     assert {"sweep", "forget", "drain"} <= {*visits.calls}
 
 
+USED = Health()
+
+
 def test_a_list_that_is_none_is_refused() -> None:
+    DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[USED])
+    with pytest.raises(ConfigurationError, match="keep needs a storage"):
+        DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[], keep=True)
     lists: list[tuple[list[Any], str]] = [
         ([Health(), Health()], "given twice"),
         ([Queries], "is no feature"),
         (["Queries"], "is no feature"),
+        ([USED], "belongs to another server"),
     ]
     for features, words in lists:
         with pytest.raises(ConfigurationError, match=words):
