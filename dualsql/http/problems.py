@@ -269,9 +269,9 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
 
     return [
         *(Route(path, answering(endpoint), methods=[method]) for method, endpoint in endpoints.items()),
-        *([Route(path, list_methods, methods=["OPTIONS"])] if "OPTIONS" in methods else []),
+        *([Route(path, answering(list_methods), methods=["OPTIONS"])] if "OPTIONS" in methods else []),
         # Without methods it matches each one that no route before it has.
-        Route(path, refuse_method, methods=()),
+        Route(path, answering(refuse_method), methods=()),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dualsql.catalogue.feature import Tables
 from dualsql.extension import Parts
 from dualsql.feature import Feature
-from dualsql.sql.service import NamedSources, SavedQueries, SQLService
+from dualsql.sql import service
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -24,12 +24,12 @@ class SQL(Feature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._server = server
-        self.sources = NamedSources(parts.registry, parts.sources, parts.policy)
-        self.service = SQLService(self.sources)
+        self.sources = service.NamedSources(parts.registry, parts.sources, parts.policy)
+        self.service = service.SQLService(self.sources)
 
     @cached_property
-    def saved_queries(self) -> SavedQueries:
+    def saved_queries(self) -> service.SavedQueries:
         """The saved queries of the feature Tables by name."""
         features = self._server.features
         queries = features.get(Tables).saved_queries if Tables in features else {}
-        return SavedQueries(queries, self.sources)
+        return service.SavedQueries(queries, self.sources)
