@@ -12,6 +12,7 @@ from dualsql.sql import service
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
+    from dualsql.sql.service import SavedQueries
 
 
 class SQL(Feature):
@@ -28,7 +29,7 @@ class SQL(Feature):
         self.service = service.SQLService(self.sources)
 
     @cached_property
-    def saved_queries(self) -> service.SavedQueries:
+    def saved_queries(self) -> SavedQueries:
         """The saved queries of the feature Tables by name."""
         features = self._server.features
         queries = features.get(Tables).saved_queries if Tables in features else {}
