@@ -192,7 +192,7 @@ class Events:
         self._watched: set[WeakMethod[Readings]] = set()
 
     def report(self, event: Event) -> None:
-        """Tell the listener what happened."""
+        """Pass an event to the listener."""
         if self.listener is not None:
             self.listener.hear(event)
 
@@ -226,7 +226,7 @@ class Events:
 
 
 UNMEASURED: AbstractContextManager[None] = nullcontext()
-"""The block that nobody measures."""
+"""A block without a measurement."""
 
 EVENTS = Events()
 

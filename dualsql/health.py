@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 KEPT_SECONDS = 1.0
 """How long an answer serves further probes."""
 
-_NEVER_KEPT = {"Cache-Control": "no-store"}
+_NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Readiness(NamedTuple):
@@ -78,11 +78,11 @@ class ReadinessChecks:
         # A probe that ignores its cancellation still runs: no second one is sent after it.
         for part, probe in self._probes.items():
             if part not in self._running:
-                self._running[part] = asyncio.create_task(_asked(probe))
+                self._running[part] = asyncio.create_task(_state_of(probe))
         await asyncio.wait(self._running.values(), timeout=self._seconds)
-        found = {part: self._state(part) for part in self._probes}
+        states = {part: self._state(part) for part in self._probes}
         self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
-        return Readiness(found)
+        return Readiness(states)
 
     def _state(self, part: str) -> str:
         task = self._running[part]
@@ -97,7 +97,7 @@ class ReadinessChecks:
         self._kept_until = 0.0
 
     def close(self) -> None:
-        """End what still runs, and forget what was found."""
+        """Cancel the checks that run, and drop the last answer."""
         tasks = [task for task in (self._check, *self._running.values()) if task is not None]
         self._check, self._running, self._probes, self._kept_until = None, {}, {}, 0.0
         for task in tasks:
@@ -110,15 +110,15 @@ class ReadinessChecks:
         return [Route("/live", _live, methods=["GET"]), Route("/ready", self._ready, methods=["GET"])]
 
     async def _ready(self, _: Request) -> JSONResponse:
-        found = await self.readiness()
+        readiness = await self.readiness()
         body: dict[str, Any] = {
-            "status": "ready" if found.is_ready else "not ready",
-            "parts": dict(found.parts),
+            "status": "ready" if readiness.is_ready else "not ready",
+            "parts": dict(readiness.parts),
         }
         if self._unproved:
             body["unproved_read_only"] = self._unproved
-        headers = _NEVER_KEPT if found.is_ready else {**_NEVER_KEPT, "Retry-After": "1"}
-        return JSONResponse(body, 200 if found.is_ready else 503, headers)
+        headers = _NO_STORE if readiness.is_ready else {**_NO_STORE, "Retry-After": "1"}
+        return JSONResponse(body, 200 if readiness.is_ready else 503, headers)
 
 
 class Health(Feature):
@@ -156,7 +156,7 @@ async def _not_started() -> str:
     return NOT_STARTED
 
 
-async def _asked(probe: Probe) -> str:
+async def _state_of(probe: Probe) -> str:
     try:
         return await probe()
     except Exception as error:  # noqa: BLE001 - an operator is told the part, and the log has the traceback
@@ -165,4 +165,4 @@ async def _asked(probe: Probe) -> str:
 
 
 async def _live(_: Request) -> JSONResponse:
-    return JSONResponse({"status": "live"}, headers=_NEVER_KEPT)
+    return JSONResponse({"status": "live"}, headers=_NO_STORE)

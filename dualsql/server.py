@@ -101,7 +101,8 @@ class KernelOptions(Settings):
 
 
 class UncheckedResults:
-    """The results of a server for the application's own code: neither rights nor expiry are checked.
+    """The results of a server for the application's own code: rights are not checked, and of a
+    resource that is given no expiry.
 
     `ResultServer.open_resource` checks both, and returns the resource that these methods take.
     """
@@ -155,8 +156,8 @@ class UncheckedResults:
         Args:
             counts: False only checks whether the rows can be counted so.
         """
-        asked = checked_count(count, self._parts.settings)
-        return await self._descriptions.describe(resource, principal=principal, asked=asked, counts=counts)
+        method = checked_count(count, self._parts.settings)
+        return await self._descriptions.describe(resource, principal=principal, asked=method, counts=counts)
 
     def sql_of(self, resource: Resource) -> str:
         """The SQL of a resource, with placeholders for its values and without rules."""
@@ -223,7 +224,7 @@ class ResultServer:
             parts.clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
-            sweep_files=self._sweep_features,
+            sweep_further=self._sweep_features,
         )
         self._run = Run(self._begin)
         self._entered = 0
@@ -464,13 +465,13 @@ class ResultServer:
 
     def probes(self) -> Mapping[str, Probe]:
         """What tells the state of each part; with the source of the last start."""
-        found: dict[str, Probe] = {SERVER: self._run.state}
+        probes: dict[str, Probe] = {SERVER: self._run.state}
         if self._run.is_closed:  # its connections are: no probe opens them again
-            return found
-        found["store"] = StoreHealth(self.parts.store).state
+            return probes
+        probes["store"] = StoreHealth(self.parts.store).state
         for name, source in self.parts.sources.items():
-            found[f"database {name}"] = SourceHealth(source, self.parts.policy.secured, self.settings).state
-        return found
+            probes[f"database {name}"] = SourceHealth(source, self.parts.policy.secured, self.settings).state
+        return probes
 
     @property
     def unproved(self) -> Sequence[str]:
@@ -537,7 +538,7 @@ class ResultServer:
             await prove_tenants(source, self.parts.policy.tenant_columns, timeout=self.settings.query_timeout)
             if (unproved := unproved_notice(source)) is not None:
                 self._notice(unproved)
-        await self._say_what_is_missing()
+        await self._note_missing_tables()
         await self._compare_connections()
         self._housekeeper.start()
         self.parts.jobs.start()
@@ -570,12 +571,12 @@ class ResultServer:
                     "maximum_streams or maximum_pending, or raise max_connections (docs/operations.md)."
                 )
 
-    async def _say_what_is_missing(self) -> None:
+    async def _note_missing_tables(self) -> None:
         """Log the tables that no database has: every query of one is going to fail."""
         timeout = self.settings.query_timeout
-        found = [await missing_tables(source, timeout=timeout) for source in self.parts.sources.values()]
+        missing_in = [await missing_tables(source, timeout=timeout) for source in self.parts.sources.values()]
         # One registry serves all databases, so a table that one of them lacks may be in another.
-        missing = sorted(set(found[0]).intersection(*found))
+        missing = sorted(set(missing_in[0]).intersection(*missing_in))
         if missing:
             self._notice(
                 f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
@@ -588,7 +589,6 @@ class ResultServer:
                 "The server runs in another event loop.",
                 hint="Shut it down there first, or create one DualResponseServer for each event loop.",
             )
-        # Not closed: that needs the loop that the connections belong to.
         for source in self.parts.sources.values():
             # Closing a connection needs the loop that it belongs to, which has ended.
             source.abandon()

@@ -19,14 +19,14 @@ _COUNTED = ("access_count", "last_accessed_at")
 
 def metadata_etag(metadata: ResourceDescription) -> str:
     """A weak ETag of a resource's metadata, without its access count, which each request would change."""
-    said: Mapping[str, Any] = {key: value for key, value in metadata.items() if key not in _COUNTED}
-    return f'W/"{sha256(json.dumps(said)).hexdigest()[:32]}"'
+    uncounted: Mapping[str, Any] = {key: value for key, value in metadata.items() if key not in _COUNTED}
+    return f'W/"{sha256(json.dumps(uncounted)).hexdigest()[:32]}"'
 
 
 def is_known(headers: Headers, etag: str) -> bool:
     """Whether If-None-Match contains this tag, by weak comparison."""
-    given = ",".join(headers.getlist("if-none-match"))
-    return given.strip() == "*" or etag.removeprefix("W/") in _TAG.findall(given)
+    tags = ",".join(headers.getlist("if-none-match"))
+    return tags.strip() == "*" or etag.removeprefix("W/") in _TAG.findall(tags)
 
 
 def not_modified(etag: str, *, vary: str | None = None) -> Response:

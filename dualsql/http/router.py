@@ -121,7 +121,7 @@ class FeatureRoutes:
     present: Presenter | None = None
 
 
-def build_router(server: ResultServer, features: Sequence[FeatureRoutes] = ()) -> ASGIApp:
+def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASGIApp:
     """The application for `Mount("/resources", ...)`: everything under `server.base_url`."""
     routes = Routes(server, features)
     presenters = [feature.present for feature in features if feature.present is not None]
@@ -201,7 +201,7 @@ def _presenting(presenters: Sequence[Presenter], route: Route) -> Endpoint:
 class Routes:
     """The endpoints of a resource, one method for each HTTP method."""
 
-    def __init__(self, server: ResultServer, features: Sequence[FeatureRoutes] = ()) -> None:
+    def __init__(self, server: ResultServer, features: Sequence[FeatureRoutes]) -> None:
         self.server = server
         self._representations = dict(
             chain.from_iterable(feature.representations.items() for feature in features)

@@ -470,10 +470,9 @@ class Views:
         sources: Mapping[str, Source],
         policy: Policy,
         settings: Settings,
-        kept: KeptReader | None = None,
     ) -> None:
         _require_sources(settings.snapshot_tags, sources)
-        self.kept: KeptReader = NothingKept() if kept is None else kept
+        self.kept: KeptReader = NothingKept()
         self._sources = sources
         self._policy = policy
         self._settings = settings

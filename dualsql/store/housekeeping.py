@@ -162,7 +162,7 @@ class Housekeeper:
     """Two periodic tasks: writing access counts, and deleting resources that expired `retention` ago.
 
     Args:
-        sweep_files: deletes the files that no resource needs any more.
+        sweep_further: deletes what else no resource needs any more, such as files.
     """
 
     def __init__(
@@ -173,9 +173,9 @@ class Housekeeper:
         *,
         interval: timedelta,
         retention: timedelta,
-        sweep_files: Callable[[], Awaitable[object]],
+        sweep_further: Callable[[], Awaitable[object]],
     ) -> None:
-        self._sweep_files = sweep_files
+        self._sweep_further = sweep_further
         self._store = store
         self._clock = clock
         self._accesses = accesses
@@ -210,7 +210,7 @@ class Housekeeper:
         await self._store.fail_overdue(INTERRUPTED, now=self._clock.now())
         deleted = await sweep(self._store, before=self._clock.now() - self._retention)
         EVENTS.report(ResultsDeleted(deleted))
-        await self._sweep_files()
+        await self._sweep_further()
         return deleted
 
 
