@@ -14,6 +14,7 @@ from sqlalchemy import (
     intersect_all,
     select,
     tuple_,
+    types,
     union,
     union_all,
 )
@@ -158,16 +159,18 @@ def _merged(outputs: Sequence[Element], scope: Scope) -> list[Element]:
 
 
 def _output(translator: Translator, item: Any, scope: Scope) -> Element:
-    if isinstance(item, exp.Alias):
-        found = only(item, "this", "alias")
-        shown = operations.shown(translator.expression(found["this"], scope), translator.capabilities)
-        made = translator.name(shown, found["alias"].name)
-        scope.outputs[found["alias"].name.lower()] = made
-        return made
-    made_plain = operations.shown(translator.expression(item, scope), translator.capabilities)
+    is_named = isinstance(item, exp.Alias)
+    fields = only(item, "this", "alias") if is_named else {"this": item}
+    value = operations.shown(translator.expression(fields["this"], scope), translator.capabilities)
+    if isinstance(value.type, types.TupleType):
+        forbid("A row as one column", hint="Select each of its values as a column.")
+    if is_named:
+        label = translator.name(value, fields["alias"].name)
+        scope.outputs[fields["alias"].name.lower()] = label
+        return label
     name = _own_name(item, translator.dialect)
     # As in PostgreSQL, a call without an alias has the name of its function.
-    return made_plain.label(name) if name else _named_within(made_plain)
+    return value.label(name) if name else _named_within(value)
 
 
 def _named_within(element: Element) -> Element:
