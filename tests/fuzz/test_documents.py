@@ -10,7 +10,7 @@ from dualsql.freeze.document import pack
 from tests.freeze.hostile import BODIES, mutate, mutate_bytes
 from tests.freeze.judge import SIZE, judged, judged_body
 from tests.freeze.test_hostile import nothing_happens, warm
-from tests.fuzz.running import cases
+from tests.fuzz.running import ONE_CASE, cases
 
 __all__ = ["warm"]
 
@@ -37,4 +37,4 @@ def test_a_forged_document_is_harmless_or_refused() -> None:
                     document = case.one_of(documents)
                     plain = mutate_bytes(zlib.decompress(document[6:]), case.choices)
                     judged(document[:2] + len(plain).to_bytes(4, "big") + zlib.compress(plain, 1))
-    assert accepted, "the fuzzer reaches behind the checks"
+    assert accepted or ONE_CASE, "the fuzzer reaches behind the checks"

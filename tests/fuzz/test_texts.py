@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from dualsql import DualResponseError, LocalResultStorage
 from tests import engines
-from tests.fuzz.running import LIMIT, Case, cases, check_problem, result_of
+from tests.fuzz.running import LIMIT, ONE_CASE, Case, cases, check_problem, result_of
 from tests.fuzz.texts import sql_text
 from tests.http.application import Application, by_header
 from tests.mariadb import MariaDB
@@ -82,7 +82,7 @@ async def test_a_text_is_answered_for_its_caller_or_refused(application: Applica
             answered += 1
             seen = [word for word in OF_OTHERS if word in found and word not in text]
             assert not seen, found[:2000]
-    assert answered, "the texts reach the database"
+    assert answered or ONE_CASE, "the texts reach the database"
 
 
 async def created(application: Application, text: str) -> str | None:
