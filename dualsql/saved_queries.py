@@ -260,8 +260,8 @@ def _wanted(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
 
 def _wanted_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
     bits = 64
-    abilities = None if dialect is None else capabilities_of(dialect)
-    is_sized = dialect is not None and (abilities is None or abilities.has_sized_integers)
+    capabilities = None if dialect is None else capabilities_of(dialect)
+    is_sized = dialect is not None and (capabilities is None or capabilities.has_sized_integers)
     if is_sized and not isinstance(type_, types.BigInteger):
         bits = 16 if isinstance(type_, types.SmallInteger) else 32
     most = 2 ** (bits - 1)
@@ -291,8 +291,8 @@ def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) ->
 
     Drivers refuse or drop a zone that the column does not store, and add their own zone to an instant without one.
     """
-    abilities = None if dialect is None else capabilities_of(dialect)
-    keeps_zones = dialect is None or (abilities is not None and abilities.keeps_zones)
+    capabilities = None if dialect is None else capabilities_of(dialect)
+    keeps_zones = dialect is None or (capabilities is not None and capabilities.keeps_zones)
     wants_zone = bool(type_.timezone) and keeps_zones
     if (value.tzinfo is not None) is wants_zone or dialect is None:
         return None

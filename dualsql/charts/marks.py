@@ -194,15 +194,15 @@ def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
 
 def _ranked(chart: Chart, view: View, names: Sequence[str]) -> FromClause:
     """The marks, with the place of their category and of their color by size, from 1."""
-    marks, abilities = plan.all_rows(view.ordered()).subquery("marks"), view.source.capabilities.query
+    marks, dialect = plan.all_rows(view.ordered()).subquery("marks"), view.source.capabilities.query
     # A collation may take 'a' and 'A' for equal; they are two bars.
     keys = [
         (
-            abilities.exact(marks.c[name]) if isinstance(marks.c[name].type, types.String) else marks.c[name]
+            dialect.exact(marks.c[name]) if isinstance(marks.c[name].type, types.String) else marks.c[name]
         ).label(name)
         for name in names
     ]
-    sizes = select(*keys, abilities.double(marks.c[Y]).label(Y)).subquery("sizes")
+    sizes = select(*keys, dialect.double(marks.c[Y]).label(Y)).subquery("sizes")
     totals = [func.sum(sizes.c[Y]).over(partition_by=sizes.c[name]).label(f"total_{name}") for name in names]
     totalled = select(*sizes.c, *totals).subquery("totalled")
     places = [

@@ -58,8 +58,8 @@ def _read(translator: Translator, node: Any, scope: Scope) -> Element:
     operator = INFIX[type(node)]
     if operator.sign not in translator.dialect.operators:
         forbid_node(node)
-    found = only(node, "this", "expression")
-    left, right = (translator.expression(found[name], scope) for name in ("this", "expression"))
+    args = only(node, "this", "expression")
+    left, right = (translator.expression(args[name], scope) for name in ("this", "expression"))
     if operator.matches:
         require_pattern(translator, right)
     if operator.likens:
@@ -83,9 +83,9 @@ def _at_path(sign: str) -> Callable[[Translator, Any, Scope], Element]:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         if translator.dialect.at_path is None:
             forbid_node(node)
-        found = only(node, "this", "expression")
-        value = translator.expression(found["this"], scope)
-        parts = [literal(part, types.Text()) for part in _path(found["expression"])]
+        args = only(node, "this", "expression")
+        value = translator.expression(args["this"], scope)
+        parts = [literal(part, types.Text()) for part in _path(args["expression"])]
         return translator.dialect.at_path(value, parts, sign)
 
     return read

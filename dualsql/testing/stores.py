@@ -733,13 +733,13 @@ class ResultStorageTests:
         )
         found = [await storage.get(name) for name in names]
         assert [path and path.read_bytes() for path in found] == [f"{n}".encode() for n in range(10)] * 2
-        assert {file.name for file in await other.listed()} >= set(names)
+        assert {file.name for file in await other.list_files()} >= set(names)
 
     async def test_what_is_listed_says_how_large_it_is_and_when_it_was_written(
         self, storage: ResultStorage
     ) -> None:
         name = await put(storage)
-        (file,) = [file for file in await storage.listed() if file.name == name]
+        (file,) = [file for file in await storage.list_files() if file.name == name]
         assert file.size == len(_ROWS)
         assert abs(file.written_at - datetime.now(UTC)) < timedelta(minutes=2)
 
@@ -752,7 +752,7 @@ class ResultStorageTests:
         assert [await each.get(name) for each in (storage, other) for name in names] == [None] * 4
         assert await other.get(kept) is not None
         await storage.delete(*names)
-        assert not {file.name for file in await other.listed()} & set(names)
+        assert not {file.name for file in await other.list_files()} & set(names)
 
     async def test_who_reads_a_file_reads_it_to_its_end(
         self, storage: ResultStorage, other: ResultStorage
@@ -774,7 +774,7 @@ class ResultStorageTests:
         with pytest.raises(StorageError):
             await storage.put(name, storage.new_folder() / "rows")
         assert await storage.get(name) is None
-        assert name not in {file.name for file in await storage.listed()}
+        assert name not in {file.name for file in await storage.list_files()}
 
     @pytest.mark.parametrize(
         "name",
@@ -797,9 +797,9 @@ class ResultStorageTests:
         await put(storage)
         left = storage.new_folder() / "rows"
         left.write_bytes(_ROWS)
-        listed = await other.listed()
+        listed = await other.list_files()
         await other.delete(*(file.name for file in listed))
-        assert list(await storage.listed()) == []
+        assert list(await storage.list_files()) == []
 
     async def test_a_server_keeps_results_in_it(
         self, make_storage: Callable[[], ResultStorage], tmp_path: Path
@@ -823,7 +823,7 @@ class ResultStorageTests:
             assert await server.delete_resource(made.resource_id, None)
         storage = make_storage()
         await storage.open()
-        assert list(await storage.listed()) == []
+        assert list(await storage.list_files()) == []
 
     def _server(self, path: Path, table: Table, storage: ResultStorage) -> DualResponseServer:
         return DualResponseServer(
