@@ -116,15 +116,15 @@ def facts_of(table: Any, dialect: Dialect) -> TableFacts:
 
 def comment_of(item: Any) -> str | None:
     """The comment of a table or column, else the "description" in its `info`."""
-    return _said(getattr(item, "comment", None) or getattr(item, "info", {}).get("description"))
+    return _words_or_none(getattr(item, "comment", None) or getattr(item, "info", {}).get("description"))
 
 
 def brief(query: SavedQuery) -> str | None:
     """A short description of a saved query."""
-    return _said(query.description)
+    return _words_or_none(query.description)
 
 
-def _said(words: object) -> str | None:
+def _words_or_none(words: object) -> str | None:
     return single_line(words, _LONGEST_COMMENT) if isinstance(words, str) and words.strip() else None
 
 
@@ -166,10 +166,10 @@ def _links(constraints: Iterable[Any]) -> list[TableLink]:
 
 def _unique(table: Any, constraints: Iterable[Any]) -> list[list[str]]:
     """The unique sets of columns besides the primary key."""
-    held = [item for item in constraints if isinstance(item, UniqueConstraint)]
+    uniques = [item for item in constraints if isinstance(item, UniqueConstraint)]
     indexed = [item for item in getattr(table, "indexes", ()) if item.unique]
     return sorted(
-        {tuple(names): names for item in [*held, *indexed] if (names := _names(item.columns))}.values()
+        {tuple(names): names for item in [*uniques, *indexed] if (names := _names(item.columns))}.values()
     )
 
 

@@ -151,10 +151,10 @@ class ChartService:
         Raises:
             ConfigurationError: the extra `charts` is not installed.
         """
-        drawn = await self.draw_unchecked(resource, principal=principal)
+        chart = await self.draw_unchecked(resource, principal=principal)
         # Drawing is computing: more threads than cores would only slow down what else runs in the process.
         async with self._drawing:
-            return await asyncio.to_thread(render.picture, drawn, kind)
+            return await asyncio.to_thread(render.picture, chart, kind)
 
 
 def _id_of(result: Resource | DualResponse | str) -> str:

@@ -45,16 +45,16 @@ async def act(origin: str, console: Console) -> None:
             ("search_programs", {"min_earnings": 60_000}),
             ("search_programs", {}),
         ):
-            console.rule(f"[bold]{tool}[/bold]({_written(arguments)})")
-            started = perf_counter()
+            console.rule(f"[bold]{tool}[/bold]({_arguments_text(arguments)})")
+            start = perf_counter()
             result = await model.call_tool(tool, arguments)
-            elapsed = perf_counter() - started
+            elapsed = perf_counter() - start
             parsed = application.parse(result, strict=True)
             whole = result.model_dump_json(by_alias=True, exclude_none=True)
-            seen = Line(f"model: {tool}", len(parsed.sample), len(whole.encode()), elapsed)
+            line = Line(f"model: {tool}", len(parsed.sample), len(whole.encode()), elapsed)
             _show_text(result, console)
-            console.print(f"The model saw {seen.rows} rows in {len(whole):,} characters.\n")
-            lines += [seen, await _fetch_everything(parsed, console)]
+            console.print(f"The model saw {line.rows} rows in {len(whole):,} characters.\n")
+            lines += [line, await _fetch_everything(parsed, console)]
         await _use_the_last(parsed, console)
         console.print(_closing_table(lines))
 
@@ -69,7 +69,7 @@ def _show_text(result: CallToolResult, console: Console) -> None:
 
 async def _fetch_everything(parsed: ParsedDualResponse, console: Console) -> Line:
     columns = (TextColumn("The application fetches"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    started, rows, size = perf_counter(), 0, 0
+    start, rows, size = perf_counter(), 0, 0
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("rows", total=parsed.total_count)
         async for batch in parsed.fetch_stream(batch_size=BATCH_SIZE):
@@ -77,7 +77,7 @@ async def _fetch_everything(parsed: ParsedDualResponse, console: Console) -> Lin
             size += _size_of_rows(batch)
             progress.update(task, completed=rows)
     console.print()
-    return Line("application: all rows", rows, size, perf_counter() - started)
+    return Line("application: all rows", rows, size, perf_counter() - start)
 
 
 async def _use_the_last(parsed: ParsedDualResponse, console: Console) -> None:
@@ -117,5 +117,5 @@ def _size_of_rows(rows: list[Row]) -> int:
     return len(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def _written(arguments: dict[str, Any]) -> str:
+def _arguments_text(arguments: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())

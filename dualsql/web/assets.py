@@ -55,10 +55,10 @@ class Asset(NamedTuple):
 def assets() -> Mapping[str, Asset]:
     """Every file of the folder static, by its path there."""
     folder = files("dualsql.web").joinpath("static")
-    named = [("", folder), ("vendor/", folder.joinpath("vendor"))]
+    folders = [("", folder), ("vendor/", folder.joinpath("vendor"))]
     return {
         f"{prefix}{each.name}": Asset(_MEDIA_TYPES[suffix], each.read_bytes())
-        for prefix, inside in named
+        for prefix, inside in folders
         for each in inside.iterdir()
         if each.is_file() and (suffix := f".{each.name.rpartition('.')[2]}") in _MEDIA_TYPES
     }
@@ -73,8 +73,8 @@ def compressed(name: str, coding: str) -> bytes:
         return gzip.compress(content, mtime=0)
     import brotli
 
-    sent: bytes = brotli.compress(content)
-    return sent
+    body: bytes = brotli.compress(content)
+    return body
 
 
 @cache
@@ -112,16 +112,16 @@ def environment() -> Environment:
     """The templates; the extra `web` is installed."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("dualsql.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["visible"] = visible
-    made.globals["vocabulary"] = vocabulary
-    return made
+    templates.filters["visible"] = visible
+    templates.globals["vocabulary"] = vocabulary
+    return templates
 
 
 def require_templates() -> None:
@@ -150,8 +150,8 @@ def render(
             unless given.
     """
     root = root or root_of(request)
-    shown = {"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, "is_link": False}
-    text = environment().get_template(template).render({**shown, "has_home": _has_home(request), **values})
+    defaults = {"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, "is_link": False}
+    text = environment().get_template(template).render({**defaults, "has_home": _has_home(request), **values})
     return Response(text, status, {**PAGE_HEADERS, **(headers or {})}, "text/html")
 
 
