@@ -37,8 +37,8 @@ class Migrated:
 
     def __str__(self) -> str:
         if self.before == self.after:
-            return f"The database is already at {_named(self.after)}."
-        return f"Migrated the database from {_named(self.before)} to {_named(self.after)}."
+            return f"The database is already at {_revision_name(self.after)}."
+        return f"Migrated the database from {_revision_name(self.before)} to {_revision_name(self.after)}."
 
 
 def migrate(database: str, *, down_to: str | None = None) -> Migrated:
@@ -58,7 +58,7 @@ def migrate(database: str, *, down_to: str | None = None) -> Migrated:
     return Migrated(before=before, after=current_revision(database))
 
 
-def _named(revision: str | None) -> str:
+def _revision_name(revision: str | None) -> str:
     return "no revision" if revision is None else f"revision {revision}"
 
 
@@ -182,9 +182,9 @@ def doctor_command(options: DoctorOptions) -> None:
                 "dualsql doctor checks a database.",
                 hint="Give --database URL. Files are checked as they are served.",
             )
-        found = asyncio.run(examine(options))
-        typer.echo(report(found, as_json=options.as_json))
-    if not is_healthy(found):
+        findings = asyncio.run(examine(options))
+        typer.echo(report(findings, as_json=options.as_json))
+    if not is_healthy(findings):
         raise typer.Exit(1)
 
 
@@ -228,13 +228,13 @@ def connect_command(
 
 
 def _write(change: Change, *, dry_run: bool, yes: bool) -> None:
-    typer.echo(f"{change.path}\n{change.shown()}")
+    typer.echo(f"{change.path}\n{change.text()}")
     if dry_run:
         return
     if not change.is_needed:
         typer.echo("The file has this entry already.")
         return
-    question = "Replace the entry of that name?" if change.replaced is not None else "Write this entry?"
+    question = "Replace the entry of that name?" if change.earlier is not None else "Write this entry?"
     if not yes:
         typer.confirm(question, abort=True)
     try:
@@ -253,8 +253,8 @@ def _errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except DualResponseError as error:
-        told = f"{error.message} {hint_with_flag(error)}".rstrip()
-        typer.echo(f"dualsql: {with_the_line_that_installs(told)}", err=True)
+        line = f"{error.message} {hint_with_flag(error)}".rstrip()
+        typer.echo(f"dualsql: {with_the_line_that_installs(line)}", err=True)
         raise typer.Exit(1) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
         typer.echo("Stopped.")

@@ -189,13 +189,13 @@ class Subscriptions:
 
     async def listen(self, context: Any, params: SubscriptionsListenRequestParams) -> Any:
         """Serve a stream of changes. URIs of results that the caller may not read are left out."""
-        requested = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
-        owned = [uri for uri in requested if self._provider.owns(uri)]
-        found = await with_mcp_errors(lambda: self._readable(owned))
-        uris = [uri for uri in requested if uri in found or uri not in owned]
+        all_uris = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
+        owned = [uri for uri in all_uris if self._provider.owns(uri)]
+        readable = await with_mcp_errors(lambda: self._readable(owned))
+        uris = [uri for uri in all_uris if uri in readable or uri not in owned]
         accepted = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
         with ExitStack() as subscribed:
-            for uri, resource in found.items():
+            for uri, resource in readable.items():
                 await with_mcp_errors(partial(self._add_stream, uri, resource))
                 subscribed.callback(self._remove_stream, uri)
             return await self._next_handler(context, params.model_copy(update={"notifications": accepted}))
@@ -244,13 +244,13 @@ class Subscriptions:
     async def _readable(self, uris: Sequence[str]) -> dict[str, Resource]:
         # Before the first look-up, each of which reads the store.
         _check_number(len(uris))
-        found = {}
+        readable = {}
         for uri in uris:
             try:
-                found[uri] = await self._provider.find(uri, self._current_principal())
+                readable[uri] = await self._provider.find(uri, self._current_principal())
             except DualResponseError:  # unknown, foreign or expired, so it never changes for this caller
                 continue
-        return found
+        return readable
 
     async def _add_stream(self, uri: str, resource: Resource) -> None:
         if uri not in self._streams:
@@ -272,8 +272,8 @@ _NO_CHANNEL = (
 
 
 def _handler(server: Any, method: str) -> Handler | None:
-    found = server.get_request_handler(method)
-    return None if found is None else found.handler
+    entry = server.get_request_handler(method)
+    return None if entry is None else entry.handler
 
 
 def _has_channel(session: Any) -> bool:
@@ -360,7 +360,7 @@ class ResultsProvider:
         return [], None
 
     async def complete(
-        self, name: str, value: str, given: Mapping[str, str], principal: Principal | None
+        self, name: str, value: str, arguments: Mapping[str, str], principal: Principal | None
     ) -> Sequence[str]:
         return []
 
