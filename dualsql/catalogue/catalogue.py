@@ -148,11 +148,11 @@ class Catalogue:
 
     def _runnable(self, tables: Mapping[Address, PlacedTable]) -> Mapping[Address, SavedQuery]:
         """The queries whose tables are all visible. Others would be refused, or reveal a table."""
-        seen = {(at.source, id(table.table)) for at, table in tables.items()}
+        visible_tables = {(at.source, id(table.table)) for at, table in tables.items()}
         return {
             at: query
             for at, query in self._queries.items()
-            if all((at.source, id(table)) in seen for table in query.tables)
+            if all((at.source, id(table)) in visible_tables for table in query.tables)
         }
 
     def _shows(self, principal: Principal | None, table: PlacedTable) -> bool:

@@ -95,8 +95,8 @@ async def bins_of(view: View) -> Marks:
     converters = json.converters([values, values], view.dialect)
     edges = json.converted([(bin_["low"], bin_["high"]) for bin_ in bins], converters)
     rows = [
-        {"low": low, "high": high, "count": found["count"]}
-        for (low, high), found in zip(edges, bins, strict=True)
+        {"low": low, "high": high, "count": bin_["count"]}
+        for (low, high), bin_ in zip(edges, bins, strict=True)
     ]
     return Marks(json.loads(json.dumps(rows)))
 

@@ -221,9 +221,9 @@ def connect_command(
             entry = entry_over_http(host, url)
         else:
             which = ["--schema", schema] if schema else ["--tables", tables] if tables else ["--all"]
-            served = [str(path) for path in find_files(files).paths] if files else which
+            arguments = [str(path) for path in find_files(files).paths] if files else which
             variables = {"DUALSQL_DATABASE_URL": database} if database is not None else {}
-            entry = entry_over_stdio(host, ["serve", "--stdio", *served], variables)
+            entry = entry_over_stdio(host, ["serve", "--stdio", *arguments], variables)
         _write(planned(host, path, name, entry), dry_run=dry_run, yes=yes)
 
 

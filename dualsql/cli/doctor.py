@@ -203,8 +203,8 @@ def _settings_or_default(options: ServeOptions) -> Settings:
 
 
 def _readable(tables: ReflectedTables) -> Finding:
-    served = len(tables.metadata.tables)
-    sentence = f"{served} table{'s' * (served != 1)} can be read."
+    total = len(tables.metadata.tables)
+    sentence = f"{total} table{'s' * (total != 1)} can be read."
     if not tables.left_out:
         return Finding("tables", "ok", sentence)
     names = ", ".join(tables.left_out[:_MOST_NAMED])

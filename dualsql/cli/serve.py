@@ -137,7 +137,7 @@ def _path_of(database: str) -> Path:
 async def _run(options: ServeOptions) -> None:
     if options.rest_url is not None:
         base_url = _rest_elsewhere(options, options.rest_url)
-        build = partial(_build_served, options, base_url)
+        build = partial(_server_of, options, base_url)
         with _admin_listener(options) as admin:
             await _over_stdio(options, base_url, partial(_serve_no_rest, options, build, admin))
         return
@@ -156,7 +156,7 @@ async def _run(options: ServeOptions) -> None:
                 hint="Give the URL at which callers reach it: --base-url https://...",
             )
         base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
-        build = partial(_build_served, options, base_url, authenticate=authenticate)
+        build = partial(_server_of, options, base_url, authenticate=authenticate)
         with _admin_listener(options) as admin:
             if options.stdio:
                 await _over_stdio(options, base_url, partial(_serve_rest, options, build, listener, admin))
@@ -246,7 +246,7 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
     return rest_url.rstrip("/")
 
 
-async def _build_served(
+async def _server_of(
     options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None
 ) -> Built:
     # SIGHUP ends a process that has no handler for it, and the tables may take a while to be read.
@@ -256,7 +256,7 @@ async def _build_served(
     with without_log(), _reading(options):
         if options.files:
             await _load(options)
-        served = await build_server(
+        setup = await build_server(
             options.database,
             selection_of(options),
             base_url=base_url,
@@ -269,11 +269,11 @@ async def _build_served(
         )
     _configure_log(options)
     if options.secret_file is not None:
-        reload = partial(_reload, options, served.server)
+        reload = partial(_reload, options, setup.server)
         on_sighup(reload)
         if asked_again.is_set():
             reload()
-    return served
+    return setup
 
 
 def _configure_log(options: ServeOptions) -> None:
@@ -407,8 +407,8 @@ def _session(options: ServeOptions, base_url: str) -> TokenSession | None:
     return TokenSession(bearer, options.token, TOKEN_PRINCIPAL, base_url=base_url)
 
 
-def _app(options: ServeOptions, served: Built, mcp: MCPServer[Any]) -> Starlette:
-    return serve_app(served.server, mcp, session=_session(options, served.server.base_url))
+def _app(options: ServeOptions, setup: Built, mcp: MCPServer[Any]) -> Starlette:
+    return serve_app(setup.server, mcp, session=_session(options, setup.server.base_url))
 
 
 def _import_function(reference: str) -> Authenticate:
@@ -440,23 +440,23 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
     front, health = StandIn(answer_starting), StandIn(Starlette(routes=routes_until_started()))
     proxies = proxies_in(options.trusted_proxies or "")
     async with _administered(health, admin), running(front, listener, trusted_proxies=proxies) as serving:
-        built = await _patiently(build)
-        app = _app(options, built, _build_mcp(options, built.server))
+        setup = await _patiently(build)
+        app = _app(options, setup, _build_mcp(options, setup.server))
         is_cancelled = False
         async with app.router.lifespan_context(app):
             # Within its lifespan: before, the application has no sessions and no started server.
             front.replace(app)
-            health.replace(_health(options, built.server))
-            _show(_announcement(options, built, admin), options)
+            health.replace(_health(options, setup.server))
+            _show(_announcement(options, setup, admin), options)
             if options.opens_browser:
                 # In a thread: a browser in text mode returns when its user quits it.
-                await asyncio.to_thread(webbrowser.open, _home_page(built))
+                await asyncio.to_thread(webbrowser.open, _home_page(setup))
             try:
                 await serving.ended()
             except asyncio.CancelledError:  # SIGTERM or Ctrl-C
                 is_cancelled = True
                 with suppress(asyncio.CancelledError):  # the second one ends the drain
-                    await built.server.drain()
+                    await setup.server.drain()
             await serving.stop()
     if is_cancelled:
         raise asyncio.CancelledError
@@ -522,22 +522,22 @@ async def _serve_rest(
     options: ServeOptions, build: Build, listener: socket, admin: socket | None, startup: Started
 ) -> None:
     proxies = proxies_in(options.trusted_proxies or "")
-    served = await build()
-    mcp = _build_mcp(options, served.server)
+    setup = await build()
+    mcp = _build_mcp(options, setup.server)
     async with (
-        _administered(_health(options, served.server), admin),
-        running(_app(options, served, mcp), listener, trusted_proxies=proxies),
+        _administered(_health(options, setup.server), admin),
+        running(_app(options, setup, mcp), listener, trusted_proxies=proxies),
     ):
         startup.with_(mcp)
-        _show(_announcement(options, served, admin), options)
+        _show(_announcement(options, setup, admin), options)
         await asyncio.Event().wait()
 
 
 async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, startup: Started) -> None:
-    built = await build()
-    async with built.server, _administered(_health(options, built.server), admin):
-        startup.with_(_build_mcp(options, built.server))
-        _show(_announcement(options, built, admin), options)
+    setup = await build()
+    async with setup.server, _administered(_health(options, setup.server), admin):
+        startup.with_(_build_mcp(options, setup.server))
+        _show(_announcement(options, setup, admin), options)
         await asyncio.Event().wait()
 
 
@@ -595,10 +595,10 @@ _ENDS_WITH_THE_PROCESS = (
 )
 
 
-def _announcement(options: ServeOptions, served: Built, admin: socket | None) -> Iterator[str]:
-    base_url, reflected = served.server.base_url, served.reflected
+def _announcement(options: ServeOptions, setup: Built, admin: socket | None) -> Iterator[str]:
+    base_url, reflected = setup.server.base_url, setup.reflected
     tables = len(reflected.metadata.tables)
-    only = ", read-only" * (not served.server.unproved)
+    only = ", read-only" * (not setup.server.unproved)
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options)}{only}."
     if options.files:
         yield "The files were read once. Start the server again to read them anew."
@@ -606,14 +606,14 @@ def _announcement(options: ServeOptions, served: Built, admin: socket | None) ->
         more = f" and {len(reflected.left_out) - _LISTED} more" if len(reflected.left_out) > _LISTED else ""
         names = ", ".join(reflected.left_out[:_LISTED])
         yield f"Not served, because the database user cannot read them: {names}{more}."
-    yield from (f"Note: {notice}" for notice in served.server.notices)
+    yield from (f"Note: {notice}" for notice in setup.server.notices)
     yield ""
-    url = _mcp_url(served)
+    url = _mcp_url(setup)
     if options.rest_url is None:
         yield f"MCP endpoint    {url}"
     yield f"REST resources  {base_url}/<id>{_SERVED_ELSEWHERE if options.rest_url else ''}"
     if options.rest_url is None:
-        yield f"For a browser   {_home_page(served)}"
+        yield f"For a browser   {_home_page(setup)}"
     if admin is not None:
         yield f"Health          {origin_of(admin)}/ready"
         if options.metrics:
@@ -633,13 +633,13 @@ def _announcement(options: ServeOptions, served: Built, admin: socket | None) ->
     yield "The server stops when the host closes it." if options.stdio else "Press Ctrl-C to stop."
 
 
-def _mcp_url(served: Built) -> str:
-    base_url = served.server.base_url
+def _mcp_url(setup: Built) -> str:
+    base_url = setup.server.base_url
     return f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
 
 
-def _home_page(served: Built) -> str:
-    return _mcp_url(served).removesuffix("mcp")
+def _home_page(setup: Built) -> str:
+    return _mcp_url(setup).removesuffix("mcp")
 
 
 def _database_name(options: ServeOptions) -> str:

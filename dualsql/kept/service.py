@@ -528,9 +528,9 @@ def _id_in(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _sum(count: _Counted, written: Mapping[str, _Written]) -> int:
+def _sum(count: _Counted, recent: Mapping[str, _Written]) -> int:
     """The bytes of files that were counted, and of those that were written since."""
-    return count.size + sum(file.size for name, file in written.items() if name not in count.names)
+    return count.size + sum(file.size for name, file in recent.items() if name not in count.names)
 
 
 def _too_large(what: str, most: int) -> str:

@@ -67,12 +67,12 @@ def build_structured_select(
 
 def _select_rows(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
     columns = chosen_columns(result.columns, question.columns)
-    needed = {one.column for one in _comparisons_in(question.condition)} | {
+    names = {one.column for one in _comparisons_in(question.condition)} | {
         key.column for key in question.order
     }
     # Beside GROUP BY, DISTINCT or LIMIT, or about a computed column, a condition in the author's own WHERE would
     # filter other rows than those of the result.
-    if not reads_plainly(result, [column for column in result.columns if column.name in needed]):
+    if not reads_plainly(result, [column for column in result.columns if column.name in names]):
         result = nested(result, capabilities)
         columns = chosen_columns(result.columns, question.columns)
     if question.columns is not None:

@@ -79,12 +79,12 @@ def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
         longest_made: see `TextDialect.longest_made`.
     """
     lengths, of_rows = Lengths(longest_made), Lengths(gathered=1)
-    waiting, seen = [statement], set()
+    waiting, ids = [statement], set()
     while waiting:
         element = waiting.pop()
-        if id(element) in seen:
+        if id(element) in ids:
             continue
-        seen.add(id(element))
+        ids.add(id(element))
         if isinstance(element, FunctionElement):
             lengths.check(element)
         elif _is_joined(element) and of_rows.of(element) > _JOINED * longest_made:

@@ -148,14 +148,14 @@ def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Ele
 
 def _merge(outputs: Sequence[Element], scope: Scope) -> list[Element]:
     """The outputs of a SELECT that merges equal instants, converted to one spelling."""
-    merged = [instants.labelled(output) for output in outputs]
+    labelled_outputs = [instants.labelled(output) for output in outputs]
     scope.outputs.update(
         (name, new)
         for name, output in list(scope.outputs.items())
-        for old, new in zip(outputs, merged, strict=True)
+        for old, new in zip(outputs, labelled_outputs, strict=True)
         if old is output
     )
-    return merged
+    return labelled_outputs
 
 
 def _output(translator: Translator, item: Any, scope: Scope) -> Element:

@@ -137,8 +137,8 @@ def _equal(
         require_equality(translator, one)
         pairs.append(comparison(operators.eq, one, other, translator.capabilities))
         # The side that an outer join keeps whole: the other one is NULL where nothing matched.
-        merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
-        scope.merged[name.lower()] = merged
+        using_column = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
+        scope.merged[name.lower()] = using_column
     return and_(*pairs) if pairs else false()
 
 
@@ -185,8 +185,8 @@ def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, 
     if not names:
         return source.alias(alias)
     statement = labelled(select(*scope.columns_of(source).values()), names)
-    renamed: FromClause = translator.orders.carrying(statement).subquery(alias)
-    return renamed
+    subquery: FromClause = translator.orders.carrying(statement).subquery(alias)
+    return subquery
 
 
 def _registered_table(translator: Translator, name: str, schema: str, scope: Scope) -> FromClause:

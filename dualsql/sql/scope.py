@@ -188,7 +188,7 @@ class WorkBudget:
             return columns[name.name]
         # Without an exact match, every name is compared.
         self.spend(len(columns) // _NAMES)
-        matches = [column for found, column in columns.items() if found.lower() == name.name.lower()]
+        matches = [column for key, column in columns.items() if key.lower() == name.name.lower()]
         is_found = self.dialect.folds_quoted_names or not name.args.get("quoted")
         return matches[0] if len(matches) == 1 and is_found else None
 
