@@ -133,7 +133,7 @@ def is_view(table: Any) -> bool:
     return bool(getattr(table, "is_view", False) or getattr(table, "info", {}).get("is_view"))
 
 
-def type_name(type_: TypeEngine[Any], dialect: Dialect) -> str:
+def declared_type(type_: TypeEngine[Any], dialect: Dialect) -> str:
     """The database's name of the type."""
     try:
         return single_line(type_.compile(dialect=dialect), 200)
@@ -144,7 +144,7 @@ def type_name(type_: TypeEngine[Any], dialect: Dialect) -> str:
 def _column(column: Any, dialect: Dialect) -> ColumnDefinition:
     definition = ColumnDefinition(
         name=str(column.name),
-        type=type_name(column.type, dialect),
+        type=declared_type(column.type, dialect),
         # Some databases allow a primary key without NOT NULL.
         nullable=bool(column.nullable) and not column.primary_key,
         comment=comment_of(column),

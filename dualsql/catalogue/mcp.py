@@ -37,8 +37,8 @@ from dualsql.catalogue.search import (
     MOST_TERMS,
     checked_terms,
     notes_about,
-    notes_of,
     require_rapidfuzz,
+    split_notes,
 )
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
@@ -226,7 +226,7 @@ def add_catalogue_tools(
         ConfigurationError: rapidfuzz is not installed.
     """
     require_rapidfuzz()
-    all_notes = notes_of(notes)
+    all_notes = split_notes(notes)
 
     def list_tables(
         principal: Principal | None,

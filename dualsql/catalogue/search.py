@@ -107,7 +107,7 @@ def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: i
     return _join(sorted(islice(postings, _MOST_POSTINGS), key=_rank))[:limit]
 
 
-def notes_of(text: str) -> list[str]:
+def split_notes(text: str) -> list[str]:
     """The notes in a text: its paragraphs, and each item of a list by itself."""
     return [note.strip() for note in _BETWEEN_NOTES.split(text) if note.strip()]
 

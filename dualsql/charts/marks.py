@@ -80,10 +80,10 @@ def limits_of(chart: Chart, response: DualResponse) -> str:
     return f"not all are drawn, only the first {of} marks: take a larger bucket to show them all."
 
 
-async def bins_of(view: View) -> Marks:
+async def bin_marks(view: View) -> Marks:
     """The bins of a histogram, from the lowest to the highest value that its reader may see."""
     (values,) = view.shape.columns
-    data = profiles.all_rows(view.ordered(), [values], view.rules.form.hides)
+    data = profiles.profiled_rows(view.ordered(), [values], view.rules.form.hides)
     (profiled,) = data.profiled
     timeout = view.settings.query_timeout
     (row,) = await view.answer(profiles.summary(data), timeout=timeout)

@@ -22,7 +22,7 @@ from dualsql.cli.connect import (
     planned,
     with_the_line_that_installs,
 )
-from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes
+from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes_options
 from dualsql.databases.files import find_files
 from dualsql.errors import ConfigurationError, DualResponseError, importing
 from dualsql_client.cli.commands import fetch_command, view_command
@@ -144,7 +144,7 @@ def demo_command(
 
 
 @app.command("serve")
-@takes(ServeOptions)
+@takes_options(ServeOptions)
 def serve_command(options: ServeOptions) -> None:
     """Serve a database, or files, read-only to models (MCP) and applications (REST)."""
     with _errors_in_one_line():
@@ -168,13 +168,13 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
 
 
 @app.command("doctor")
-@takes(DoctorOptions)
+@takes_options(DoctorOptions)
 def doctor_command(options: DoctorOptions) -> None:
     """Check what `dualsql serve` needs, with the same options; exit code 1 if something would not work."""
     with _errors_in_one_line():
         try:
             with importing():
-                from dualsql.cli.doctor import examine, is_healthy, report
+                from dualsql.cli.doctor import examine, is_healthy, write_report
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
         if options.files or not options.database:
@@ -183,7 +183,7 @@ def doctor_command(options: DoctorOptions) -> None:
                 hint="Give --database URL. Files are checked as they are served.",
             )
         findings = asyncio.run(examine(options))
-        typer.echo(report(findings, as_json=options.as_json))
+        typer.echo(write_report(findings, as_json=options.as_json))
     if not is_healthy(findings):
         raise typer.Exit(1)
 

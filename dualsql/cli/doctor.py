@@ -80,7 +80,7 @@ async def examine(options: ServeOptions) -> list[Finding]:
     return [*findings, await asyncio.to_thread(_base_url, options)]
 
 
-def report(findings: Sequence[Finding], *, as_json: bool) -> str:
+def write_report(findings: Sequence[Finding], *, as_json: bool) -> str:
     """The findings as lines for a person, or as a JSON object."""
     if as_json:
         return json.dumps(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+def takes_options(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """A decorator that makes a Typer command of the function, with a flag for each field of the dataclass `options`.
 
     A flag's variable is DUALSQL_ and the name of the field, unless its `typer.Option` names another.

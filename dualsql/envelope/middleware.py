@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from dualsql.envelope.shaping import error_response, malformed
+from dualsql.envelope.shaping import error_response, malformed_answer
 from dualsql.envelope.validation import validate_response
 from dualsql.envelope.wrapping import Check, FaultReport, report_faults, require_plain_function
 
@@ -125,7 +125,7 @@ class _Exchange:
         if middleware.report is not None:
             report_faults(middleware.name, body, check=middleware.faults, report=middleware.report)
         elif faults := middleware.faults(body):
-            body = json.dumps(error_response(malformed(faults, middleware.name))).encode()
+            body = json.dumps(error_response(malformed_answer(faults, middleware.name))).encode()
             start = {**start, "status": 500, "headers": _headers_of(start.get("headers", ()), len(body))}
         await self.pass_on(start)
         await self.pass_on({"type": "http.response.body", "body": body})

@@ -68,7 +68,7 @@ def response_of(result: Any, tool: str, bounds: Bounds) -> Response:
         return create_success_response(payload, bounds=bounds)
     response = _complete(payload, bounds)
     issues = validate_response(response, bounds=bounds)
-    return error_response(malformed(issues, tool)) if issues else response
+    return error_response(malformed_answer(issues, tool)) if issues else response
 
 
 def error_response(error: ErrorBody) -> Response:
@@ -76,7 +76,7 @@ def error_response(error: ErrorBody) -> Response:
     return Response(success=False, timestamp=now(), content=[text_item(error_text(error))], error=error)
 
 
-def malformed(issues: list[str], source: str) -> ErrorBody:
+def malformed_answer(issues: list[str], source: str) -> ErrorBody:
     """The error that replaces an answer with these faults. They are also logged."""
     logger.error("the answer of %r is malformed: %s", source, " ".join(issues))
     return error_body("The server made a malformed answer.", INVALID_RESPONSE_FORMAT, {"issues": issues})
@@ -193,7 +193,7 @@ def dual_mode_of(
         answer = cast(DualModeAnswer, payload)
         answer["metadata"]["executionTime"] = milliseconds(seconds)
         issues = validate_dual_mode(answer, bounds=bounds)
-        return dual_mode_error(malformed(issues, operation), operation=operation) if issues else answer
+        return dual_mode_error(malformed_answer(issues, operation), operation=operation) if issues else answer
     if isinstance(payload, dict) and _says_failure(payload):
         return dual_mode_error(error_body_of(payload), operation=operation, shown=shown, seconds=seconds)
     if isinstance(payload, dict) and payload.get("success") is True and "data" in payload:

@@ -25,7 +25,7 @@ from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError,
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
-from dualsql.kept.locks import NO_FOLLOW, lock, require_locks
+from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
 from dualsql.plan import Shape
 from dualsql.plan.order import distinct_on
 from dualsql.resource import RELATION
@@ -310,10 +310,10 @@ def hold(path: Path) -> HeldFile | None:
     except FileNotFoundError:
         return None
     with suppress(BlockingIOError):
-        lock(file, waits=False)
+        lock_file(file, waits=False)
         # Nobody else reads the file: what DuckDB has written beside it is of processes that died.
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
-    lock(file, is_shared=True)
+    lock_file(file, is_shared=True)
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
             return HeldFile(file)

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dualsql.errors import ConfigurationError, StorageError, require_package
-from dualsql.kept.locks import NO_FOLLOW, lock
+from dualsql.kept.locks import NO_FOLLOW, lock_file
 from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, move_into_place
 from dualsql.settings import Settings
 
@@ -527,7 +527,7 @@ class _Cache:
     @contextmanager
     def _locked_folder(self) -> Iterator[None]:
         with (self._folder / "lock").open("ab") as file:
-            lock(file)
+            lock_file(file)
             yield
 
 
@@ -539,7 +539,7 @@ def _locked(path: Path, *, is_new: bool = True) -> IO[bytes] | None:
         return None
     file = os.fdopen(descriptor, "r+b")
     try:
-        lock(file, waits=False)
+        lock_file(file, waits=False)
         # Who had the lock may have renamed or deleted the file.
         if os.path.samestat(os.fstat(descriptor), path.lstat()):
             return file

@@ -16,7 +16,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol
 
 from dualsql.errors import ConfigurationError, StorageError
-from dualsql.kept.locks import NO_FOLLOW, lock, require_locks
+from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
 
 FILE_NAME = re.compile(r"([A-Za-z0-9_.~-]{1,64})@[0-9a-f]{16}")
 """The name of a kept file: the id of its resource, and a random part."""
@@ -162,7 +162,7 @@ class LocalResultStorage:
         folder = os.open(self._path, os.O_RDONLY | _DIRECTORY)
         try:
             # Of several processes that start, one makes the mark, and the others find it.
-            lock(folder)
+            lock_file(folder)
             folder_id = self._read_id()
             if folder_id is None:
                 folder_id, new = secrets.token_hex(16), self._path / _NEW_ID_FILE
@@ -258,7 +258,7 @@ def _is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        lock(descriptor, waits=False)
+        lock_file(descriptor, waits=False)
     except BlockingIOError:
         return True
     finally:

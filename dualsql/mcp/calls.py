@@ -61,7 +61,7 @@ def tool_error_problem(error: Exception) -> ToolProblem:
     return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _MESSAGE_WIDTH), hint="", details={})
 
 
-def problem_of(error: Exception, tool: str) -> ToolProblem:
+def problem_for(error: Exception, tool: str) -> ToolProblem:
     """The problem that the caller of `tool` gets for `error`.
 
     The SDKs differ in what they show of an exception, and one of them showed a database's URL. So the text of an
@@ -514,7 +514,7 @@ class Tool:
             is_tool_error = isinstance(error, profile.tool_errors)
             is_authors = is_tool_error and not isinstance(error, profile.internal_errors)
             refused = refused_argument(error, arguments) or error
-            problem = tool_error_problem(error) if is_authors else problem_of(refused, self.name)
+            problem = tool_error_problem(error) if is_authors else problem_for(refused, self.name)
             record.code = problem["code"]
             result = self.adapter.problem_result(problem, form)
         return call_tool_result(with_structured_text(result, form))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
 
-def describe(
+def describe_tool(
     function: Callable[..., Any],
     settings: Settings,
     *,
@@ -64,11 +64,11 @@ def titled(name: str) -> str:
 
 def _retention(lifetime: timedelta, settings: Settings) -> str:
     if not settings.sliding_expiration:
-        return duration(lifetime)
-    return f"{duration(lifetime)} after its last use, {duration(settings.maximum_lifetime)} at most"
+        return duration_in_words(lifetime)
+    return f"{duration_in_words(lifetime)} after its last use, {duration_in_words(settings.maximum_lifetime)} at most"
 
 
-def duration(time: timedelta) -> str:
+def duration_in_words(time: timedelta) -> str:
     """The time in the largest unit that divides it: "90 seconds", "15 minutes", "1 day"."""
     seconds = int(time.total_seconds())
     for unit, size in _UNITS:
@@ -158,7 +158,7 @@ def make_tool(
         function,
         name=tool_name,
         title=title,
-        description=describe(function, dual.settings, description=description, options=checked_options),
+        description=describe_tool(function, dual.settings, description=description, options=checked_options),
         adapter=DualResultAdapter(
             dual=dual,
             name=tool_name,

@@ -24,7 +24,7 @@ from dualsql.errors import (
     extra,
 )
 from dualsql.log import REQUEST, RequestRecord, logged_request
-from dualsql.mcp.calls import PrincipalOf, problem_of
+from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.negotiation import ids_of
 from dualsql.resource import Principal, service
@@ -258,7 +258,7 @@ async def with_mcp_errors(work: Callable[[], Awaitable[Any]], *, uri: str | None
     except Exception as error:
         # The outermost edge: an SDK would show the text of any exception, and omit the hint of dualsql's errors.
         # The log has no URI: who knows the id of a result may read it.
-        problem = problem_of(error, "resources" if uri is not None else "completion")
+        problem = problem_for(error, "resources" if uri is not None else "completion")
         record = REQUEST.get()
         if record is not None:
             record.code = problem["code"]

@@ -170,13 +170,15 @@ class ProfiledRows:
         return plan.with_criteria_of(self.rows, select(*inner.subquery("asked").c))
 
 
-def all_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:
+def profiled_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:
     """Every row of the result."""
     rows = plan.all_rows(ordered)
     return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, None)
 
 
-def first_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides, *, most: int) -> ProfiledRows:
+def first_profiled_rows(
+    ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides, *, most: int
+) -> ProfiledRows:
     """The first rows of the result, in its own order."""
     rows = plan.page(ordered, offset=0, limit=most)
     return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, most)

@@ -12,7 +12,7 @@ from sqlalchemy import func
 
 from dualsql.freeze.document import AnySelect
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
-from dualsql.profiles.statistics import FREQUENT, SHOWN, beginning_of, binned_range, edges
+from dualsql.profiles.statistics import FREQUENT, SHOWN, binned_range, edges, value_or_beginning
 
 MOST_ROWS = 20_000
 _MOST_CELLS = 400_000
@@ -53,7 +53,8 @@ def chosen_rows(
         return None
     length = getattr(func, data.capabilities.text_length)
     values = [
-        beginning_of(profiled, profiled.value).label(f"v{number}") for number, profiled in enumerate(columns)
+        value_or_beginning(profiled, profiled.value).label(f"v{number}")
+        for number, profiled in enumerate(columns)
     ]
     lengths = [
         length(columns[number].value).label(f"l{number}") for number in _length_positions(columns, summaries)

@@ -121,7 +121,7 @@ def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
 _LONGEST_NOTE = 32
 
 
-def notes_of(
+def sample_notes(
     result: ProfileResult, columns: Sequence[ResultColumn], sample: Sequence[Sequence[Any]]
 ) -> dict[str, str]:
     """Notes on the columns that the sample misrepresents, by name.

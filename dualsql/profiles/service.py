@@ -12,7 +12,7 @@ from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import DatabaseBusyError, LimitExceededError, QueryExecutionError, QueryTimeoutError
 from dualsql.kept.cells import Use
 from dualsql.profiles import estimates, findings, statistics
-from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, all_rows, first_rows
+from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, first_profiled_rows, profiled_rows
 from dualsql.profiles.findings import ProfileResult
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
@@ -85,7 +85,7 @@ class ProfileService:
 async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:
     """The profile of a new result, and notes on the columns that its sample misrepresents."""
     result = await fetch_profile(view, kind)
-    notes = findings.notes_of(result, view.shape.columns, sample)
+    notes = findings.sample_notes(result, view.shape.columns, sample)
     return ProfiledSample(
         result.to_wire(view.source.engine.dialect),
         ProfileNotes(covers=result.covers, complete=result.is_complete, notes=notes),
@@ -115,8 +115,8 @@ def _profiling(view: View, kind: ProfileKind, columns: Sequence[str] | None) -> 
 def _data(view: View, kind: ProfileKind, columns: Sequence[ResultColumn]) -> ProfiledRows:
     ordered, hides = view.ordered(), view.rules.form.hides
     if kind == "full":
-        return all_rows(ordered, columns, hides)
-    return first_rows(ordered, columns, hides, most=view.settings.profile_sample)
+        return profiled_rows(ordered, columns, hides)
+    return first_profiled_rows(ordered, columns, hides, most=view.settings.profile_sample)
 
 
 class _Profiling:

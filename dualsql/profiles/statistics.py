@@ -123,15 +123,15 @@ def _expressions(profiled: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple
     value, capabilities = profiled.value, data.capabilities
     yield "known", func.count(value)
     if profiled.has_range:
-        yield "minimum", beginning_of(profiled, func.min(value))
-        yield "maximum", beginning_of(profiled, func.max(value))
+        yield "minimum", value_or_beginning(profiled, func.min(value))
+        yield "maximum", value_or_beginning(profiled, func.max(value))
     if profiled.is_text:
         yield "longest", func.max(getattr(func, capabilities.text_length)(value))
     if profiled.is_grouped and capabilities.approximate_distinct:
         yield "about", getattr(func, capabilities.approximate_distinct)(value)
 
 
-def beginning_of(profiled: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
+def value_or_beginning(profiled: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
     """The value, or the beginning of a text: a cell may hold megabytes."""
     return func.substr(value, 1, SHOWN, type_=String()) if profiled.is_text else value
 
@@ -237,7 +237,7 @@ def _most_frequent(counts: CTE, profiled: ProfiledColumn) -> AnySelect:
     distinct = select(func.count()).select_from(counts).scalar_subquery()
     top = select(
         literal_column("0").label("bin"),
-        beginning_of(profiled, value).label("value"),
+        value_or_beginning(profiled, value).label("value"),
         times,
         distinct.label("distinct"),
     )

@@ -17,10 +17,10 @@ from dualsql.kept.cells import Use
 from dualsql.query.comparisons import BUCKETS, Element, bound
 from dualsql.query.conditions import (
     Conditions,
+    comparable,
     holds,
     is_plain_text,
     needs_exact,
-    operand,
     shows_singles,
 )
 from dualsql.query.model import AggregateColumn, Group
@@ -63,7 +63,7 @@ def group_key(group: Group, conditions: Conditions) -> Element:
 
 
 def _as_shown(column: ResultColumn, capabilities: Capabilities) -> Element:
-    return operand(column, capabilities) if shows_singles(column) else in_one_form(column, capabilities)
+    return comparable(column, capabilities) if shows_singles(column) else in_one_form(column, capabilities)
 
 
 def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:

@@ -95,7 +95,7 @@ def equal(dialect: QueryDialect, text: Element, value: Element) -> Element:
     return exact == value if dialect.finds_equal_by_index else and_(text == value, exact == value)
 
 
-def one_of(dialect: QueryDialect, text: Element, values: Any) -> Element:
+def is_one_of(dialect: QueryDialect, text: Element, values: Any) -> Element:
     """Equal to one of several values, by code point."""
     exact = dialect.exact(text)
     return exact.in_(values) if dialect.finds_equal_by_index else and_(text.in_(values), exact.in_(values))
@@ -105,7 +105,9 @@ def exactly(
     operator: ConditionOperator, dialect: QueryDialect, text: Element, values: Sequence[Element]
 ) -> Element:
     """An operator of equality, by code point."""
-    same = one_of(dialect, text, values) if operator.takes == "several" else equal(dialect, text, values[0])
+    same = (
+        is_one_of(dialect, text, values) if operator.takes == "several" else equal(dialect, text, values[0])
+    )
     return not_(same) if operator.is_negated else same
 
 

@@ -65,7 +65,7 @@ _SPELLED = {
 }
 
 
-def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
+def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
     """The value as SQL, for a comparison with the column.
 
     Raises:
@@ -324,7 +324,7 @@ class Conditions:
         self, column: ResultColumn, comparison: Comparison, constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         element, operator = column.expression, OPERATORS[comparison.operator]
-        values = [literal(column, value, self.capabilities) for value in constants]
+        values = [value_literal(column, value, self.capabilities) for value in constants]
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
@@ -347,7 +347,7 @@ class Conditions:
         if stored.is_spelled_uuid(column, self.capabilities):
             uuids = [UUID(str(_READERS["uuid"](column, value))) for value in constants]
             return stored.of_uuids(column.expression, uuids, is_negated=is_negated)
-        element = operand(column, self.capabilities)
+        element = comparable(column, self.capabilities)
         if operator in _EQUALITY and needs_exact(column, self.dialect):
             return exactly(OPERATORS[operator], self.dialect, element, values)
         if column.encoding == "any" and not column.meaning.is_made:
@@ -435,7 +435,7 @@ def _of_moments(
     )
 
 
-def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
+def comparable(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column, converted so that comparisons use the shown values."""
     if capabilities.shortens_reals and shows_singles(column):
         return cast(cast(column.expression, types.String()), types.Double())

@@ -34,7 +34,7 @@ from dualsql.databases.functions import (
 )
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.operations import operand, require_patterns, spells_instants
+from dualsql.sql.operations import operand, require_safe_patterns, spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
@@ -61,7 +61,7 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     result = result_of(lowercase, translator.dialect, translator.version)
     if result is None:
         _refuse(translator, lowercase)
-    require_patterns(translator, lowercase, arguments)
+    require_safe_patterns(translator, lowercase, arguments)
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
@@ -123,7 +123,7 @@ def _several(translator: Translator, node: Any, scope: Scope) -> Element:
     """A function in the SELECT list that returns several rows."""
     name = node.this.lower()
     arguments = [translator.expression(part, scope) for part in node.expressions]
-    require_patterns(translator, name, arguments)
+    require_safe_patterns(translator, name, arguments)
     several: Element = getattr(func, name)(
         *series_arguments(name, arguments), type_=item_type(name, arguments)
     )

@@ -80,11 +80,11 @@ _SIZED: Mapping[Any, Callable[..., SQLType]] = {
 DATE_LIKE = (types.Date, types.DateTime, types.Time, types.Interval)
 
 
-def read_type(node: Any, dialect: TextDialect) -> SQLType:
+def read_sql_type(node: Any, dialect: TextDialect) -> SQLType:
     """The type of a CAST."""
     if isinstance(node, exp.DataType):
         if node.this == DType.ARRAY and dialect.array is not None and len(node.expressions) == 1:
-            items = read_type(node.expressions[0], dialect)
+            items = read_sql_type(node.expressions[0], dialect)
             # SQLAlchemy's type of an array has any number of dimensions.
             return items if isinstance(items, types.ARRAY) else types.ARRAY(items)
         own = dialect.types.get(getattr(node.this, "name", ""))
@@ -371,7 +371,7 @@ def _case(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "to")
-    target = read_type(args["to"], translator.dialect)
+    target = read_sql_type(args["to"], translator.dialect)
     value = translator.expression(args["this"], scope)
     is_cast = translator.dialect.casts_constants and isinstance(target, DATE_LIKE[:3])
     if not is_cast and values.is_text(value) and isinstance(target, (*DATE_LIKE, types.Uuid)):

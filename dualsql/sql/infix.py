@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, cast, literal, types
 from sqlalchemy.sql.elements import BindParameter
 from sqlglot import exp
 
-from dualsql.sql.operations import require_pattern
+from dualsql.sql.operations import require_safe_pattern
 from dualsql.sql.scope import Scope, forbid, forbid_node, only
 from dualsql.sqlalchemy_dialects import array
 
@@ -61,7 +61,7 @@ def _read(translator: Translator, node: Any, scope: Scope) -> Element:
     args = only(node, "this", "expression")
     left, right = (translator.expression(args[name], scope) for name in ("this", "expression"))
     if operator.matches:
-        require_pattern(translator, right)
+        require_safe_pattern(translator, right)
     if operator.likens:
         left, right = _likened(left, right), _likened(right, left)
     return left.op(operator.sign, precedence=_COMPARISON, is_comparison=True)(right)

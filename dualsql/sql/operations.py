@@ -263,7 +263,7 @@ def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
     return -operand(translator.expression(inner, scope), OperatorClass.MATH)
 
 
-def require_pattern(translator: Translator, pattern: Any) -> None:
+def require_safe_pattern(translator: Translator, pattern: Any) -> None:
     """Refuse a regular expression that the database shall not get."""
     constant = pattern.value if values.is_text(pattern) else None
     if constant is None and translator.dialect.needs_constant_patterns:
@@ -276,18 +276,18 @@ def require_pattern(translator: Translator, pattern: Any) -> None:
         raise ForbiddenSQLError(error.message, hint=error.hint) from error
 
 
-def require_patterns(translator: Translator, name: str, arguments: Sequence[Any]) -> None:
+def require_safe_patterns(translator: Translator, name: str, arguments: Sequence[Any]) -> None:
     """Refuse a call with a regular expression that the database shall not get."""
     if name == "substring" or name.startswith("regexp_"):
         for pattern in arguments[1:2]:
             if name != "substring" or values.is_text(pattern):  # its second argument may be a number
-                require_pattern(translator, pattern)
+                require_safe_pattern(translator, pattern)
 
 
 def _match(translator: Translator, node: Any, scope: Scope) -> Element:
     left, right = _both(translator, node, scope)
     values.require_same(translator, left, right)
-    require_pattern(translator, right)
+    require_safe_pattern(translator, right)
     match: Element = textual(left).regexp_match(right)
     match.type = types.Boolean()  # SQLAlchemy gives it none
     return match

@@ -70,7 +70,7 @@ Query = exp.Select | exp.SetOperation
 """The kinds of statement that a text may be."""
 
 
-def parse(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
+def parse_text(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
     """Parse `sql`, which has to be one query.
 
     Raises:

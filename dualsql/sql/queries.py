@@ -29,9 +29,9 @@ from dualsql.databases import functions
 from dualsql.sql import operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
-from dualsql.sql.relations import column_names, labelled, read_from, returns_rows
+from dualsql.sql.relations import alias_columns, read_from, returns_rows, with_column_names
 from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
-from dualsql.sql.values import require_groups, require_order, require_same
+from dualsql.sql.values import require_groups, require_same, require_sortable
 from dualsql.sqlalchemy_dialects import distinct_on
 from dualsql_client.conversions import whole_or_none
 
@@ -48,7 +48,7 @@ def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[Colu
 
 def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
     """The element with the direction that `key`, an exp.Ordered, gives it."""
-    require_order(translator, element)
+    require_sortable(translator, element)
     if spells_instants(translator.capabilities, element):
         element = instant(element)
     descending = bool(key.args.get("desc"))
@@ -431,7 +431,7 @@ def _names_itself(query: Any, name: str) -> bool:
 
 
 def _common(translator: Translator, part: Any, scope: Scope) -> Any:
-    statement = labelled(translator.query(part.this, scope.separate()), column_names(part))
+    statement = with_column_names(translator.query(part.this, scope.separate()), alias_columns(part))
     return translator.orders.carrying(statement).cte(translator.fresh_name(part.alias))
 
 
@@ -440,7 +440,7 @@ def _recursive(translator: Translator, part: Any, scope: Scope) -> Any:
     if not isinstance(query, exp.Union):
         invalid("A recursive WITH is an anchor, UNION ALL and what is added.")
     args = only(query, "this", "expression", "distinct")
-    anchor = labelled(translator.query(args["this"], scope.separate()), column_names(part))
+    anchor = with_column_names(translator.query(args["this"], scope.separate()), alias_columns(part))
     cte = anchor.cte(translator.fresh_name(part.alias), recursive=True)
     inner = scope.separate()
     inner.ctes[part.alias.lower()] = cte

@@ -34,7 +34,7 @@ from sqlglot import exp
 from dualsql.capabilities import TextDialect
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.functions import common
-from dualsql.sql.operations import comparison, require_patterns
+from dualsql.sql.operations import comparison, require_safe_patterns
 from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
 from dualsql.sql.values import is_text, require_equality, require_same
 
@@ -181,10 +181,10 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
 
 def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
     """The relation under its alias. `AS t(a, b)` also renames its columns."""
-    names = column_names(node)
+    names = alias_columns(node)
     if not names:
         return source.alias(alias)
-    statement = labelled(select(*scope.columns_of(source).values()), names)
+    statement = with_column_names(select(*scope.columns_of(source).values()), names)
     subquery: FromClause = translator.orders.carrying(statement).subquery(alias)
     return subquery
 
@@ -220,7 +220,7 @@ def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
         elements: list[FromClause] = []  # parentheses around a join
         _append(translator, elements, inner, scope)
         return elements[0]
-    statement = labelled(translator.query(inner, scope.separate()), column_names(node))
+    statement = with_column_names(translator.query(inner, scope.separate()), alias_columns(node))
     return scope.add(alias, translator.orders.carrying(statement).subquery(name))
 
 
@@ -236,7 +236,7 @@ def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
         forbid_node(node)
     alias, name = _alias_and_name(translator, node)
     statement = translator.query(only(args["this"], "this")["this"], scope.inner())
-    subselect = labelled(statement, column_names(node))
+    subselect = with_column_names(statement, alias_columns(node))
     return scope.add(alias, translator.orders.carrying(subselect).lateral(name))
 
 
@@ -249,7 +249,7 @@ def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
     ]
     if len(rows) > _LARGEST_VALUES or len({len(row) for row in rows}) != 1:
         invalid("The rows of VALUES are not equally long, or too many.")
-    names = column_names(node) or [f"column{number}" for number in range(1, len(rows[0]) + 1)]
+    names = alias_columns(node) or [f"column{number}" for number in range(1, len(rows[0]) + 1)]
     if len(names) != len(rows[0]):
         invalid("VALUES has another number of columns than names.")
     alias, name = _alias_and_name(translator, node)
@@ -283,10 +283,10 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
     if not isinstance(node, exp.Unnest):
         only(call, "this", "expressions")
     arguments = series_arguments(name, [translator.expression(part, scope) for part in nodes])
-    require_patterns(translator, name, arguments)
+    require_safe_patterns(translator, name, arguments)
     alias = _alias(node) or name
     free = translator.alias(alias)
-    columns = column_names(node) or ([alias] if functions[name] == (name,) else list(functions[name]))
+    columns = alias_columns(node) or ([alias] if functions[name] == (name,) else list(functions[name]))
     rows = getattr(func, name)(*arguments)
     if ordinal:
         number = _ordinality(ordinal, columns, functions[name])
@@ -367,13 +367,13 @@ def _alias(node: Any) -> str:
     return str(alias.name) if isinstance(alias.this, exp.Identifier) else forbid_node(alias.this)
 
 
-def column_names(node: Any) -> list[str]:
+def alias_columns(node: Any) -> list[str]:
     """The names that `AS t(a, b)` gives to columns."""
     alias = node.args.get("alias")
     return [] if alias is None else [name.name for name in alias.args.get("columns") or ()]
 
 
-def labelled(statement: Any, names: Sequence[str]) -> Any:
+def with_column_names(statement: Any, names: Sequence[str]) -> Any:
     """The statement with its columns renamed to `names`."""
     if not names:
         return statement

@@ -31,7 +31,7 @@ from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known
 from dualsql.sql.expansion import require_bounded
 from dualsql.sql.lengths import require_short_texts
-from dualsql.sql.parse import parse
+from dualsql.sql.parse import parse_text
 from dualsql.sql.scope import (
     COLUMN,
     EXPRESSION,
@@ -147,7 +147,7 @@ def read_select(
     """
     capabilities = _capabilities(dialect)
     work = WorkBudget(capabilities.text)
-    tree = parse(sql, capabilities.text, work)
+    tree = parse_text(sql, capabilities.text, work)
     require_known(tree, capabilities)
     fails = can_fail(tree, capabilities.text)
 

@@ -285,14 +285,14 @@ def require_place(translator: Translator, element: Element, node: Any) -> None:
     if isinstance(parent, _EQUAL) or (isinstance(parent, exp.Window) and node.arg_key == "partition_by"):
         require_equality(translator, element)
     elif isinstance(parent, _ORDERED):
-        require_order(translator, element)
+        require_sortable(translator, element)
     elif isinstance(parent, exp.Distinct):
         require_equality(translator, element)
     elif isinstance(parent, exp.Window) and node.arg_key == "this":
         return
     elif isinstance(parent, exp.Anonymous) and str(parent.this).lower() in ("count", "min", "max"):
         if str(parent.this).lower() != "count":
-            require_order(translator, element)
+            require_sortable(translator, element)
     else:
         forbid(f"Values that the type {meaning.name} makes in {excerpt(parent)}", hint=_HINT)
 
@@ -312,7 +312,7 @@ def require_groups(translator: Translator, *elements: Any) -> None:
             forbid(f"DISTINCT or GROUP BY over values that the type {meaning.name} makes", hint=_HINT)
 
 
-def require_order(translator: Translator, element: Element) -> None:
+def require_sortable(translator: Translator, element: Element) -> None:
     """Refuse to sort by an element whose stored values have another order than the shown ones."""
     meaning = translator.meanings.of(element.type)
     if not meaning.keeps_order:

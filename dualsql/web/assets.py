@@ -65,7 +65,7 @@ def assets() -> Mapping[str, Asset]:
 
 
 @cache
-def compressed(name: str, coding: str) -> bytes:
+def compressed_asset(name: str, coding: str) -> bytes:
     """A file as it is sent, in a coding of `_codings`: once, since "br" takes 200 ms of all files together."""
     content = assets()[name].content
     if coding == "gzip":
@@ -83,7 +83,7 @@ def _codings() -> Sequence[str]:
 
 
 @cache
-def fingerprint() -> str:
+def assets_fingerprint() -> str:
     """Of all files: they import each other by name, so one that changes gives all of them a new address."""
     digest = sha256()
     for name, asset in sorted(assets().items()):
@@ -98,12 +98,14 @@ async def answer_asset(request: Request) -> Response:
     if asset is None:
         return problem_response(not_found())
     coding = preferred_coding(request.headers.getlist("accept-encoding"), _codings())
-    is_current = request.path_params["fingerprint"] == fingerprint()
+    is_current = request.path_params["fingerprint"] == assets_fingerprint()
     headers = {"Cache-Control": _KEPT_FOR_EVER if is_current else "no-store", "Vary": "Accept-Encoding"}
     content = asset.content
     if coding is not None:
         headers["Content-Encoding"] = coding
-        content = await asyncio.to_thread(compressed, name, coding)  # other callers are answered meanwhile
+        content = await asyncio.to_thread(
+            compressed_asset, name, coding
+        )  # other callers are answered meanwhile
     return Response(content, media_type=asset.media_type, headers=headers)
 
 
@@ -150,7 +152,12 @@ def render(
             unless given.
     """
     root = root or root_of(request)
-    defaults = {"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, "is_link": False}
+    defaults = {
+        "root": root,
+        "assets": f"{root}assets/{assets_fingerprint()}/",
+        "is_known": False,
+        "is_link": False,
+    }
     text = environment().get_template(template).render({**defaults, "has_home": _has_home(request), **values})
     return Response(text, status, {**PAGE_HEADERS, **(headers or {})}, "text/html")
 

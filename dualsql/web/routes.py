@@ -44,7 +44,7 @@ from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates
 from dualsql.web.forms import FIELD, read_form, render_form
-from dualsql.web.words import cells, is_number, profile_rows, reference, time_left, total_in_words
+from dualsql.web.words import api_reference, cells, is_number, profile_rows, time_left, total_in_words
 from dualsql_client.wire import Column, SortKey
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class WebPages:
             return Response(media_type=HTML)
         if self._reference is None:
             self._reference = await asyncio.to_thread(
-                lambda: reference(self.server.features.get(OpenAPI).document())
+                lambda: api_reference(self.server.features.get(OpenAPI).document())
             )
         return await asyncio.to_thread(render, "reference.html", request, self._reference)
 

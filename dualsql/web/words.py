@@ -186,7 +186,7 @@ class Member(NamedTuple):
     description: str
 
 
-def reference(document: Mapping[str, Any]) -> dict[str, Any]:
+def api_reference(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the template shows of an OpenAPI document."""
     return {
         "info": document["info"],

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import DualResponseServer, LocalResultStorage
 from dualsql.errors import ConfigurationError
-from dualsql.kept.locks import lock
+from dualsql.kept.locks import lock_file
 from dualsql.testing import ResultStorageTests
 
 
@@ -108,7 +108,7 @@ async def test_a_folder_in_which_a_process_writes_stays_there(tmp_path: Path) ->
     await storage.open()
     made = storage.new_folder()
     opened = os.open(made, os.O_RDONLY)
-    lock(opened)
+    lock_file(opened)
     assert await storage.list_files() == []
     os.close(opened)
     assert [one.name for one in await storage.list_files()] == [made.name]
