@@ -94,17 +94,13 @@ def is_healthy(findings: Sequence[Finding]) -> bool:
     return all(each.state != "fault" for each in findings)
 
 
-def _fault(check: str, error: DualResponseError) -> Finding:
-    return Finding(check, "fault", error.message, hint_with_flag(error))
-
-
 @contextmanager
 def _noting(check: str, findings: list[Finding]) -> Iterator[None]:
     """An error of the block is a fault of the check."""
     try:
         yield
     except DualResponseError as error:
-        findings.append(_fault(check, error))
+        findings.append(Finding(check, "fault", error.message, hint_with_flag(error)))
 
 
 def _configuration(options: ServeOptions) -> list[Finding]:

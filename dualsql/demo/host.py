@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
@@ -45,7 +44,8 @@ async def act(origin: str, console: Console) -> None:
             ("search_programs", {"min_earnings": 60_000}),
             ("search_programs", {}),
         ):
-            console.rule(f"[bold]{tool}[/bold]({_arguments_text(arguments)})")
+            words = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+            console.rule(f"[bold]{tool}[/bold]({words})")
             start = perf_counter()
             result = await model.call_tool(tool, arguments)
             elapsed = perf_counter() - start
@@ -115,7 +115,3 @@ def _closing_table(lines: list[Line]) -> Table:
 
 def _size_of_rows(rows: list[Row]) -> int:
     return len(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def _arguments_text(arguments: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())

@@ -212,7 +212,8 @@ class ResultKeeper:
         try:
             file = folder / "rows"
             await self._begin(name, resource)
-            cells, rows = await self._write(file, run, name)
+            async with self._shares.writing:
+                cells, rows = await self._write(file, run, name)
             size, digest = (
                 (await asyncio.to_thread(file.stat)).st_size,
                 await asyncio.to_thread(digest_of, file),
@@ -326,10 +327,6 @@ class ResultKeeper:
 
     async def _write(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
         """Write the rows to a file. Returns how the cells of each column are kept, and the number of rows."""
-        async with self._shares.writing:
-            return await self._written_in_turn(path, run, name)
-
-    async def _written_in_turn(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
         writer = run.writer
         file = await asyncio.to_thread(KeptFileWriter, path, self._shares)
         try:

@@ -79,7 +79,7 @@ def _select_rows(question: StructuredQuery, result: Shape, capabilities: Capabil
         positions = [result.columns.index(column) for column in columns]
         if projected(result.select, positions) is None:
             result = nested(result, capabilities)
-            columns = [result.columns[place] for place in positions]
+            columns = [result.columns[position] for position in positions]
     return _cut_out(question, result, columns, capabilities)
 
 
@@ -181,7 +181,7 @@ def _with_columns(result: Shape, names: set[str]) -> Shape:
     if unknown:
         raise UnknownColumnError(unknown[0], [column.name for column in result.columns])
     # count(*) reads no column, but a SELECT needs one.
-    positions = [place for place, column in enumerate(result.columns) if column.name in names] or [0]
+    positions = [position for position, column in enumerate(result.columns) if column.name in names] or [0]
     projection = None if result.is_cut else projected(result.select, positions)
     return (
         result

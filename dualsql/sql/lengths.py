@@ -87,7 +87,10 @@ def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
         ids.add(id(element))
         if isinstance(element, FunctionElement):
             lengths.check(element)
-        elif _is_joined(element) and of_rows.of(element) > _JOINED * longest_made:
+        elif (
+            getattr(element, "operator", None) is operators.concat_op
+            and of_rows.of(element) > _JOINED * longest_made
+        ):
             invalid("The SQL makes a text that is too long of each row.", hint="Join fewer or shorter texts.")
         elif isinstance(element, Cast) and isinstance(element.type, types.JSON | types.ARRAY):
             lengths.check_document(element.clause)
@@ -227,10 +230,6 @@ def _is_recursive(table: Any) -> bool:
             return True
         table = table.element
     return False
-
-
-def _is_joined(element: Any) -> bool:
-    return getattr(element, "operator", None) is operators.concat_op
 
 
 def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:

@@ -122,17 +122,15 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
         outputs = list(statement.selected_columns)
         scope = Scope(scope.work, outputs=_by_name(outputs))
     keys = list(_keys(translator, args.get("order"), outputs, scope))
-    if not keys and _has_rollup(args.get("group")) and not translator.dialect.sorts_rollups:
+    group = args.get("group")
+    has_rollup = group is not None and group.args.get("rollup")
+    if not keys and has_rollup and not translator.dialect.sorts_rollups:
         # WITH ROLLUP cannot be combined with ORDER BY, which pages need.
         statement = select(*statement.subquery(translator.fresh_name("rollup")).c)
     statement = statement.order_by(*keys)
     if any(args.get(name) for name in ("limit", "offset", "fetch")):
         statement = translator.orders.in_order(statement)
     return _cut(statement, args)
-
-
-def _has_rollup(group: Any) -> bool:
-    return group is not None and bool(group.args.get("rollup"))
 
 
 def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Element]:

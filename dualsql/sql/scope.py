@@ -74,17 +74,16 @@ def unknown_table(name: str, names: Iterable[str], dialect: TextDialect) -> NoRe
         )
     close = get_close_matches(name.lower(), [table.lower() for table in tables], n=3, cutoff=0.5)
     suggestions = [table for likeness in close for table in tables if table.lower() == likeness]
-    qualified = [_qualified(table, dialect) for table in suggestions or tables[:_LISTED]]
+    qualified = [
+        ".".join(quote_name(part, dialect) for part in table.split("."))
+        for table in suggestions or tables[:_LISTED]
+    ]
     all_names = ", ".join(qualified) or "none"
     raise UnknownTableError(
         f"There is no table {name[:_SHOWN]!r}.",
         hint=f"Did you mean {' or '.join(qualified)}?" if suggestions else f"There are: {all_names}.",
         details={"table": name[:_SHOWN], "suggestions": suggestions, "tables": tables[:_LISTED]},
     )
-
-
-def _qualified(table: str, dialect: TextDialect) -> str:
-    return ".".join(quote_name(part, dialect) for part in table.split("."))
 
 
 def unknown_column(name: str, columns: Iterable[str], dialect: TextDialect, *, hint: str = "") -> NoReturn:

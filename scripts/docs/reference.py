@@ -298,9 +298,9 @@ def _text(entity: griffe.Object) -> str:
             text += f"\n{_prose(section.value)}\n"
         elif section.kind in TITLES:
             text += f"\n**{TITLES[section.kind]}**\n\n"
-            text += "".join(
-                f"- {_label(item)}: {_indented(_prose(item.description))}\n" for item in section.value
-            )
+            for item in section.value:
+                indented = _prose(item.description).replace("\n", "\n  ")
+                text += f"- {_label(item)}: {indented}\n"
     return text
 
 
@@ -320,10 +320,6 @@ TITLES = {
     KINDS.returns: "Returns",
     KINDS.yields: "Yields",
 }
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
 
 
 def _prose(text: str) -> str:

@@ -141,10 +141,6 @@ def _nearly(term: Term, target: SQLType) -> Term:
     return decimal(cast(rounded(term, scale), types.Numeric(precision, scale)), scale)
 
 
-def _word_of_truth(term: Term, _: SQLType) -> Term:
-    return text(case((term.sql, "true"), (~term.sql, "false")), is_ascii=True)
-
-
 def _unlimited(term: Term, target: SQLType) -> Term:
     """A text; one that a length would cut fails."""
     length = getattr(target, "length", None)
@@ -156,7 +152,8 @@ def _unlimited(term: Term, target: SQLType) -> Term:
 
 
 def _sized_word_of_truth(term: Term, target: SQLType) -> Term:
-    return _unlimited(_word_of_truth(term, target), target)
+    word = text(case((term.sql, "true"), (~term.sql, "false")), is_ascii=True)
+    return _unlimited(word, target)
 
 
 def _as_sized_text(term: Term, target: SQLType) -> Term:

@@ -241,7 +241,7 @@ class Expressions:
         if operator is operators.collate:
             return self._collated(element)
         left, right = element.left, element.right
-        if any(_is_bound_of_instants(side) for side in (left, right)):
+        if any(isinstance(side, FunctionElement) and side.name in (BEFORE, AFTER) for side in (left, right)):
             # Days around an instant, for an index: the exact comparison stands beside it.
             return boolean(true())
         word = _WORDS.get(operator) or str(getattr(operator, "opstring", ""))
@@ -444,10 +444,6 @@ def _parts(clauses: Any) -> list[Any]:
 def _has_point(value: Decimal) -> bool:
     """Whether its text is a decimal of MariaDB: 3 is a whole number there, and 1E-7 a double."""
     return "." in str(value) and "E" not in str(value)
-
-
-def _is_bound_of_instants(element: Any) -> bool:
-    return isinstance(element, FunctionElement) and element.name in (BEFORE, AFTER)
 
 
 _HANDLERS: Mapping[type[Any], str] = {
