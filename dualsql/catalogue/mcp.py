@@ -213,7 +213,7 @@ def _search(view: CatalogueView, terms: Sequence[str], notes: Sequence[str], lim
         term for term, about in notes_of_terms.items() if about
     }
     results = SearchResults(matches=matches, unmatched=[term for term in terms if term not in matched_terms])
-    about = list(dict.fromkeys(note for notes_ in notes_of_terms.values() for note in notes_))
+    about = list(dict.fromkeys(note for term_notes in notes_of_terms.values() for note in term_notes))
     return SearchResults(**results, notes=about) if about else results
 
 

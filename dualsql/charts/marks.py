@@ -93,10 +93,10 @@ async def bin_marks(view: View) -> Marks:
         return Marks([])
     bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))
     converters = json.converters([values, values], view.dialect)
-    edges = json.converted([(bin_["low"], bin_["high"]) for bin_ in bins], converters)
+    edges = json.converted([(one["low"], one["high"]) for one in bins], converters)
     rows = [
-        {"low": low, "high": high, "count": bin_["count"]}
-        for (low, high), bin_ in zip(edges, bins, strict=True)
+        {"low": low, "high": high, "count": one["count"]}
+        for (low, high), one in zip(edges, bins, strict=True)
     ]
     return Marks(json.loads(json.dumps(rows)))
 
@@ -175,15 +175,15 @@ def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
     What is beyond the most that is shown has no name, and the place after them.
     """
     marks = _rank_marks(chart, view, names)
-    names_, positions, lasts = [], [], []
+    labels, positions, lasts = [], [], []
     for name in names:
         position = marks.c[f"place_{name}"]
         most: ColumnElement[int] = literal_column(str(_MOST[name]), types.Integer)
-        names_.append(case((position <= most, marks.c[name])).label(name))
+        labels.append(case((position <= most, marks.c[name])).label(name))
         positions.append(case((position <= most, position), else_=most + 1).label(f"place_{name}"))
         lasts.append(position.label(f"last_{name}"))
-    bars = select(*names_, *positions, *lasts, marks.c[Y]).subquery("bars")
-    columns = [bars.c[column.name] for column in names_]
+    bars = select(*labels, *positions, *lasts, marks.c[Y]).subquery("bars")
+    columns = [bars.c[column.name] for column in labels]
     ranks = [bars.c[column.name] for column in positions]
     combine = _combine(chart) or func.sum
     value = combine(bars.c[Y], type_=types.Double()).label(Y)

@@ -157,10 +157,10 @@ def _headers_of(headers: Iterable[tuple[bytes, bytes]], length: int) -> Headers:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    object_ = dict(pairs)
-    if len(object_) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("a key stands twice")
-    return object_
+    return fields
 
 
 def _refuse(constant: str) -> None:

@@ -203,10 +203,10 @@ def create_dual_mode_response(
     metadata["cached"] = cached
     if schema is not None:
         metadata["schema"] = plain(schema)
-    display_: Display = (
+    display_part: Display = (
         display(payload, shown, bounds=bounds) if isinstance(shown, str) else plain(shown, bounds)
     )
-    answer = DualModeAnswer(success=True, data=fields, display=display_, metadata=metadata)
+    answer = DualModeAnswer(success=True, data=fields, display=display_part, metadata=metadata)
     if issues := validate_dual_mode(answer, bounds=bounds):
         raise BadParameterError(f"Not a dual-mode answer: {issues[0]}", details={"issues": issues})
     return answer

@@ -76,12 +76,12 @@ Section = Prose | Pairs | Lines | Grid
 
 def sections(data: Any) -> tuple[list[Section], bool]:
     """The sections of plain data, the outermost first, and whether they are complete."""
-    sections_: list[Section] = []
+    parts: list[Section] = []
     for section in _sections((), data):
-        if len(sections_) == _MOST_SECTIONS:
-            return sections_, False
-        sections_.append(section)
-    return sections_, True
+        if len(parts) == _MOST_SECTIONS:
+            return parts, False
+        parts.append(section)
+    return parts, True
 
 
 def _sections(path: Path, data: Any) -> Iterator[Section]:
@@ -279,8 +279,8 @@ def _lay_out_section(section: Section, style: Text, room: int) -> _Piece:
     join = style.pairs if isinstance(section, Pairs) else style.lines
 
     def fits(width: int) -> bool:
-        lines_ = _written_lines(section, style, width)
-        return _fitting(lines_, room - len(join([]))) == len(lines_)
+        all_lines = _written_lines(section, style, width)
+        return _fitting(all_lines, room - len(join([]))) == len(all_lines)
 
     width = widest(fits, _CELL_WIDTH, max(room, _CELL_WIDTH)) or _CELL_WIDTH
     lines = _written_lines(section, style, width)
@@ -290,10 +290,10 @@ def _lay_out_section(section: Section, style: Text, room: int) -> _Piece:
 
 def _prose(text: str, style: Text, room: int) -> _Piece:
     size = min(len(text), max(room, 0))
-    while len(text_ := style.prose(text[:size])) > room and size:
+    while len(prose := style.prose(text[:size])) > room and size:
         # Escapes may make a text several times as long. By halves, a long one is tried a few times only.
         size //= 2
-    return _Piece(text_, size)
+    return _Piece(prose, size)
 
 
 def _written_lines(section: Pairs | Lines, style: Text, width: int) -> list[str]:

@@ -116,15 +116,15 @@ class _Reader:
         )
 
     def _object(self, fields: Iterable[tuple[Any, Any]], levels: int) -> dict[str, Any]:
-        object_: dict[str, Any] = {}
+        fields_by_name: dict[str, Any] = {}
         for name, value in fields:
             key = self._key(name)
-            if key in object_:
+            if key in fields_by_name:
                 raise BadParameterError(
                     "Two keys of one object are the same text.", hint="Use texts as keys."
                 )
-            object_[key] = self.read(value, levels)
-        return object_
+            fields_by_name[key] = self.read(value, levels)
+        return fields_by_name
 
     def _key(self, name: Any) -> str:
         key = self.read(name, 1)

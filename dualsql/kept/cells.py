@@ -149,13 +149,13 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
     cache_ok = True
 
     def __init__(
-        self, kind: str = "text of a value", shown_type: SQLType = types.NULLTYPE, items: str = ""
+        self, kind: str = "text of a value", shown: SQLType = types.NULLTYPE, items: str = ""
     ) -> None:
         super().__init__()
         # Cursors carry what is stored.
         self.impl = _STORED.get(kind, types.String())
         self.kind = kind
-        self.shown = shown_type
+        self.shown = shown
         self.items = items
         self.is_cast = kind in _CAST
 

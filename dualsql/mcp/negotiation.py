@@ -118,9 +118,9 @@ def ids_of(
     Args:
         client: the address and the port that the HTTP request came from.
     """
-    names = headers or {}
-    trace = (meta or {}).get("traceparent", names.get("traceparent"))
-    return RequestIds.of(names.get(REQUEST_ID_HEADER.lower()), trace, client[0] if client else None)
+    header_values = headers or {}
+    trace = (meta or {}).get("traceparent", header_values.get("traceparent"))
+    return RequestIds.of(header_values.get(REQUEST_ID_HEADER.lower()), trace, client[0] if client else None)
 
 
 class ToolCall(NamedTuple):

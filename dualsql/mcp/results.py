@@ -247,7 +247,7 @@ class PlainResultAdapter:
     """Makes a tool result of plain data: the data is the structured content, and the text is written from it.
 
     Args:
-        returned: the return annotation of the function: a TypedDict, a pydantic model, a dataclass or a dict.
+        return_type: the return annotation of the function: a TypedDict, a pydantic model, a dataclass or a dict.
         text_budget: characters of the text, which states what it omits.
         operation: the name of the tool, if its answers have the dual-mode envelope; otherwise None.
 

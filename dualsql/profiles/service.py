@@ -170,8 +170,8 @@ class _Profiling:
         step = estimates.one_in(rows, late, by_column, most_bytes=most)
         sample = await self._chosen_rows(late, by_column, step)
         if sample is not None:
-            estimates_ = await asyncio.to_thread(estimates.estimate, late, by_column, rows, sample)
-            for name, estimated in estimates_.items():
+            by_name = await asyncio.to_thread(estimates.estimate, late, by_column, rows, sample)
+            for name, estimated in by_name.items():
                 by_column[name] |= estimated
 
     async def _chosen_rows(

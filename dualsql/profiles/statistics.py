@@ -65,8 +65,8 @@ def _even(lowest: Any, highest: Any, bins: int) -> list[Any]:
     if lowest == highest:
         return [lowest, highest]
     # Each edge is computed separately, because the range may exceed the largest float.
-    edges_ = {_between(lowest, highest, number, bins) for number in range(1, bins)}
-    return [lowest, *sorted(edge for edge in edges_ if lowest < edge < highest), highest]
+    bounds = {_between(lowest, highest, number, bins) for number in range(1, bins)}
+    return [lowest, *sorted(edge for edge in bounds if lowest < edge < highest), highest]
 
 
 def _between(lowest: Any, highest: Any, number: int, bins: int) -> Any:
@@ -153,10 +153,10 @@ def values(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, A
         return None
     counts = _count_values(data, profiled)
     frequent = _most_frequent(counts, profiled)
-    edges_ = _edges(summary) if profiled.has_bins else None
-    if edges_ is None:
+    bounds = _edges(summary) if profiled.has_bins else None
+    if bounds is None:
         return data.around(frequent)
-    return data.around(union_all(select(*frequent.subquery("frequent").c), _count_bins(counts, edges_)))
+    return data.around(union_all(select(*frequent.subquery("frequent").c), _count_bins(counts, bounds)))
 
 
 def read_values(
@@ -179,29 +179,29 @@ def read_values(
 
 def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     """The bins of a column's range, including empty ones, from rows of `values` or `bins_of`."""
-    edges_ = _edges(summary)
+    bounds = _edges(summary)
     counts = {int(row[0]): int(row[2]) for row in rows if row[0] != 0}
-    return [] if edges_ is None else binned_range(edges_, counts)
+    return [] if bounds is None else binned_range(bounds, counts)
 
 
-def binned_range(edges_: Sequence[Any], counts: Mapping[int, int]) -> list[dict[str, Any]]:
+def binned_range(bounds: Sequence[Any], counts: Mapping[int, int]) -> list[dict[str, Any]]:
     """The bins between edges from `edges`, and how many values each has by its number from 1."""
     return [
         {"low": low, "high": high, "count": counts.get(number, 0)}
-        for number, (low, high) in enumerate(pairwise(edges_), start=1)
+        for number, (low, high) in enumerate(pairwise(bounds), start=1)
     ]
 
 
 def bins_of(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
     """The statement for the bins of one column, which `histogram` reads; None if its range cannot be divided."""
-    edges_ = _edges(summary)
-    return None if edges_ is None else data.around(_count_bins(_count_values(data, profiled), edges_))
+    bounds = _edges(summary)
+    return None if bounds is None else data.around(_count_bins(_count_values(data, profiled), bounds))
 
 
-def _count_bins(counts: FromClause, edges_: Sequence[Any]) -> AnySelect:
+def _count_bins(counts: FromClause, bounds: Sequence[Any]) -> AnySelect:
     """The number of rows in each bin, from values and how often they occur (`times`)."""
     value, times = counts.c.value, counts.c.times
-    inner = edges_[1:-1]
+    inner = bounds[1:-1]
     number = (
         case(
             *((value < _edge_literal(edge, value.type), index) for index, edge in enumerate(inner, start=1)),

@@ -297,10 +297,10 @@ class QueryService:
 
         def derived() -> Derived | None:
             rows = self._views.copied(live, resource.document)
-            derived_ = _translation(rows, parent, query, by_code_point=by_code_point)
-            if derived_ is not None:
-                _compile(parent.answering(derived_, rows))
-            return derived_
+            answer = _translation(rows, parent, query, by_code_point=by_code_point)
+            if answer is not None:
+                _compile(parent.answering(answer, rows))
+            return answer
 
         return await live.source.limits.computed(derived)
 
@@ -333,9 +333,9 @@ class QueryService:
 
         def derived() -> Derived:
             parent = self._views.copied(view, resource.document)
-            derived_ = Derived(self._answer(query, parent, tables), view.source.meanings)
-            _compile(view.over(derived_))
-            return derived_
+            answer = Derived(self._answer(query, parent, tables), view.source.meanings)
+            _compile(view.over(answer))
+            return answer
 
         return await view.source.limits.computed(derived)
 

@@ -236,7 +236,7 @@ def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:
     """How many texts of the former round a text is made of; a call that repeats one counts as two.
 
     Args:
-        known: by the ids of elements, which are kept alive: what has been counted.
+        counts: by the ids of elements, which are kept alive: what has been counted.
     """
     if isinstance(element, ColumnClause):
         is_text = isinstance(element.type, types.String | types.NullType)

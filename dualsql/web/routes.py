@@ -228,7 +228,7 @@ class WebPages:
         """GET of the collection: the caller's own results, newest first."""
         limit, cursor = parse_listing(request.scope["query_string"])
         principal = await self.server.identify(request)
-        listing_ = await self.server.list_resources(principal, limit=limit, cursor=cursor)
+        own_results = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         entries = [
             {
                 "id": each.id,
@@ -238,10 +238,10 @@ class WebPages:
                 "created_at": each.created_at,
                 "time_left": time_left(each.expires_at, self.server.now()),
             }
-            for each in listing_.resources
+            for each in own_results.resources
         ]
         following = (
-            None if listing_.next_cursor is None else f"?{urlencode({'cursor': listing_.next_cursor})}"
+            None if own_results.next_cursor is None else f"?{urlencode({'cursor': own_results.next_cursor})}"
         )
         return render("listing.html", request, {"entries": entries, "following": following})
 
