@@ -64,7 +64,7 @@ def _nav(site: Site, generated: Nav) -> Nav:
     for section, parts in contents((ROOT / "docs" / "README.md").read_text(encoding="utf-8")):
         entries: Nav = []
         for heading, names in parts:
-            paths = [site.place(os.path.normpath(f"docs/{name}")) for name in names]
+            paths = [site.path_of(os.path.normpath(f"docs/{name}")) for name in names]
             rows: Nav = [{site.titles[path]: path} for path in paths]
             entries += [{heading: rows}] if heading else rows
         if section == REFERENCE:
