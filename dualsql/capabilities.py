@@ -13,6 +13,7 @@ from enum import Enum, auto
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Dialect, func, types
 
@@ -478,7 +479,14 @@ def _registry() -> Any:
 
 def capabilities_of(dialect: Dialect) -> Capabilities | None:
     """The capabilities of the dialect's database; None if dualsql does not support it."""
-    return capabilities_named(dialect.name)
+    try:
+        return _KNOWN[dialect]
+    except KeyError:
+        found = _KNOWN[dialect] = capabilities_named(dialect.name)
+        return found
+
+
+_KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
 
 
 def capabilities_named(name: str) -> Capabilities | None:

@@ -1,8 +1,8 @@
 """The only package that runs statements: in read-only sessions with a time limit."""
 
-from dualsql.databases.backends import Backend
+from dualsql.databases.backends import Backend, backend_of
 from dualsql.databases.comparison import prove_tenants
-from dualsql.databases.fetch import RowCounter, Rows, Sample, fetch_page, fetch_rows, fetch_sample
+from dualsql.databases.fetch import RowCounter, Sample, fetch_page, fetch_rows, fetch_sample
 from dualsql.databases.proof import (
     SourceHealth,
     compares_by_code_point,
@@ -17,6 +17,7 @@ from dualsql.databases.proof import (
 from dualsql.databases.session import ran_too_long
 from dualsql.databases.source import Database, Source, chosen_source, open_source, open_sources, reach
 from dualsql.databases.streams import StreamJob, stream_rows
+from dualsql.formats.writer import Rows
 
 __all__ = [
     "Backend",
@@ -27,6 +28,7 @@ __all__ = [
     "Source",
     "SourceHealth",
     "StreamJob",
+    "backend_of",
     "chosen_source",
     "compares_by_code_point",
     "connection_limit",

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, TextDialect
 from dualsql.columns.result import DriverValue
-from dualsql.databases.backends import Backend, FailureKind, Guard, SessionTerms
+from dualsql.databases.backends import Backend
 from dualsql.databases.generic import (
     Expression,
     as_double,
@@ -27,6 +27,7 @@ from dualsql.databases.generic import (
     parameter,
     whole_sum,
 )
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms
 
 
 class OtherGuard(Guard):

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Table, inspect, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import QueryLimits, Source, with_connection
 from dualsql.errors import ConfigurationError, DatabaseBusyError, DualResponseError, QueryTimeoutError

@@ -23,15 +23,7 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.backends import (
-    Backend,
-    FailureKind,
-    Guard,
-    PageReader,
-    Refusal,
-    TableName,
-    backend_of,
-)
+from dualsql.databases.backends import Backend, PageReader, backend_of
 from dualsql.databases.engines import (
     async_url,
     has_pool,
@@ -45,6 +37,7 @@ from dualsql.databases.engines import (
     unknown_database,
 )
 from dualsql.databases.functions import typed
+from dualsql.databases.guard import FailureKind, Guard, Refusal, TableName
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.errors import (
     ConfigurationError,

@@ -23,6 +23,7 @@ from dualsql.databases import (
     Sample,
     Source,
     StreamJob,
+    backend_of,
     chosen_source,
     fetch_page,
     fetch_rows,
@@ -31,7 +32,6 @@ from dualsql.databases import (
 )
 from dualsql.errors import Asked, ConfigurationError
 from dualsql.formats import json
-from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
@@ -187,14 +187,13 @@ class Original(NamedTuple):
 
     def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
-        made = written.writer(columns, self.dialect, options)
-        if not isinstance(made, DatabaseCSVWriter) or not self.copied:
-            return made
-        kinds = [self.copied[self.columns.index(column)] for column in columns]
-        copied = [kind for kind in kinds if kind is not None]
-        if len(copied) < len(kinds):
-            return made
-        return CopiedCSVWriter(columns, self.dialect, options, written=copied)
+        backend = backend_of(self.dialect)
+        copied = None if backend is None else backend.copied_writers.get(written.name)
+        kinds = [self.copied[self.columns.index(column)] for column in columns] if self.copied else [None]
+        known = [kind for kind in kinds if kind is not None]
+        if copied is None or len(known) < len(kinds):
+            return written.writer(columns, self.dialect, options)
+        return copied(columns, self.dialect, options, known)
 
     @property
     def columns(self) -> Sequence[ResultColumn]:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from dualsql import DatabaseBusyError, DualResponseServer, QueryTimeoutError, Settings, TooManyQueriesError
-from dualsql.databases.backends import driver_of
+from dualsql.databases.driver import driver_of
 from dualsql.databases.engines import async_url
 from dualsql.databases.session import Session, read_only
 from dualsql.databases.source import CompiledStatements, QueryLimits, reach

@@ -33,18 +33,8 @@ from dualsql.capabilities import (
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import ArrowCast, Computation, SQLType
 from dualsql.columns.result import DriverValue, ResultColumn
-from dualsql.databases.backends import (
-    Backend,
-    DriverStatement,
-    FailureKind,
-    Guard,
-    SessionTerms,
-    TableName,
-    driver_of,
-    memory_of,
-    repeat_until_done,
-    require_described,
-)
+from dualsql.databases.backends import Backend
+from dualsql.databases.driver import DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.generic import (
     Expression,
@@ -63,10 +53,11 @@ from dualsql.databases.generic import (
     untyped_form,
     whole_sum,
 )
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.formats.arrow import ArrowSchema, BatchWriter
-from dualsql.formats.writer import Chunk
+from dualsql.formats.arrow import ArrowSchema
+from dualsql.formats.writer import BatchWriter, Chunk
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
     "read_only": True,

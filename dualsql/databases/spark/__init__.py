@@ -25,15 +25,8 @@ from dualsql.capabilities import (
     functions_that_give,
 )
 from dualsql.columns.result import DriverValue
-from dualsql.databases.backends import (
-    Backend,
-    FailureKind,
-    Guard,
-    Refusal,
-    SessionTerms,
-    driver_of,
-    repeat_until_done,
-)
+from dualsql.databases.backends import Backend
+from dualsql.databases.driver import driver_of
 from dualsql.databases.generic import (
     Expression,
     as_double,
@@ -48,6 +41,7 @@ from dualsql.databases.generic import (
     untyped_form,
     whole_sum,
 )
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
 from dualsql.databases.spark.dialect import as_json
 from dualsql.databases.spark.driver import SparkConnection, SparkError
 from dualsql.errors import ConfigurationError
