@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sqlalchemy import ColumnElement, Compiled, Dialect, util
 from sqlalchemy.sql.cache_key import CacheKey
@@ -37,11 +37,13 @@ from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of
-from dualsql.results.row_cache import RowCache, question_of
 from dualsql.settings import Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import Column, KeptDescription, Row, SortKey
+
+if TYPE_CHECKING:
+    from dualsql.results.row_cache import RowCache
 
 ROWS_OF_NOW = (
     "These are the rows of the database now: the kept rows of the result cannot answer this query with the same "
@@ -286,7 +288,7 @@ class View:
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
         rules = self.rules.with_values(keyed.values)
-        question = None if self.results is None else question_of(keyed.select, rules, self.source)
+        question = None if self.results is None else self.results.question(keyed.select, rules, self.source)
         if self.results is None or question is None:
             return await self._fetched(keyed.select, rules, keyed.added), False
         kept = self.results.get(question)
@@ -476,7 +478,11 @@ class Views:
         self._policy = policy
         self._settings = settings
         self._plans = Plans()
-        self._results = None if settings.result_cache is None else RowCache(settings.result_cache)
+        self._results: RowCache | None = None
+        if settings.result_cache is not None:
+            from dualsql.results.row_cache import RowCache
+
+            self._results = RowCache(settings.result_cache)
 
     @property
     def cached_bytes(self) -> int:

@@ -32,8 +32,8 @@ from dualsql import (
 )
 from dualsql.databases import prove_read_only
 from dualsql.databases.guard import SessionTerms
+from dualsql.databases.opening import open_source
 from dualsql.databases.session import read_only
-from dualsql.databases.source import open_source
 from dualsql.databases.sqlite import SQLiteGuard
 from dualsql.store import upgrade
 from dualsql.store.tables import resources

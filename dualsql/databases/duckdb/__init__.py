@@ -36,25 +36,21 @@ from dualsql.columns.result import DriverValue, ResultColumn
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.duckdb.files import DuckDBFileImport
-from dualsql.databases.generic import (
-    Expression,
+from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
+from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
+from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
     comes_back_as_given,
     decimal_sum,
-    grouped,
     key_type,
     list_of_dates_as_text,
     md5_of_values,
-    parameter,
-    raw_form,
-    stored_in,
     text_parameter,
     untyped_form,
     whole_sum,
 )
-from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
-from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
 from dualsql.errors import ConfigurationError, QueryExecutionError
 from dualsql.formats.arrow import ArrowSchema
 from dualsql.formats.writer import BatchWriter, Chunk

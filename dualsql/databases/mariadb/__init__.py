@@ -36,19 +36,10 @@ from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
-from dualsql.databases.generic import (
-    Expression,
-    as_double,
-    decimal_sum,
-    grouped,
-    key_type,
-    md5_of_values,
-    raw_form,
-    stored_in,
-    whole_sum,
-)
+from dualsql.databases.generic import Expression, grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
+from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
 from dualsql.databases.threads import ThreadedResult
 from dualsql.formats.cells import Unfit
 from dualsql_client.wire import Bucket

@@ -34,23 +34,19 @@ from dualsql.capabilities import (
 )
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.columns.result import CharByte, DriverValue
-from dualsql.databases.generic import (
-    Expression,
+from dualsql.databases.generic import Expression, collated, grouped, parameter, stored_in
+from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
+from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
-    collated,
     comes_back_as_given,
     decimal_sum,
-    grouped,
     key_type,
     md5_of_values,
-    parameter,
-    stored_in,
     text_parameter,
     untyped_form,
     whole_sum,
 )
-from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
 from dualsql.freeze.types import FUNCTIONS
 
 

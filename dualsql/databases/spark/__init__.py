@@ -27,23 +27,19 @@ from dualsql.capabilities import (
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
-from dualsql.databases.generic import (
-    Expression,
-    as_double,
-    comes_back_as_given,
-    decimal_sum,
-    grouped,
-    key_type,
-    md5_of_values,
-    parameter,
-    raw_form,
-    stored_in,
-    untyped_form,
-    whole_sum,
-)
+from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
 from dualsql.databases.spark.dialect import as_json
 from dualsql.databases.spark.driver import SparkConnection, SparkError
+from dualsql.databases.strict_types import (
+    as_double,
+    comes_back_as_given,
+    decimal_sum,
+    key_type,
+    md5_of_values,
+    untyped_form,
+    whole_sum,
+)
 from dualsql.errors import ConfigurationError
 from dualsql_client.wire import Bucket
 
