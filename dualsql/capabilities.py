@@ -395,7 +395,7 @@ class Capabilities:
         keeps_zones: an instant of a DateTime(timezone=True) is stored and returned with a zone.
         key_form: how the value of a sort key is read and sent back; None if that is not possible.
         query: how queries over a result are written: conditions on texts, aggregates, buckets of dates.
-        text: what a SQL text may contain.
+        text_dialect: returns what a SQL text may contain, which only a server that reads texts needs.
         row_estimate: how to get a row estimate; None without one.
         text_length: the function that counts the characters of a text.
         scramble: a hash of the keys of a row and a seed; None without a hash function.
@@ -424,7 +424,7 @@ class Capabilities:
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     key_form: MakeKeyForm
     query: QueryDialect
-    text: TextDialect
+    text_dialect: Callable[[], TextDialect]
     is_bytes: Transform
     sorts_conditions: bool = True
     splits_statements: bool = True
@@ -462,6 +462,11 @@ class Capabilities:
     bound_as_text: Callable[[Any], str | None] = _has_its_own
     text_equality: Callable[[str, str, SQLType], str] | None = None
     asks_code_points: str = ""
+
+    @property
+    def text(self) -> TextDialect:
+        """What a SQL text may contain."""
+        return self.text_dialect()
 
 
 _REGISTRY = "dualsql.databases.backends"

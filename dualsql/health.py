@@ -11,19 +11,16 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from dualsql.databases.health import SourceHealth
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.log import log_unforeseen
 from dualsql.run import BUSY, NOT_STARTED, OK, SERVER, TOO_SLOW, Probe
-from dualsql.store.housekeeping import StoreHealth
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -130,7 +127,7 @@ class Health(Feature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         timeout = parts.settings.health_timeout
-        self._checks = ReadinessChecks(partial(_probes, server, parts), timeout, unproved=server.unproved)
+        self._checks = ReadinessChecks(server.probes, timeout, unproved=server.unproved)
 
     def routes_of_process(self) -> list[Route]:
         """See `DualResponseServer.health_routes`."""
@@ -148,17 +145,6 @@ class Health(Feature):
     def renew(self) -> None:
         """See `Extension`."""
         self._checks.close()
-
-
-def _probes(server: ResultServer, parts: Parts) -> Mapping[str, Probe]:
-    """What tells the state of each part; with the sources of the last start."""
-    probes: dict[str, Probe] = {SERVER: server.run.state}
-    if server.run.is_closed:  # its connections are: no probe opens them again
-        return probes
-    probes["store"] = StoreHealth(parts.store).state
-    for name, source in parts.sources.items():
-        probes[f"database {name}"] = SourceHealth(source, parts.policy.secured, parts.settings).state
-    return probes
 
 
 def routes_until_started() -> list[Route]:

@@ -57,10 +57,10 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.progress import RunRecords
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
-from dualsql.run import Run, warn_of_endless_shutdown
+from dualsql.run import SERVER, Probe, Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.housekeeping import AccessLog, Housekeeper
+from dualsql.store.housekeeping import AccessLog, Housekeeper, StoreHealth
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
@@ -461,10 +461,17 @@ class ResultServer:
         await self.ready()
         return await self.parts.access.find(principal, limit=checked_listing(limit), cursor=cursor)
 
-    @property
-    def run(self) -> Run:
-        """Its present run: whether it has started, drains, or was shut down."""
-        return self._run
+    def probes(self) -> Mapping[str, Probe]:
+        """What tells the state of each part; with the source of the last start."""
+        from dualsql.databases.health import SourceHealth
+
+        probes: dict[str, Probe] = {SERVER: self._run.state}
+        if self._run.is_closed:  # its connections are: no probe opens them again
+            return probes
+        probes["store"] = StoreHealth(self.parts.store).state
+        for name, source in self.parts.sources.items():
+            probes[f"database {name}"] = SourceHealth(source, self.parts.policy.secured, self.settings).state
+        return probes
 
     @property
     def unproved(self) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,7 +11,8 @@ from sqlalchemy import URL, Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from dualsql.columns.own_types import Meanings
+from dualsql.capabilities import Capabilities
+from dualsql.columns.own_types import Meanings, SQLType
 from dualsql.databases.backends import backend_of
 from dualsql.databases.engines import (
     async_url,
@@ -24,7 +25,6 @@ from dualsql.databases.engines import (
     require_there,
     unknown_database,
 )
-from dualsql.databases.functions import typed
 from dualsql.databases.source import QueryLimits, Source, pool_options
 from dualsql.errors import ConfigurationError, refuse_mistaken
 from dualsql.freeze import Registry
@@ -78,9 +78,20 @@ def open_source(
             keeps_zones=capabilities.keeps_zones,
             converters=registry.converters,
             comparable=registry.comparable,
-            computation=replace(capabilities.computation, functions=typed(capabilities.text)),
+            computation=replace(capabilities.computation, functions=_function_types(capabilities)),
         ),
     )
+
+
+def _function_types(capabilities: Capabilities) -> Callable[[str, Sequence[Any]], SQLType]:
+    """See `Computation.functions`. Most statements have no function whose type SQLAlchemy does not know."""
+
+    def type_of(name: str, arguments: Sequence[Any]) -> SQLType:
+        from dualsql.databases.functions import typed
+
+        return typed(capabilities.text)(name, arguments)
+
+    return type_of
 
 
 def _require_unproved(name: str, kind: str, registry: Registry, settings: Settings) -> None:

@@ -83,7 +83,7 @@ def capabilities(name: str) -> Capabilities:
             sum_of_integers=(whole_sum, decimal_sum),
             aggregates={"median": None, "percentile": None},
         ),
-        text=TextDialect(),
+        text_dialect=TextDialect,
         is_bytes=lambda _: false(),
         # length() counts bytes on some.
         text_length="char_length",

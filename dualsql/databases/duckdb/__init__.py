@@ -549,7 +549,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=True,
     key_form=_key_form,
     query=_QUERY,
-    text=_TEXT,
+    text_dialect=lambda: _TEXT,
     drivers={
         "duckdb_sqlalchemy": DriverValues(
             types={types.Date: DuckDBDate, types.DateTime: DuckDBDateTime}, require=_require_whole

@@ -481,7 +481,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=True,
     key_form=_key_form,
     query=_QUERY,
-    text=_TEXT,
+    text_dialect=lambda: _TEXT,
     drivers=DRIVERS,
     bound_as_text=bound_as_text,
     is_bytes=lambda expression: _type_name(expression) == "bytea",
