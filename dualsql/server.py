@@ -23,12 +23,10 @@ from starlette.requests import Request
 
 from dualsql.databases import (
     Database,
-    SourceHealth,
     connection_limit,
     missing_tables,
     open_sources,
     prove,
-    prove_tenants,
     unproved_notice,
 )
 from dualsql.databases.engines import server_at
@@ -465,6 +463,8 @@ class ResultServer:
 
     def probes(self) -> Mapping[str, Probe]:
         """What tells the state of each part; with the source of the last start."""
+        from dualsql.databases.health import SourceHealth
+
         probes: dict[str, Probe] = {SERVER: self._run.state}
         if self._run.is_closed:  # its connections are: no probe opens them again
             return probes
@@ -535,7 +535,10 @@ class ResultServer:
         await self._compare_clocks()
         for source in self.parts.sources.values():
             await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
-            await prove_tenants(source, self.parts.policy.tenant_columns, timeout=self.settings.query_timeout)
+            if columns := self.parts.policy.tenant_columns:
+                from dualsql.databases.comparison import prove_tenants
+
+                await prove_tenants(source, columns, timeout=self.settings.query_timeout)
             if (unproved := unproved_notice(source)) is not None:
                 self._notice(unproved)
         await self._note_missing_tables()

@@ -26,10 +26,12 @@ from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secr
 from dualsql.cli.serve import authenticate_of, is_of_this_machine, selection_of, settings_of, without_log
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import server_at
+from dualsql.databases.opening import open_source
 from dualsql.databases.proof import connection_limit, prove_read_only, prove_role, unproved_notice
+from dualsql.databases.reach import reach
 from dualsql.databases.reflection import ReflectedTables, reflect
 from dualsql.databases.session import database_errors, in_session
-from dualsql.databases.source import Source, open_source, reach
+from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.features import DualResponseServer
 from dualsql.freeze import Registry

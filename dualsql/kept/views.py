@@ -9,7 +9,8 @@ from hashlib import sha256
 
 from sqlalchemy import Compiled, util
 
-from dualsql.databases import Source, compares_by_code_point, has_policies
+from dualsql.databases import Source, has_policies
+from dualsql.databases.comparison import compares_by_code_point
 from dualsql.errors import DualResponseError
 from dualsql.freeze.values import exact_forms
 from dualsql.kept.cells import uses_of

@@ -24,7 +24,7 @@ from dualsql import (
     DualResponseServer,
     StreamRequest,
 )
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import QueryLimits
 from dualsql.errors import TamperedError
 from dualsql.kept.feature import Kept
@@ -177,7 +177,7 @@ from datetime import timedelta
 from pathlib import Path
 from sqlalchemy import select
 from dualsql import DualResponseServer, LocalResultStorage, StreamRequest
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import QueryLimits
 from dualsql.kept.files import MemoryShares, open_file, state_of
 from dualsql.settings import LEAST_KEEP_MEMORY, Settings
