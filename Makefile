@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev docs docs-serve demo test test-long test-all test-exhaustive drills fuzz mutants test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check bench audit constraints clean
+.PHONY: help dev docs docs-serve demo test test-kernel test-long test-all test-exhaustive drills fuzz mutants test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -25,6 +25,10 @@ demo: ## the whole idea on real data; ARGS=--serve leaves it running
 test: ## the quick tests; ARGS goes to pytest
 	@scripts/environment dev
 	$(PYTEST) -m "not long" $(ARGS)
+
+test-kernel: ## the kernel's own tests, without features and optional packages
+	@scripts/environment dev
+	.venv/bin/python -m pytest -n auto --dist worksteal -p tests.kernel -m "not long" $(ARGS)
 
 test-long: ## the long tests; THIRD=0, 1 or 2 for a third of them
 	@scripts/environment dev

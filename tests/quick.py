@@ -12,7 +12,6 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from _pytest.mark import ParameterSet
 
 THIRDS = range(3)
 
@@ -117,12 +116,12 @@ def _evenly(number: int, length: int, *, start: int) -> Iterator[int]:
         )
 
 
-def one_in(step: int, cases: Iterable[Any], *, start: int = 0) -> list[ParameterSet]:
+def one_in(step: int, cases: Iterable[Any], *, start: int = 0) -> list[pytest.ParameterSet]:
     """The cases as parameters; all but each `step`-th, counted from `start`, are long."""
     return [case_of(case, is_long=number % step != start) for number, case in enumerate(cases)]
 
 
-def case_of(case: Any, *, is_long: bool = False, is_exhaustive: bool = False) -> ParameterSet:
+def case_of(case: Any, *, is_long: bool = False, is_exhaustive: bool = False) -> pytest.ParameterSet:
     """One case as a parameter; a tuple is several values."""
     values = case if isinstance(case, tuple) else (case,)
     marks = [pytest.mark.exhaustive] if is_exhaustive else [pytest.mark.long] if is_long else []

@@ -722,6 +722,8 @@ BEYOND: dict[str, str] = {
     "tenancy/tenants/test_proof.py": "the SQL that is sent, read by another parser",
     "tenancy/tenants/test_row_security.py": "PostgreSQL's own row security as a rule",
     "test_docs.py": "documents that agree with the code",
+    "test_kernel.py": "the kernel's tests need no feature and no optional package; folders of features can be deleted",
+    "docs/test_tour.py": "the functions that the tour of docs/architecture.md lists are called, in its order",
     "docs/test_types.py": "the Python of the documents is type-checked",
     "docs/test_blocks.py": "commands and data of the documents are such",
     "docs/test_site.py": "the documentation as a site: links, other hosts, search, the reference, llms.txt",

@@ -1,4 +1,6 @@
-"""Answers of tools in the envelopes of docs/specification.md, S8 and S12. It imports only dualsql's errors.
+"""Answers of tools in the envelopes of docs/specification.md, S8 and S12.
+
+Of dualsql it imports `errors`, `log`, and `formats.text`, how a cell is written as text.
 
 @wrap_tool_response
 async def start_instance(name: str) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """The operators of conditions and the buckets of dates: one row each, with its words and its SQL.
 
-To add an operator, add a row here, its word in `dualsql_client.query.Operator` and a method of `Compared` there. To add
-a bucket, add a row here, its word in `Bucket`, and its SQL in `QueryDialect.cut_date` of each database.
+To add an operator, add a row here, its name in `dualsql_client.wire.Operator` and a method of
+`dualsql_client.query.Compared`. To add a bucket, add a row here, its name in `dualsql_client.wire.Bucket`, and its SQL
+in `QueryDialect.cut_date` of each database.
 """
 
 from __future__ import annotations

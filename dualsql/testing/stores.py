@@ -8,15 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
 
 from dualsql.errors import BadParameterError, DualResponseError, StorageError
 from dualsql.features import DualResponseServer
-from dualsql.kept import ResultStorage
-from dualsql.kept.storage import new_file_name
 from dualsql.resource import INTERRUPTED, KeptRows, Principal, Resource, Total, new_resource_id
 from dualsql.store import MemoryStore
 from dualsql.store.protocol import (
@@ -29,6 +27,9 @@ from dualsql.store.protocol import (
     ResourceStore,
     Usage,
 )
+
+if TYPE_CHECKING:
+    from dualsql.kept import ResultStorage
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)
@@ -829,6 +830,14 @@ class ResultStorageTests:
         return DualResponseServer(
             f"sqlite:///{path}", base_url="http://127.0.0.1/r", tables=table.metadata, storage=storage
         )
+
+
+def new_file_name(resource_id: str) -> str:
+    """A name for a file of a resource that no other file has."""
+    # Stores are tested without the feature Kept.
+    from dualsql.kept.storage import new_file_name
+
+    return new_file_name(resource_id)
 
 
 async def put(storage: ResultStorage, data: bytes = _ROWS) -> str:

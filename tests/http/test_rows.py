@@ -14,8 +14,8 @@ import orjson
 import pytest
 from sqlalchemy import select
 
-from dualsql.identity import AuditEvent
 from dualsql.resource import Principal
+from dualsql.results.audit import AuditEvent
 from dualsql_client.wire import NO_RESUME_HEADER, RESUME_HEADER, TOTAL_COUNT_HEADER
 from tests.http.application import (
     INSTITUTIONS,

@@ -12,7 +12,7 @@ from sqlalchemy import literal, select, true
 from starlette.types import Message
 
 from dualsql.http.streaming import CutOffError
-from dualsql.identity import AuditEvent
+from dualsql.results.audit import AuditEvent
 from tests.http.application import INSTITUTIONS, ROWS, running
 
 A, B = INSTITUTIONS.alias("a"), INSTITUTIONS.alias("b")

@@ -191,7 +191,7 @@ async def compared(server: Asked, texts: Sequence[tuple[str, str]], *, thoroughl
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_some_texts_mean_the_same(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    texts = [*meanings.expressions(engine), *meanings.statements(engine)][::12]
+    texts = [*meanings.expressions(engine), *meanings.statements(engine)][::24]
     async with asked(engine, tmp_path, request) as server:
         assert await compared(server, texts, thoroughly=False)
 

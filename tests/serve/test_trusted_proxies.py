@@ -33,11 +33,13 @@ async def statuses(shop: str, *options: str, **variables: str) -> list[int]:
     return found
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("variables", [{}, {"FORWARDED_ALLOW_IPS": "*"}], ids=["plain", "uvicorn's variable"])
 async def test_no_peer_is_believed_unless_named(shop: str, variables: dict[str, str]) -> None:
     assert await statuses(shop, **variables) == [200, 200, 429, 429]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("named", ["127.0.0.1", "10.1.2.3, 127.0.0.0/8"])
 async def test_a_proxy_that_is_named_is_believed(shop: str, named: str) -> None:
     assert await statuses(shop, "--trusted-proxies", named) == [200] * 4

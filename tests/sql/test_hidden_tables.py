@@ -42,7 +42,7 @@ OVER_A_RESULT = (
     "SELECT count(*) AS n FROM nation CROSS JOIN data",
 )
 TEXTS = [*NAMED, *(text.sql for text in texts_for("sqlite")), *ATTACKS]
-PARTS = 8
+PARTS = 16
 
 
 def hidden_names(texts: list[str]) -> list[str]:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select
 
 from dualsql import DualResponse, Registry, ValueNotRepresentableError
@@ -23,7 +22,7 @@ from tests.columns.own_types.shown import comparable, plain
 from tests.columns.own_types.types import Money
 from tests.http.application import BASE_URL, Application, running
 
-pytestmark = pytest.mark.quick(50, "sqlite")
+pytestmark = pytest.mark.quick(25, "sqlite")
 
 REFUSALS = frozenset({"BAD_PARAMETER", "FORBIDDEN_SQL", "INVALID_SQL"})
 _ENGINES = ("sqlite", "postgresql")
@@ -61,7 +60,7 @@ def result(application: Application, created: DualResponse) -> Any:
     return client.parse(created.to_mcp_tool_result(), strict=True)
 
 
-def _cases() -> Iterator[ParameterSet]:
+def _cases() -> Iterator[pytest.ParameterSet]:
     """All of them; two in three are long."""
     for number, case in enumerate(CASES):
         yield pytest.param(case, id=case.name, marks=[pytest.mark.long] if number % 3 else [])

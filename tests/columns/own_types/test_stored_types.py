@@ -44,7 +44,7 @@ from tests.columns.own_types import types as own
 from tests.columns.own_types.shown import plain
 from tests.http.application import Application, running
 
-pytestmark = pytest.mark.quick(50, "sqlite")
+pytestmark = pytest.mark.quick(25, "sqlite")
 
 _ENGINES = ("sqlite", "postgresql", "mariadb")
 
@@ -350,6 +350,7 @@ def _statements(table: Table) -> dict[str, Any]:
 _STATEMENTS = list(_statements(TABLES["long_text"]))
 
 
+@pytest.mark.quick(20, "sqlite")
 @pytest.mark.parametrize("statement", _STATEMENTS)
 async def test_pages_are_the_stream_and_rows_are_those_of_sqlalchemy(
     place: Place, url: str, key: str, statement: str

@@ -23,7 +23,7 @@ from tests.quick import case_of
 from tests.sql.value_checks import METADATA, fill
 from tests.sql.value_texts import texts_of
 
-PARTS = 4
+PARTS = 8
 NAMES = ("postgresql", "mariadb", "duckdb")
 
 # https://www.postgresql.org/docs/current/catalog-pg-type.html

@@ -186,12 +186,12 @@ async def law_of_selects(database: Database, every: int) -> list[str]:
 
 
 async def test_texts(database: Database) -> None:
-    assert await law_of_texts(database, 5) == []
+    assert await law_of_texts(database, 15) == []
 
 
 @pytest.mark.filterwarnings("ignore:Type object:sqlalchemy.exc.SADeprecationWarning")
 async def test_selects(database: Database) -> None:
-    assert await law_of_selects(database, 3) == []
+    assert await law_of_selects(database, 9) == []
 
 
 @pytest.mark.long

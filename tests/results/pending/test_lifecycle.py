@@ -19,7 +19,7 @@ from dualsql.errors import (
     ResourcePendingError,
     TooManyQueriesError,
 )
-from dualsql.identity import AuditEvent
+from dualsql.results.audit import AuditEvent
 from dualsql.settings import ALL_ACTIONS
 from tests.http.application import ALL, INSTITUTIONS, ROWS, by_header, fill, problem_of
 from tests.results.pending.conftest import FOREVER, MOMENT, Slow, counting, metadata_once, running
