@@ -291,7 +291,10 @@ class Routes:
             ListedResource(**self.server.metadata_of(found), url=f"{self.server.base_url}/{found.id}")
             for found in listing.resources
         ]
-        return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
+        answer = ResourceListing(resources=resources, next_cursor=listing.next_cursor)
+        if listing.unreadable:
+            answer["unreadable"] = listing.unreadable
+        return JSONAnswer(answer)
 
     async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.

@@ -36,7 +36,7 @@ class Managed(TypedDict, total=False):
     Operation "query" answers with `columns`, `rows` and `rowCount`, with `asOf` if the rows are kept, and with `notes`
     on how the SQL was read, where that is not plain. Operation "schema" answers with the name, type and encoding of
     each column; its `rowCount` is the total of the result, or null if it was not counted. Operation "list" answers with
-    `resources`, each as "schema" describes it.
+    `resources`, each as "schema" describes it, and with `notes` if some cannot be read.
     """
 
     operation: Operation
@@ -254,7 +254,10 @@ async def _list(dual: ResultServer, caller: Principal | None) -> Managed:
         )
     listing = await dual.list_resources(caller)
     resources = [_schema(dual, resource) for resource in listing.resources]
-    return Managed(operation="list", resources=[dict(one) for one in resources])
+    answer = Managed(operation="list", resources=[dict(one) for one in resources])
+    if listing.unreadable:
+        answer["notes"] = [f"Results that cannot be read, and are not listed: {listing.unreadable}."]
+    return answer
 
 
 def _schema(dual: ResultServer, resource: Resource) -> Managed:

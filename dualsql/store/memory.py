@@ -18,6 +18,7 @@ from dualsql.store.protocol import (
     ListingPosition,
     Requester,
     ResourceChanges,
+    ResourcePage,
     ResourceState,
     Usage,
 )
@@ -123,7 +124,7 @@ class MemoryStore:
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
-    ) -> Sequence[Resource]:
+    ) -> ResourcePage:
         return newest(self._rows_of(principal, now), after, limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
