@@ -467,6 +467,7 @@ BEYOND: dict[str, str] = {
     "sql/test_lengths.py": "texts that a statement makes of constants, and searches, have bounded lengths",
     "sql/test_row_values.py": "a row value is compared, and is never a column of a result",
     "databases/test_callbacks.py": "what SQLite calls back into Python: which functions, their meaning, linear time",
+    "formats/test_heavy.py": "cells of millions of elements hold no event loop",
     "identity/test_unreadable.py": "a row that cannot be read costs its owner that row",
     "databases/test_comparison.py": "the check at start names each value that a database takes for another",
     "databases/test_tenant_texts.py": "a tenant reads the rows of its exact value, or no server starts",

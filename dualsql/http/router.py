@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError, ResourceNotFoundError
 from dualsql.events import EVENTS, Measurement
+from dualsql.formats.heavy import in_thread
 from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
     parse_body,
@@ -301,7 +302,7 @@ class Routes:
         principal, resource, _ = await open_result(self.server, request, link, takes=request.method != "HEAD")
         reading = self.server.unchecked.read_page(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
-        return JSONAnswer(page.to_wire())
+        return await in_thread(page.is_heavy, JSONAnswer, page.to_wire())
 
 
 class SentLink(NamedTuple):

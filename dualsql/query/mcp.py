@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError, UnauthenticatedError
 from dualsql.formats import json
+from dualsql.formats.heavy import in_thread
 from dualsql.mcp.decorators import make_tool, plain_tool, tool
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
@@ -239,7 +240,7 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
         page = await dual.features.get(Queries).service.page_unchecked(
             resource, SQLQuery(sql, reads_tables=True), PageRequest(limit=limit), principal=caller
         )
-        return _query(resource, page)
+        return await in_thread(page.is_heavy, _query, resource, page)
 
     plain_tool(dual, server, envelope=envelope)(data_manager)
 

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql import DualResponseServer
 from dualsql.capabilities import LONGEST_PATTERN, PatternError
 from dualsql.databases.engines import new_engine, parsed_url
-from dualsql.databases.sqlite.callbacks import FUNCTIONS, LONGEST_TEXT, MATCH, match
+from dualsql.databases.sqlite.callbacks import FUNCTIONS, LONGEST_TEXT, MATCH, _overlapping, match
 from dualsql.databases.sqlite.connection import SQLiteGuard, connect
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError, QueryExecutionError
 from dualsql.freeze import Registry
@@ -244,6 +244,14 @@ def is_refused(pattern: str, text: str) -> bool:
     except PatternError:
         return True
     return False
+
+
+def test_a_word_counts_its_prefixes_that_a_text_can_end_with() -> None:
+    random = Random(1)
+    for _ in range(300):
+        word = "".join(random.choice("ab") for _ in range(random.randrange(1, 12)))
+        ends = [word[:end] for end in range(1, len(word) + 1)]
+        assert _overlapping(word) == max(sum(map(end.endswith, ends)) for end in ends), word
 
 
 @pytest.mark.parametrize(

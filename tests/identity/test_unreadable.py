@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from mcp.server.mcpserver import MCPServer
 from sqlalchemy import text
 
 from dualsql.query.mcp import _list
