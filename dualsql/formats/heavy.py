@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
-
-from dualsql.columns.result import ResultColumn
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,7 +15,6 @@ MOST_ELEMENTS = 20_000
 """Of lists and objects; so many are written in 5 ms, or in 20 ms if each is an integer beyond 64 bits."""
 
 _NESTED = (list, tuple, dict, set, frozenset)
-_OF_NESTED = frozenset({"any", "json", "array"})
 
 
 def holds_more(values: Iterable[Any], most: int) -> bool:
@@ -31,16 +28,6 @@ def holds_more(values: Iterable[Any], most: int) -> bool:
         parts = value.values() if isinstance(value, dict) else value
         waiting += [part for part in parts if isinstance(part, _NESTED)]
     return False
-
-
-def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> bool:
-    """Whether rows of these columns hold more elements than the event loop has time for."""
-    places = [
-        place
-        for place, column in enumerate(columns)
-        if column.encoding in _OF_NESTED or column.meaning.is_made
-    ]
-    return bool(places) and holds_more((row[place] for row in rows for place in places), MOST_ELEMENTS)
 
 
 @contextmanager

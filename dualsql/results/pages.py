@@ -11,7 +11,8 @@ from dualsql import plan
 from dualsql.databases import Rows
 from dualsql.errors import BadParameterError, blaming
 from dualsql.formats import json
-from dualsql.formats.heavy import are_heavy, in_thread
+from dualsql.formats.cells import are_heavy
+from dualsql.formats.heavy import in_thread
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl

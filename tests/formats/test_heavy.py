@@ -79,7 +79,7 @@ def test_a_sample_takes_time_for_what_it_shows(kind: str) -> None:
     for write in (cell, csv_cell, json_cell):
         assert write(value, 80).endswith(("…", '…"'))
     for text_format in ("markdown", "csv", "json"):
-        shown = table(["id", "body"], [{"id": 1, "body": value}], budget=4_000, text_format=text_format)  # type: ignore[arg-type]
+        shown = table(["id", "body"], [{"id": 1, "body": value}], budget=4_000, text_format=text_format)
         assert shown.width is not None and len(shown.text) <= 4_000
     fitted = fit([{"id": 1, "body": value}], 16_000)
     assert fitted.width is not None and len(dumps(fitted.rows)) <= 17_000
