@@ -18,8 +18,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql import DualResponseServer
 from dualsql.capabilities import LONGEST_PATTERN, PatternError
 from dualsql.databases.engines import new_engine, parsed_url
-from dualsql.databases.sqlite.callbacks import FUNCTIONS, LONGEST_TEXT, MATCH, _overlapping, match
+from dualsql.databases.sqlite.callbacks import FUNCTIONS, LONGEST_TEXT, MATCH, match
 from dualsql.databases.sqlite.connection import SQLiteGuard, connect
+from dualsql.databases.sqlite.patterns import _overlapping
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError, QueryExecutionError
 from dualsql.freeze import Registry
 from dualsql.sql import read_select
