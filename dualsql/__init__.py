@@ -177,6 +177,7 @@ if TYPE_CHECKING:
         LinkRecord as LinkRecord,
         ListingPosition as ListingPosition,
         Requester as Requester,
+        ResourcePage as ResourcePage,
         ResourceState as ResourceState,
         Usage as Usage,
     )
@@ -304,6 +305,7 @@ _MODULES = {
     "ResourceExpiredError": "dualsql.errors",
     "ResourceFailedError": "dualsql.errors",
     "ResourceNotFoundError": "dualsql.errors",
+    "ResourcePage": "dualsql.store.protocol",
     "ResourcePendingError": "dualsql.errors",
     "ResourceState": "dualsql.store.protocol",
     "ResourceStore": "dualsql.store",

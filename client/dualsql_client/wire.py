@@ -253,10 +253,14 @@ class ListedResource(ResourceDescription):
 
 
 class ResourceListing(TypedDict):
-    """Answer of GET on the collection: a principal's own resources, newest first."""
+    """Answer of GET on the collection: a principal's own resources, newest first.
+
+    `unreadable` is the number of rows that were left out because they cannot be read, if there are any.
+    """
 
     resources: list[ListedResource]
     next_cursor: str | None
+    unreadable: NotRequired[int]
 
 
 class Pinned(TypedDict):

@@ -11,6 +11,7 @@ from sqlalchemy import (
     ColumnElement,
     Dialect,
     Executable,
+    case,
     false,
     literal,
     select,
@@ -99,7 +100,8 @@ async def _equal(
     source: Source, column: ColumnElement[Any], values: Sequence[str], timeout: timedelta
 ) -> list[str]:
     """The values that equal _TENANT in such a column."""
-    return [values[number] for number in await _rows(source, _comparison(column, values), timeout)]
+    found = await _rows(source, _comparison(column, values), timeout)
+    return [values[number] for number in found if number is not None]
 
 
 async def _rows(source: Source, statement: Executable, timeout: timedelta) -> list[Any]:
@@ -128,7 +130,11 @@ async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
 
 
 def _comparison(column: ColumnElement[Any], values: Sequence[str]) -> Executable:
-    """Gives the positions of the values that equal _TENANT in such a column, of which it reads no row."""
+    """Gives for each value its position, or NULL if it does not equal _TENANT in such a column.
+
+    No row of the column is read. The comparison is not in WHERE: MariaDB would move it into the subquery, where it has
+    the collation of the connection.
+    """
     is_plain = isinstance(column.type, types.String) and not isinstance(column.type, types.CHAR)
     kind = column.type if is_plain else types.String()
     stored = union_all(
@@ -136,9 +142,14 @@ def _comparison(column: ColumnElement[Any], values: Sequence[str]) -> Executable
     ).subquery("stored")
     return union_all(
         *(
-            select(literal(number, types.Integer()))
-            .select_from(stored)
-            .where(Exactly(type_coerce(stored.c.value, column.type), literal(value, kind)))
+            select(
+                case(
+                    (
+                        Exactly(type_coerce(stored.c.value, column.type), literal(value, kind)),
+                        literal(number, types.Integer()),
+                    )
+                )
+            ).select_from(stored)
             for number, value in enumerate(values)
         )
     )

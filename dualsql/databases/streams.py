@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -21,29 +20,12 @@ from dualsql.databases.fetch import note_slow
 from dualsql.databases.session import Session, database_errors, measured, note_lane
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
-from dualsql.formats.cells import Processor, processed
+from dualsql.formats.cells import Processor, are_heavy, processed
+from dualsql.formats.heavy import in_thread, without_collector
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.page import projected
 from dualsql.tenancy import ActiveRules
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Turn garbage collection off in the block, in all threads, and on again if it was on.
-
-    Python searches new objects for cycles every few hundred of them. A batch has tens of thousands of objects and no
-    cycles: the search takes up to two fifths of the time of a stream.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
 
 Put = Callable[[Chunk], Awaitable[None]]
 """Takes the next chunk, once there is room for it; raises ReaderGone when nobody reads any longer."""
@@ -110,7 +92,8 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
     """Stream through SQLAlchemy, on any asynchronous engine."""
     async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
-            chunk = job.encode([tuple(row) for row in rows])
+            plain = [tuple(row) for row in rows]
+            chunk = await in_thread(are_heavy(job.columns, plain), job.encode, plain)
             with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
 

@@ -23,6 +23,7 @@ from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import is_decorator
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
+from dualsql.formats.heavy import MOST_ELEMENTS, holds_more
 from dualsql.sqlalchemy_dialects import ranges
 
 Rows = Sequence[Sequence[Any]]
@@ -210,6 +211,19 @@ class Fits:
                 for row in found:
                     row[place] = fit.fitted(row[place])
         return found
+
+
+_OF_NESTED = frozenset({"any", "json", "array"})
+
+
+def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> bool:
+    """Whether rows of these columns hold more elements than the event loop has time for."""
+    places = [
+        place
+        for place, column in enumerate(columns)
+        if column.encoding in _OF_NESTED or column.meaning.is_made
+    ]
+    return bool(places) and holds_more((row[place] for row in rows for place in places), MOST_ELEMENTS)
 
 
 class CellWatch:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from dualsql.formats.heavy import beginning
 from dualsql.formats.json import dumps
 from dualsql.formats.text import NARROWEST, cell, csv_cell, json_cell, widest
 from dualsql_client.wire import Row
@@ -25,7 +26,7 @@ class Fitted(NamedTuple):
 def fit(rows: Sequence[Row], budget: int) -> Fitted:
     """As many of `rows` as fit in `budget` characters, with cells as long as fit if fewer than three rows would fit."""
     # There are at least as many bytes as characters, and one call measures all rows.
-    if len(dumps(rows)) <= budget:
+    if len(dumps(beginning(rows, budget))) <= budget:
         return Fitted(list(rows), None)
     whole = _within(rows, budget)
     if len(whole) >= min(_KEPT_ROWS, len(rows)):
@@ -56,7 +57,7 @@ def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) ->
 
 def shows_all(names: Sequence[str], rows: Sequence[Row], *, text_budget: int, results_budget: int) -> bool:
     """Whether all of `rows` fit in a Markdown table of `text_budget` and in JSON of `results_budget` characters."""
-    if len(dumps(rows)) > results_budget:
+    if len(dumps(beginning(rows, results_budget))) > results_budget:
         return False
     layout, width = LAYOUTS["markdown"], _LEAST_WIDTH
     room = text_budget + 1 - sum(map(layout.size, layout.head(names, width)))
@@ -71,7 +72,7 @@ def _within(rows: Sequence[Row], budget: int) -> list[Row]:
     # For [ and ]; below, a comma for each row.
     room, kept = budget - 2, 0
     for row in rows:
-        room -= len(dumps(row).decode()) + 1
+        room -= len(dumps(beginning(row, room)).decode()) + 1
         if room < 0:
             break
         kept += 1
@@ -85,7 +86,7 @@ def _shortened(row: Row, width: int) -> Row:
 def _short(value: Any, width: int) -> Any:
     """The value, or the beginning of its text if that is longer than `width`, also for a list or an object."""
     if isinstance(value, dict | list):
-        text = dumps(value).decode()
+        text = dumps(beginning(value, width)).decode()
         return value if len(text) <= width else text[: width - 1] + "…"
     if isinstance(value, str) and len(value) > width:
         return value[: width - 1] + "…"

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from dualsql.formats.heavy import beginning
+
 INT64_BOUND = 2**63
 """Databases hold the integers from -INT64_BOUND up to it, and every JSON library reads them as numbers."""
 
@@ -59,7 +61,7 @@ def json_cell(value: Any, width: int) -> str:
     if isinstance(value, str):
         text = value if len(value) <= width else value[: width - 1] + "…"
         return _escaped(_json(text))
-    written = _json(value)
+    written = _json(beginning(value, width))
     return _escaped(written) if len(written) <= width else json_cell(written, width)
 
 
@@ -78,7 +80,7 @@ def _plain(value: Any, width: int) -> str:
         return ""
     if isinstance(value, str):
         return single_line(value or '""', width)
-    return single_line(_json(value), width)
+    return single_line(_json(beginning(value, width * 4)), width)
 
 
 def _escaped(written: str) -> str:

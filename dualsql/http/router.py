@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError, ResourceNotFoundError
 from dualsql.events import EVENTS, Measurement
+from dualsql.formats.heavy import in_thread
 from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
     parse_body,
@@ -291,14 +292,17 @@ class Routes:
             ListedResource(**self.server.metadata_of(found), url=f"{self.server.base_url}/{found.id}")
             for found in listing.resources
         ]
-        return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
+        answer = ResourceListing(resources=resources, next_cursor=listing.next_cursor)
+        if listing.unreadable:
+            answer["unreadable"] = listing.unreadable
+        return JSONAnswer(answer)
 
     async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource, _ = await open_result(self.server, request, link, takes=request.method != "HEAD")
         reading = self.server.unchecked.read_page(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
-        return JSONAnswer(page.to_wire())
+        return await in_thread(page.is_heavy, JSONAnswer, page.to_wire())
 
 
 class SentLink(NamedTuple):

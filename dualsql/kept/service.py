@@ -277,14 +277,15 @@ class ResultKeeper:
             but: the id of a resource whose file is replaced.
         """
         own_files: dict[str, int] = {}
-        after, now = None, self._clock.now()
+        after: ListingPosition | None = None
+        now = self._clock.now()
         while True:
             page = await self._store.find(principal, now=now, limit=_MOST_ASKED, after=after)
-            files = [each.kept.get("file", "") for each in page if each.kept and each.id != but]
+            files = [each.kept.get("file", "") for each in page.resources if each.kept and each.id != but]
             own_files |= {file: sizes[file] for file in files if file in sizes}
-            if len(page) < _MOST_ASKED:
+            if page.next is None:
                 return own_files
-            after = ListingPosition(page[-1].created_at, page[-1].id)
+            after = page.next
 
     async def _files_of_nobody(self, sizes: Mapping[str, int], *, but: str) -> dict[str, int]:
         """The sizes of the files of resources that belong to nobody, of those that are there.

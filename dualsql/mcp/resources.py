@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError, extra
 from dualsql.formats import json
+from dualsql.formats.heavy import in_thread
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import duration_in_words
@@ -373,8 +374,9 @@ class ResultsProvider:
         rows = self._page_size
         while True:
             request = PageRequest(limit=rows)
-            page = (await self._dual.unchecked.read_page(resource, principal, request)).to_wire()
-            text = json.dumps({"resource": description, "page": page})
+            read = await self._dual.unchecked.read_page(resource, principal, request)
+            page = read.to_wire()
+            text = await in_thread(read.is_heavy, json.dumps, {"resource": description, "page": page})
             if len(text) <= MAXIMUM_BYTES:
                 return text.decode()
             if len(page["data"]) <= 1:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import refuse_unknown
+from dualsql.formats.heavy import in_thread
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
@@ -119,7 +120,8 @@ def _endpoint(
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if format_ is None:
             reading = service.page_unchecked(resource, query, _page_request(window), principal=principal)
-            return JSONAnswer((await while_connected(request.receive, reading)).to_wire())
+            page = await while_connected(request.receive, reading)
+            return await in_thread(page.is_heavy, JSONAnswer, page.to_wire())
         if window.get("offset"):
             # A stream has no offset of its own: the question skips the rows.
             query = replace(query, offset=integer_value("offset", window["offset"]))

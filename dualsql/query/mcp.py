@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError, UnauthenticatedError
 from dualsql.formats import json
+from dualsql.formats.heavy import in_thread
 from dualsql.mcp.decorators import make_tool, plain_tool, tool
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
@@ -36,7 +37,7 @@ class Managed(TypedDict, total=False):
     Operation "query" answers with `columns`, `rows` and `rowCount`, with `asOf` if the rows are kept, and with `notes`
     on how the SQL was read, where that is not plain. Operation "schema" answers with the name, type and encoding of
     each column; its `rowCount` is the total of the result, or null if it was not counted. Operation "list" answers with
-    `resources`, each as "schema" describes it.
+    `resources`, each as "schema" describes it, and with `notes` if some cannot be read.
     """
 
     operation: Operation
@@ -239,7 +240,7 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
         page = await dual.features.get(Queries).service.page_unchecked(
             resource, SQLQuery(sql, reads_tables=True), PageRequest(limit=limit), principal=caller
         )
-        return _query(resource, page)
+        return await in_thread(page.is_heavy, _query, resource, page)
 
     plain_tool(dual, server, envelope=envelope)(data_manager)
 
@@ -254,7 +255,10 @@ async def _list(dual: ResultServer, caller: Principal | None) -> Managed:
         )
     listing = await dual.list_resources(caller)
     resources = [_schema(dual, resource) for resource in listing.resources]
-    return Managed(operation="list", resources=[dict(one) for one in resources])
+    answer = Managed(operation="list", resources=[dict(one) for one in resources])
+    if listing.unreadable:
+        answer["notes"] = [f"Results that cannot be read, and are not listed: {listing.unreadable}."]
+    return answer
 
 
 def _schema(dual: ResultServer, resource: Resource) -> Managed:

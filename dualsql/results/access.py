@@ -168,10 +168,15 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Some of a principal's resources, newest first, and the cursor of the next ones (None at the end)."""
+    """Some of a principal's resources, newest first, and the cursor of the next ones (None at the end).
+
+    Attributes:
+        unreadable: how many of the principal's rows between them cannot be read; the server's log names them.
+    """
 
     resources: Sequence[Resource]
     next_cursor: str | None
+    unreadable: int = 0
 
 
 _LONGEST_TURN = 0.001
@@ -408,23 +413,22 @@ class AccessControl:
                 )
             raise UnauthenticatedError("Listing resources requires a principal.")
         after = None if cursor is None else _read_cursor(cursor)
-        found = await self._store.find(principal, now=self.clock.now(), limit=limit + 1, after=after)
+        found = await self._store.find(principal, now=self.clock.now(), limit=limit, after=after)
         now = self.clock.now()
-        shown = [
-            resource.seen_at(now)
-            for resource in found[:limit]
-            if await self._may_be_listed(resource, principal)
-        ]
+        ours = [resource for resource in found.resources if _is_ours(self._seal, resource)]
+        shown = [resource.seen_at(now) for resource in ours if await self._may_be_listed(resource, principal)]
+        if found.unreadable:
+            named = ", ".join(each[:6] for each in found.unreadable)
+            logger.error("Rows of a listing cannot be read: %s.", named)
         await self.note("list", principal, rows=len(shown))
-        # After the last one that was read, also where it is not shown.
-        return Listing(shown, _write_cursor(found[limit - 1]) if len(found) > limit else None)
+        return Listing(
+            shown,
+            None if found.next is None else _write_cursor(found.next),
+            len(found.unreadable) + len(found.resources) - len(ours),
+        )
 
     async def _may_be_listed(self, resource: Resource, principal: Principal) -> bool:
-        """Whether the listing shows the resource: its signature is valid, and `authorize` allows reading it."""
-        try:
-            require_signature(self._seal, resource)
-        except TamperedError:
-            return False
+        """Whether `authorize` allows reading the resource."""
         return self._authorize is None or await self._authorize(principal, resource, "read")
 
     async def _make_room(self, principal: Principal, size: int, now: datetime) -> None:
@@ -434,7 +438,16 @@ class AccessControl:
             await evict(self._store, batch)
 
 
-def _write_cursor(last: Resource) -> str:
+def _is_ours(seal: Seal, resource: Resource) -> bool:
+    """Whether its signature is valid; if not, the log names it."""
+    try:
+        require_signature(seal, resource)
+    except TamperedError:
+        return False
+    return True
+
+
+def _write_cursor(last: ListingPosition) -> str:
     return urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode()
 
 

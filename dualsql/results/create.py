@@ -39,6 +39,8 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, ResultCreated, step
 from dualsql.formats import json
+from dualsql.formats.cells import are_heavy
+from dualsql.formats.heavy import in_thread
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.verify import UNCOMPILABLE
@@ -189,6 +191,11 @@ class ShownSample(NamedTuple):
     rows: list[Row]
     columns: list[Column]
     as_of: datetime | None
+
+
+async def _read(view: View, sample: Sample) -> ShownSample:
+    """See `_shown`; of many elements it takes seconds."""
+    return await in_thread(are_heavy(view.columns, sample.rows), _shown, view, sample)
 
 
 def _shown(view: View, sample: Sample) -> ShownSample:
@@ -481,7 +488,7 @@ class Creator:
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
         if options.sample_size is None and size > 0 and method.way == "head":
             return await self._whole_or_head(view, size, count)
-        return _shown(view, await take_sample(view, size, count, method))
+        return await _read(view, await take_sample(view, size, count, method))
 
     async def _whole_or_head(self, view: View, size: int, count: CountMethod) -> ShownSample:
         """All rows if they fit both budgets, else the first `size`.
@@ -496,10 +503,10 @@ class Creator:
             sample = await view.sample(size, count)
         is_small = len(sample.rows) <= size
         if is_small or sample.total == Total(len(sample.rows), "exact"):
-            shown = _shown(view, sample)
+            shown = await _read(view, sample)
             if is_small or self._shows_all(shown):
                 return shown
-        return _shown(view, sample._replace(rows=sample.rows[:size]))
+        return await _read(view, sample._replace(rows=sample.rows[:size]))
 
     def _shows_all(self, shown: ShownSample) -> bool:
         return shows_all(

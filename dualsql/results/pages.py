@@ -11,6 +11,8 @@ from dualsql import plan
 from dualsql.databases import Rows
 from dualsql.errors import BadParameterError, blaming
 from dualsql.formats import json
+from dualsql.formats.cells import are_heavy
+from dualsql.formats.heavy import in_thread
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
@@ -34,6 +36,7 @@ class ResultPage:
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
         notes: remarks on how the query was read and answered.
+        is_heavy: the rows are written in a thread; see `formats.heavy`.
     """
 
     columns: Sequence[Column]
@@ -50,6 +53,7 @@ class ResultPage:
     expires_at: datetime | None
     as_of: datetime | None = None
     notes: Sequence[str] = ()
+    is_heavy: bool = False
 
     def to_wire(self) -> Page:
         """The page as JSON, as the REST endpoints answer."""
@@ -173,9 +177,12 @@ class ResultPages:
         width = len(view.columns)
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
+        is_heavy = are_heavy(view.columns, values)
+        records = await in_thread(is_heavy, view.records, values, integer_strings=as_strings)
         return ResultPage(
             columns=view.described(as_strings),
-            rows=view.records(values, integer_strings=as_strings),
+            rows=records,
+            is_heavy=is_heavy,
             total_count=total.rows,
             total_count_kind=total.kind,
             offset=page_rows.offset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from dualsql.errors import StorageError
+from dualsql.errors import StorageError, TamperedError
 from dualsql.resource import Principal, Resource
 from dualsql.store.engines import already_stored
 from dualsql.store.protocol import (
@@ -19,6 +20,7 @@ from dualsql.store.protocol import (
     ListingPosition,
     Requester,
     ResourceChanges,
+    ResourcePage,
     ResourceState,
     Usage,
 )
@@ -30,6 +32,7 @@ from dualsql.store.tables import (
     from_row,
     has_expired,
     in_utc,
+    is_comparable,
     is_owned_by,
     is_storable_id,
     is_visible_to,
@@ -41,6 +44,8 @@ from dualsql.store.tables import (
     usage_of,
 )
 from dualsql_client.wire import ToolProblem
+
+_log = logging.getLogger(__name__)
 
 ATTEMPTS = 100
 """How often a change is tried while concurrent changes overtake it."""
@@ -134,8 +139,14 @@ class KeyValueStore(ABC):
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
-    ) -> Sequence[Resource]:
-        return newest(await self._rows_of(principal, now), after, limit)
+    ) -> ResourcePage:
+        rows, unreadable = [], []
+        async for key, value, row in self._scanned():
+            if row is None and _names_owner(value, principal):
+                unreadable.append(key.removeprefix(_RESOURCES))
+            elif row is not None and is_owned_by(principal, row) and not has_expired(row, now):
+                rows.append(row)
+        return newest(rows, after, limit, unreadable=unreadable)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         return usage_of(await self._rows_of(principal, now))
@@ -206,8 +217,18 @@ class KeyValueStore(ABC):
         raise StorageError("The resource was changed by others at each attempt to delete it.")
 
     async def _rows(self, matches: Callable[[Row], bool]) -> list[Row]:
-        rows = [decode_row(value) async for _, value in self.scan(_RESOURCES)]
-        return [row for row in rows if matches(row)]
+        """The rows that match, of those that can be read."""
+        return [row async for _, _, row in self._scanned() if row is not None and matches(row)]
+
+    async def _scanned(self) -> AsyncIterator[tuple[str, bytes, Row | None]]:
+        """All keys and values of resources; None in place of a row that cannot be read."""
+        async for key, value in self.scan(_RESOURCES):
+            try:
+                row = decode_row(value)
+            except TamperedError:
+                row = None
+                _log.error("The value of the key %s... cannot be read.", key[: len(_RESOURCES) + 6])
+            yield key, value, row
 
     async def _rows_of(self, principal: Principal, now: datetime) -> list[Row]:
         return await self._rows(lambda row: is_owned_by(principal, row) and not has_expired(row, now))
@@ -239,9 +260,21 @@ def decode_row(data: bytes) -> Row:
         TamperedError: `encode_row` did not make them.
     """
     try:
-        return {
+        row = {
             name: _READ[next(iter(value))](*value.values()) if isinstance(value, dict) else value
             for name, value in orjson.loads(data).items()
         }
     except (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError) as error:
         raise unreadable() from error
+    if not is_comparable(row):
+        raise unreadable()
+    return row
+
+
+def _names_owner(data: bytes, principal: Principal) -> bool:
+    """Whether a value that is no row still names the principal as its owner."""
+    try:
+        found = orjson.loads(data)
+        return bool((found["owner"], found["tenant"]) == (principal.id, principal.tenant))
+    except (ValueError, TypeError, KeyError):
+        return False

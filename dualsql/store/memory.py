@@ -18,6 +18,7 @@ from dualsql.store.protocol import (
     ListingPosition,
     Requester,
     ResourceChanges,
+    ResourcePage,
     ResourceState,
     Usage,
 )
@@ -48,13 +49,15 @@ class MemoryStore:
 
     Resources belong to a group: those of one principal; without a principal, those that were refined from one result,
     or all results of tools. A full store deletes expired resources first, then the oldest unpinned one of the group
-    that saves: no group deletes another's. The last tenth of the capacity is for groups below an equal share.
+    that saves: no group deletes another's. A quarter of the capacity is for principals only. Of what the groups of
+    principals, or the others, may use, the last tenth is for groups below an equal share.
     """
 
     def __init__(self, maximum: int = 10_000) -> None:
         if maximum < 1:
             raise ValueError("maximum must be at least 1")
         self._maximum, self._reserve = maximum, maximum // 10
+        self._for_principals = maximum // 4
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
         self._rows: dict[str, Row] = {}
@@ -66,7 +69,7 @@ class MemoryStore:
         if resource.id in self._rows:
             raise already_stored()
         group = self._group_of(resource)
-        if len(self._rows) >= self._maximum - self._reserve:
+        if len(self._rows) >= self._maximum - self._for_principals - self._reserve:
             self._make_room(group, row["created_at"])
         self._rows[resource.id] = row
         self._groups[resource.id] = group
@@ -121,7 +124,7 @@ class MemoryStore:
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
-    ) -> Sequence[Resource]:
+    ) -> ResourcePage:
         return newest(self._rows_of(principal, now), after, limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
@@ -205,9 +208,13 @@ class MemoryStore:
             LimitExceededError: the group has no unpinned resource.
         """
         self._forget([key for key, row in self._rows.items() if has_expired(row, now)])
-        free, sizes = self._maximum - len(self._rows), Counter(self._groups.values())
-        is_modest = sizes[group] < self._maximum // (len(sizes.keys() | {group}) + 1)
-        if free > (0 if is_modest else self._reserve):
+        sizes = Counter(self._groups.values())
+        alike = {each: size for each, size in sizes.items() if _is_named(each) == _is_named(group)}
+        used = sum(alike.values())
+        others = len(self._rows) - used
+        capacity = self._maximum - (others if _is_named(group) else max(others, self._for_principals))
+        is_modest = sizes[group] < capacity // (len(alike.keys() | {group}) + 1)
+        if capacity - used > (0 if is_modest else self._reserve):
             return
         theirs = (key for key in self._rows if self._groups[key] == group)
         oldest = next((key for key in theirs if self._rows[key]["expires_at"] is not None), None)
@@ -217,3 +224,8 @@ class MemoryStore:
                 hint="Delete a pinned resource that is no longer needed, or try again when others have expired.",
             )
         self._forget([oldest])
+
+
+def _is_named(group: Group) -> bool:
+    """Whether the group is a principal's."""
+    return group[0] == "principal"

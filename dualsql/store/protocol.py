@@ -105,6 +105,21 @@ class ListingPosition:
     id: str
 
 
+@dataclass(frozen=True, slots=True)
+class ResourcePage:
+    """A part of a listing, newest first.
+
+    Attributes:
+        unreadable: ids of the rows of this part that cannot be read: others changed them, or another release wrote
+            them.
+        next: where the listing continues; None at its end.
+    """
+
+    resources: Sequence[Resource]
+    unreadable: Sequence[str] = ()
+    next: ListingPosition | None = None
+
+
 class ResourceStore(Protocol):
     """Keeps resources. Failures of a backend are raised as StorageError."""
 
@@ -164,8 +179,11 @@ class ResourceStore(Protocol):
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
-    ) -> Sequence[Resource]:
-        """At most `limit` resources bound to `principal` that live at `now`, newest first."""
+    ) -> ResourcePage:
+        """At most `limit` rows of resources bound to `principal` that live at `now`, newest first.
+
+        Rows that say no time of creation are not counted.
+        """
         ...
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:

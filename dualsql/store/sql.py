@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     Delete,
     Executable,
+    Select,
     String,
     Update,
     and_,
@@ -57,6 +58,7 @@ from dualsql.store.protocol import (
     ListingPosition,
     Requester,
     ResourceChanges,
+    ResourcePage,
     ResourceState,
     Usage,
 )
@@ -67,6 +69,7 @@ from dualsql.store.tables import (
     is_storable_id,
     kept_text,
     links,
+    page_of,
     resources,
     settled_values,
     to_row,
@@ -250,13 +253,17 @@ class SQLResourceStore:
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
-    ) -> Sequence[Resource]:
+    ) -> ResourcePage:
         statement = select(*_ROW).where(*_lives_for(principal, now))
         if after is not None:
             at = _instant(after.created_at)
             statement = statement.where(or_(_t.created_at < at, and_(_t.created_at == at, _t.id < after.id)))
-        newest = statement.order_by(_t.created_at.desc(), _t.id.desc()).limit(max(limit, 0))
-        return [from_row(row) for row in await self._rows(newest)]
+        newest = statement.order_by(_t.created_at.desc(), _t.id.desc())
+        try:
+            rows = await self._rows(newest.limit(max(limit, 0) + 1))
+        except StorageError:  # also for one value that its driver, or its type, does not read
+            rows = await self._rows_one_by_one(newest, limit)
+        return page_of(rows, limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         is_pinned = _t.expires_at.is_(None)
@@ -342,6 +349,24 @@ class SQLResourceStore:
         with store_operation(statement.__visit_name__):
             async with self._connections.open() as connection:
                 return (await connection.execute(statement)).rowcount
+
+    async def _rows_one_by_one(self, newest: Select[Any], limit: int) -> list[dict[str, Any]]:
+        """The rows of a listing up to the one after `limit`; of those that cannot be read, what can."""
+        rows: list[dict[str, Any]] = []
+        for each in await self._rows(newest.with_only_columns(_t.id)):
+            row = await self._readable_part(each["id"])
+            rows += [] if row is None else [row]
+            if sum("created_at" in row for row in rows) > limit:
+                break
+        return rows
+
+    async def _readable_part(self, resource_id: str) -> dict[str, Any] | None:
+        """The row; if it cannot be read, its id, with its time if that can; None if it was deleted."""
+        for columns in (_ROW, (_t.id, _t.created_at)):
+            with suppress(StorageError):
+                return next(iter(await self._rows(select(*columns).where(_t.id == resource_id))), None)
+        # Raises if the database is down.
+        return next(iter(await self._rows(select(_t.id).where(_t.id == resource_id))), None)
 
     async def _rows(
         self, statement: Executable, values: Mapping[str, Any] | None = None

@@ -33,7 +33,7 @@ from sqlalchemy.types import TypeDecorator
 from dualsql.errors import BadParameterError, LimitExceededError, TamperedError
 from dualsql.resource import KeptProgress, KeptRows, Principal, Resource, Status
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, Usage
+from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourcePage, Usage
 from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
 
 VERSION_TABLE = "dualsql_alembic_version"
@@ -352,17 +352,69 @@ def is_owned_by(principal: Principal, row: Row) -> bool:
     return bool((row["owner"], row["tenant"]) == (principal.id, principal.tenant))
 
 
+_COMPARED = (
+    "id",
+    "owner",
+    "tenant",
+    "created_at",
+    "expires_at",
+    "access_count",
+    "last_accessed_at",
+    "pending_until",
+)
+
+
+def is_comparable(row: Row) -> bool:
+    """Whether the values that these functions compare have their types."""
+    instants = [row.get(name) for name in _INSTANTS]
+    return (
+        all(name in row and isinstance(row[name], _SHAPES[name]) for name in _COMPARED)
+        and all(each is None or each.tzinfo is not None for each in instants)
+        and {"status", "total_count_kind"} <= row.keys()
+        and type(row.get("size")) is int
+    )
+
+
 def _listing_key(row: Row) -> tuple[datetime, str]:
     """The sort key of listings."""
     return row["created_at"], row["id"]
 
 
-def newest(rows: Iterable[Row], after: ListingPosition | None, limit: int) -> list[Resource]:
-    """At most `limit` resources of these rows, newest first, from `after` on."""
+def newest(
+    rows: Iterable[Row], after: ListingPosition | None, limit: int, *, unreadable: Iterable[str] = ()
+) -> ResourcePage:
+    """At most `limit` of these rows, newest first, from `after` on.
+
+    Args:
+        unreadable: the ids of further rows, of which nothing else can be read. The first page has them.
+    """
     ordered = sorted(rows, key=_listing_key, reverse=True)
     if after is not None:
         ordered = [row for row in ordered if _listing_key(row) < (in_utc(after.created_at), after.id)]
-    return [from_row(row) for row in ordered[: max(limit, 0)]]
+    unplaced = [] if after is not None else [{"id": each} for each in unreadable]
+    return page_of([*unplaced, *ordered], limit)
+
+
+def page_of(rows: Iterable[Mapping[str, Any]], limit: int) -> ResourcePage:
+    """The first `limit` of these rows, which are in the order of listings.
+
+    Rows without an instant in `created_at` are no place to continue from, and are not counted.
+    """
+    resources: list[Resource] = []
+    unreadable: list[str] = []
+    last: ListingPosition | None = None
+    counted = 0
+    for row in rows:
+        if counted >= limit:
+            return ResourcePage(resources, unreadable, last)
+        if isinstance(row.get("created_at"), datetime):
+            last = ListingPosition(row["created_at"], row["id"])
+            counted += 1
+        try:
+            resources.append(from_row(row))
+        except TamperedError:
+            unreadable.append(str(row["id"]))
+    return ResourcePage(resources, unreadable)
 
 
 def oldest_unpinned(rows: Iterable[Row], limit: int) -> list[tuple[str, int]]:

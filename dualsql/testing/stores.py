@@ -21,7 +21,6 @@ from dualsql.store.protocol import (
     Access,
     KeptChange,
     LinkRecord,
-    ListingPosition,
     Requester,
     ResourceChanges,
     ResourceStore,
@@ -493,9 +492,9 @@ class ResourceStoreTests:
     async def test_a_listing_has_the_principal_s_own_alone(self, store: ResourceStore) -> None:
         [mine] = await save_all(store, of(ANA))
         await save_all(store, of(None), *map(of, STRANGERS))
-        assert [row.id for row in await store.find(ANA, now=NOW, limit=100)] == [mine]
+        assert [row.id for row in (await store.find(ANA, now=NOW, limit=100)).resources] == [mine]
         for stranger in STRANGERS:
-            [theirs] = await store.find(stranger, now=NOW, limit=100)
+            [theirs] = (await store.find(stranger, now=NOW, limit=100)).resources
             assert (theirs.owner, theirs.tenant) == (stranger.id, stranger.tenant)
 
     async def test_a_listing_begins_with_the_newest_and_leaves_out_the_expired(
@@ -508,18 +507,24 @@ class ResourceStoreTests:
             of(ANA, created_at=minutes(-3), expires_at=None),
         )
         await save_all(store, of(ANA, expires_at=NOW), of(ANA, expires_at=minutes(-1)))
-        assert [row.id for row in await store.find(ANA, now=NOW, limit=9)] == [new, pinned, old]
+        assert [row.id for row in (await store.find(ANA, now=NOW, limit=9)).resources] == [
+            new,
+            pinned,
+            old,
+        ]
 
     @pytest.mark.parametrize("size", [1, 3, 7])
     async def test_parts_of_a_listing_join_to_the_whole(self, store: ResourceStore, size: int) -> None:
         await save_all(store, *(of(ANA, created_at=NOW - MOMENT * (number // 3)) for number in range(7)))
-        whole = [row.id for row in await store.find(ANA, now=NOW, limit=100)]
+        whole = [row.id for row in (await store.find(ANA, now=NOW, limit=100)).resources]
         ids: list[str] = []
-        after: ListingPosition | None = None
-        while part := await store.find(ANA, now=NOW, limit=size, after=after):
-            assert len(part) <= size
-            ids += [row.id for row in part]
-            after = ListingPosition(part[-1].created_at, part[-1].id)
+        part = await store.find(ANA, now=NOW, limit=size)
+        while True:
+            assert len(part.resources) <= size
+            ids += [row.id for row in part.resources]
+            if part.next is None:
+                break
+            part = await store.find(ANA, now=NOW, limit=size, after=part.next)
         assert ids == whole and len(set(ids)) == 7
 
     async def test_usage_counts_what_lives_and_its_bytes(self, store: ResourceStore) -> None:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from dualsql.errors import BadParameterError, extra
 from dualsql.formats import json
+from dualsql.formats.heavy import in_thread
 from dualsql.http.parameters import parse_body
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
@@ -177,7 +178,7 @@ def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> N
             if question
             else await dual.unchecked.read_page(result, caller, page_request)
         )
-        plain: Page = json.loads(json.dumps(page.to_wire()))
+        plain: Page = await in_thread(page.is_heavy, lambda: json.loads(json.dumps(page.to_wire())))
         return plain
 
     plain_tool(

@@ -165,7 +165,7 @@ async def test_every_call_gives_rows_or_our_error(host: Host, times: int) -> Non
         return Response(body, status, headers)
 
     faults = []
-    limits: dict[str, Any] = {"timeout": 5.0, "retry": Retry(times=0)}
+    limits: dict[str, Any] = {"timeout": 5.0, "retry": Retry(times=0, budget=timedelta(seconds=1))}
     async with DualResponseClient(host.serve(answer), **limits) as client:
         for forged in answers(times):
             current[:] = [forged]

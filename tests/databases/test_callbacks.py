@@ -20,6 +20,7 @@ from dualsql.capabilities import LONGEST_PATTERN, PatternError
 from dualsql.databases.engines import new_engine, parsed_url
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LONGEST_TEXT, MATCH, match
 from dualsql.databases.sqlite.connection import SQLiteGuard, connect
+from dualsql.databases.sqlite.patterns import _overlapping
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError, QueryExecutionError
 from dualsql.freeze import Registry
 from dualsql.sql import read_select
@@ -201,6 +202,66 @@ def test_a_pattern_that_is_large_for_the_text_is_refused() -> None:
             match(pattern, "é" + "ab" * (LONGEST_TEXT // 2 - 1))
     with pytest.raises(PatternError, match="too long"):
         match("a", "a" * (LONGEST_TEXT + 1))
+
+
+WORST = (
+    "(?:a|b)*a(?:a|b){14}c",
+    "(?:a|b)*a(?:a|b){400}c",
+    "[ab]*a[ab]{7}c",
+    "a" * 900 + "c",
+    "(?:" + "ab" * 50 + ")*c",
+    "(?:(?:a?){30}){30}c",
+    "(?:.*a){10}c",
+    "(?s).*é.{3}\n\n",
+    "(?s).*é.{20}\n\n",
+    r"(?s).*[à-ÿ].{90}\n\n",
+    r"(?:\w|é)*é(?:\w|a){20}\n\n",
+    r"\w{3,40}\n\n",
+    r"(?:\W*é){30}\n\n",
+    r"(?:\w+ ?)*é(?:\w+ ?){8}\n\n",
+)
+"""Nested repetitions, large classes, and automata that double with each place."""
+
+
+@pytest.mark.parametrize("letters", ["ab", "a", "éa", "éàüö漢字", "ab é1\n漢字кирила"])
+def test_the_worst_patterns_are_bounded(letters: str) -> None:
+    """In the longest texts that are searched, however few characters make them slow."""
+    random, slow = Random(1), []
+    whole = "".join(random.choice(letters) for _ in range(LONGEST_TEXT))
+    for pattern in WORST:
+        text = whole
+        while is_refused(pattern, text):
+            text = text[: len(text) * 4 // 5]
+        assert len(text) > 300, pattern
+        taken = min(seconds(match, (pattern, text)) for _ in range(2))
+        if taken > 0.04:  # twice the 20 ms: other tests run beside it
+            slow.append((pattern, len(text), taken))
+    assert slow == []
+
+
+def is_refused(pattern: str, text: str) -> bool:
+    try:
+        match(pattern, text)
+    except PatternError:
+        return True
+    return False
+
+
+def test_a_word_counts_its_prefixes_that_a_text_can_end_with() -> None:
+    random = Random(1)
+    for _ in range(300):
+        word = "".join(random.choice("ab") for _ in range(random.randrange(1, 12)))
+        ends = [word[:end] for end in range(1, len(word) + 1)]
+        assert _overlapping(word) == max(sum(map(end.endswith, ends)) for end in ends), word
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["connection refused by the peer", r"error: timed out after \d+ ms", r"(?i)[\w.]+@\w+\.\w+", "abab" * 2],
+)
+def test_what_people_look_for_is_looked_for_in_long_texts(pattern: str) -> None:
+    """Of a word, however long, few prefixes are open at once."""
+    assert match(pattern, "xé " * (LONGEST_TEXT // 3)) is False
 
 
 TEXTS = (

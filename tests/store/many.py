@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql.resource import Principal
-from dualsql.store import ListingPosition, SQLResourceStore
+from dualsql.store import SQLResourceStore
 from dualsql.store.protocol import Access, Requester, ResourceChanges
 from dualsql.store.tables import UTCTimestamp, resources
 from dualsql.testing.stores import NOW, link, minutes, of, pending
@@ -74,9 +74,8 @@ Operation = Callable[[], Awaitable[object]]
 
 async def operations(store: SQLResourceStore) -> dict[str, Operation]:
     """What a server asks of its store, each to be called as often as wanted."""
-    mine = [resource.id for resource in await store.find(OWNER, now=NOW, limit=OWNED)]
-    one, former = mine[0], await store.find(OWNER, now=NOW, limit=20)
-    after = ListingPosition(former[-1].created_at, former[-1].id)
+    mine = [resource.id for resource in (await store.find(OWNER, now=NOW, limit=OWNED)).resources]
+    one, after = mine[0], (await store.find(OWNER, now=NOW, limit=20)).next
     viewer = Requester(principal=OWNER, since=NOW)
 
     async def settle() -> None:

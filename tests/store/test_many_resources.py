@@ -31,7 +31,7 @@ async def test_every_statement_of_a_server_uses_an_index(store_url: str) -> None
         event.listen(engine, "before_cursor_execute", note)
     for ask in asked.values():
         await ask()
-    assert len(await store.find(OWNER, now=NOW, limit=1000)) >= OWNED - 1
+    assert len((await store.find(OWNER, now=NOW, limit=1000)).resources) >= OWNED - 1
     await store.close()
     assert len(sent) >= len(asked)
     for statement, plan in (await _plans(store_url, sent)).items():

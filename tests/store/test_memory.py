@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -119,3 +121,43 @@ async def test_a_full_store_refuses_who_has_nothing_to_give() -> None:
         await store.save(resource(owner=name, expires_at=minutes(5)))
     with pytest.raises(LimitExceededError, match="at most 4 resources"):
         await store.save(resource(owner="e"))
+
+
+FLOODS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "one link": lambda _: {"metadata": lineage("shared")},
+    "many links": lambda number: {"metadata": lineage(f"shared{number}")},
+    "some links": lambda number: {"metadata": lineage(f"shared{number % 30}")},
+    "tools": lambda _: {},
+    "tools and links": lambda number: {"metadata": lineage(f"shared{number}")} if number % 2 else {},
+}
+
+
+@pytest.mark.parametrize("expires_at", [minutes(5), None], ids=["unpinned", "pinned"])
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_an_anonymous_flood_refuses_no_principal(flood: str, expires_at: datetime | None) -> None:
+    """Whoever floods without a name: the first results of principals succeed, and stay."""
+    store = MemoryStore(maximum=200)
+    early = await store.save(resource(owner="early", expires_at=minutes(5)))
+
+    async def flooded() -> None:
+        for number in range(500):
+            with suppress(LimitExceededError):
+                await store.save(resource(expires_at=expires_at, **FLOODS[flood](number)))
+
+    await flooded()
+    owners = [f"new{number}" for number in range(20)] * 2
+    named = [await store.save(resource(owner=owner, expires_at=minutes(5))) for owner in owners]
+    await flooded()
+    assert await _ids(store, early, *named) == [early, *named]
+
+
+async def test_one_principal_takes_no_other_s_first_place() -> None:
+    """Also where links have taken what they may take."""
+    store = MemoryStore(maximum=200)
+    for number in range(500):
+        with suppress(LimitExceededError):
+            await store.save(resource(expires_at=minutes(5), metadata=lineage(f"shared{number}")))
+    for _ in range(500):
+        await store.save(resource(owner="greedy", expires_at=minutes(5)))
+    await store.save(resource(owner="new", expires_at=minutes(5)))
+    assert len(store._rows) <= 200

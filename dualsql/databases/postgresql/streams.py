@@ -28,8 +28,9 @@ from dualsql.databases.fetch import Fetch
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
-from dualsql.formats.cells import Processor, Unfit, processed
+from dualsql.formats.cells import Processor, Unfit, are_heavy, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
+from dualsql.formats.heavy import in_thread
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
 
 # Texts and quoted names come first, because they may contain a dollar sign.
@@ -432,7 +433,8 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
         processors = readable.processors()
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
-            chunk = job.encode(readable.rows(records, processors))
+            rows = readable.rows(records, processors)
+            chunk = await in_thread(are_heavy(job.columns, rows), job.encode, rows)
             pace.note(chunk)
             await put(chunk)
 

@@ -24,6 +24,7 @@ from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect, is_file, next_rows
 from dualsql.databases.streams import StreamBackend, StreamJob
 from dualsql.formats.cells import processed
+from dualsql.formats.heavy import without_collector
 from dualsql.formats.writer import BatchWriter, Rows
 
 if TYPE_CHECKING:
@@ -318,7 +319,8 @@ class _Task:
             # From here on an interrupt would hit the next statement of the connection.
             with self._lock:
                 self._running = None
-        found = processed(rows, self._sent.processors())
+        with without_collector():
+            found = processed(rows, self._sent.processors())
         self.took = (time.thread_time() - worked, time.monotonic() - begun)
         self._deliver(self.answer.set_result, found)
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, NamedTuple, NoReturn
 
 from dualsql.capabilities import PatternError, require_short_pattern
@@ -24,9 +24,14 @@ _MEMORY = 8 * 1024 * 1024
 
 
 class RegularExpression(NamedTuple):
-    """A compiled pattern."""
+    """A compiled pattern.
 
-    steps: int
+    Attributes:
+        places: so many states RE2 may be in at once: one for each class, branch and edge, with each repetition written
+            out. A word is in few, since each of its prefixes has to be an end of the text that was read.
+    """
+
+    places: int
     finds: Callable[[bytes], bool]
 
 
@@ -39,7 +44,7 @@ def program_of(pattern: str, *, is_ascii: bool) -> RegularExpression:
     Raises:
         PatternError: it cannot run.
     """
-    written = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
+    written, places = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
     re2: Any = import_module("re2._re2")
     options: Any = import_module("re2").Options()
     options.log_errors, options.never_capture, options.max_mem = False, True, _MEMORY
@@ -52,7 +57,7 @@ def program_of(pattern: str, *, is_ascii: bool) -> RegularExpression:
         # (-1, -1) stands for no match.
         return bool(compiled.Match(anywhere, data, 0, len(data))[0][0] >= 0)
 
-    return RegularExpression(compiled.ProgramSize(), finds)
+    return RegularExpression(places, finds)
 
 
 _ASCII, _LAST = 0x7F, 0x10FFFF
@@ -60,8 +65,8 @@ _SURROGATES = range(0xD800, 0xE000)
 Ranges = list[tuple[int, int]]
 
 
-def write_for_re2(pattern: str, *, last: int = _LAST) -> str:
-    """The pattern as RE2 reads it.
+def write_for_re2(pattern: str, *, last: int = _LAST) -> tuple[str, int]:
+    """The pattern as RE2 reads it, and the number of its places; see `RegularExpression`.
 
     Args:
         last: the last character that the searched text may have.
@@ -72,18 +77,24 @@ def write_for_re2(pattern: str, *, last: int = _LAST) -> str:
     require_short_pattern(pattern)
     try:
         tree = import_module("re._parser").parse(pattern)
-        written = _Writer(last).sequence(tree, tree.state.flags, is_end=True)
+        writer = _Writer(last)
+        written = writer.sequence(tree, tree.state.flags, is_end=True)
     except (re.error, RecursionError, OverflowError, Warning) as error:
         raise PatternError("The pattern cannot be read.") from error
     if len(written) > _LARGEST_PROGRAM:
         raise PatternError("The pattern is too large.")
-    return written
+    return written, writer.places
 
 
 class _Writer:
-    """Writes the tree of Python's parser for RE2."""
+    """Writes the tree of Python's parser for RE2.
+
+    Attributes:
+        places: see `RegularExpression`.
+    """
 
     def __init__(self, last: int) -> None:
+        self.places = 0
         self._last = last
         self._size = 0
         self._times = 1
@@ -91,11 +102,15 @@ class _Writer:
 
     def sequence(self, items: Any, flags: int, *, is_end: bool) -> str:
         """The items, one after the other. With `is_end`, nothing follows them."""
-        parts = list(items)
-        written = [
-            self._item(name, value, flags, is_end=is_end and place == len(parts))
-            for place, (name, value) in enumerate(parts, 1)
-        ]
+        parts, written = list(items), []
+        for is_word, run in groupby(enumerate(parts, 1), lambda part: str(part[1][0]) == "LITERAL"):
+            added = [
+                self._item(name, value, flags, is_end=is_end and place == len(parts))
+                for place, (name, value) in run
+            ]
+            if is_word:
+                self.places += self._times * _overlapping(added)
+            written += added
         return "".join(written)
 
     def _item(self, name: Any, value: Any, flags: int, *, is_end: bool) -> str:
@@ -107,7 +122,11 @@ class _Writer:
             _, added, removed, inner = value
             return f"(?:{self.sequence(inner, (flags | added) & ~removed, is_end=is_end)})"
         if kind == "BRANCH":
+            self.places += self._times * len(value[1])
             return f"(?:{'|'.join(self.sequence(inner, flags, is_end=is_end) for inner in value[1])})"
+        if kind == "LITERAL":
+            return self._class([(kind, value)], flags, is_negated=False)
+        self.places += self._times
         if kind == "AT":
             return _place(str(value), flags, is_end=is_end)
         if kind == "ANY":
@@ -123,8 +142,6 @@ class _Writer:
         return f"(?:{written}){{{least},{'' if is_endless else most}}}"
 
     def _character(self, kind: str, value: Any, flags: int) -> str:
-        if kind == "LITERAL":
-            return self._class([(kind, value)], flags, is_negated=False)
         if kind == "NOT_LITERAL":
             return self._class([("LITERAL", value)], flags, is_negated=True)
         if kind != "IN":
@@ -162,6 +179,19 @@ class _Writer:
         self._size += size
         if self._size > _MOST_REPEATED:
             _refuse("too many characters for its repetitions: write (?a) before it, for ASCII letters")
+
+
+def _overlapping(word: Sequence[str]) -> int:
+    """The most prefixes of a word that the end of any text can be: 4 of `aaaa`, 2 of `abab`, 1 of `abcd`."""
+    shorter, depths = [0], [1]
+    for place in range(1, len(word)):
+        length = shorter[-1]
+        while length and word[place] != word[length]:
+            length = shorter[length - 1]
+        length += word[place] == word[length]
+        shorter.append(length)
+        depths.append(1 + (depths[length - 1] if length else 0))
+    return max(depths)
 
 
 _UNLIMITED = 2**31
