@@ -81,11 +81,10 @@ class KeptRunner:
         return kept
 
     async def _run(self, request: RunRequest) -> RunResult:
-        keep = self._keeper.default if request.options.keep is None else request.options.keep
+        keep = self._settings.keep if request.options.keep is None else request.options.keep
         view, progress = request.view, request.progress
         if keep is False:
             return RunResult(await request.sample(view), view)
-        self._keeper.require_storage()
         report_to_caller(progress)
         if request.answer is not None:
             return await self._run_over_kept_rows(request, request.answer)

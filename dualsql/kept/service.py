@@ -36,8 +36,7 @@ from dualsql.kept.files import (
 )
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, new_file_name
 from dualsql.resource import Clock, KeptRows, Principal, Resource
-from dualsql.results.options import storage_missing
-from dualsql.settings import KeepOption, Settings
+from dualsql.settings import Settings
 from dualsql.store.protocol import ListingPosition, ResourceState, ResourceStore
 
 P = ParamSpec("P")
@@ -116,15 +115,13 @@ class ResultKeeper:
 
     def __init__(
         self,
-        storage: ResultStorage | None,
+        storage: ResultStorage,
         store: ResourceStore,
         seal: Seal,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._given = storage
-        if settings.keep is True:
-            self.require_storage()
+        self._storage = storage
         self._store = store
         self._seal = seal
         self._settings = settings
@@ -157,29 +154,8 @@ class ResultKeeper:
         Raises:
             ConfigurationError: it cannot be used, or a package is missing.
         """
-        if self._given is not None:
-            require_packages()
-            await self._given.open()
-
-    @property
-    def has_storage(self) -> bool:
-        """Whether results can be kept."""
-        return self._given is not None
-
-    @property
-    def default(self) -> KeepOption:
-        """Which results are kept whose tool does not say."""
-        return False if self._given is None else self._settings.keep
-
-    def require_storage(self) -> None:
-        """Raise ConfigurationError if there is no storage."""
-        if self._given is None:
-            raise storage_missing()
-
-    @property
-    def _storage(self) -> ResultStorage:
-        assert self._given is not None, "require_storage was asked"
-        return self._given
+        require_packages()
+        await self._storage.open()
 
     async def close(self) -> None:
         """Close all files."""
@@ -407,8 +383,6 @@ class ResultKeeper:
             opening.exception()  # whoever waits for it raises it; all may have left
 
     def _require_usable(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> None:
-        if self._given is None:
-            raise UnusableError("This server keeps no results.")
         if "reason" in kept:
             raise UnusableError(kept["reason"])
         if not kept.keys() - _OF_RUNS:
@@ -463,7 +437,7 @@ class ResultKeeper:
 
     async def of(self, resource_id: str) -> KeptRows | None:
         """What the row of a resource says of its kept rows."""
-        resource = None if self._given is None else await self._store.get(resource_id)
+        resource = await self._store.get(resource_id)
         return None if resource is None else resource.kept
 
     async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
@@ -481,8 +455,6 @@ class ResultKeeper:
 
     async def sweep(self) -> int:
         """Delete the files that no resource needs any more. Returns how many."""
-        if self._given is None:
-            return 0
         listed = await self._listed()
         self._named &= {file.name for file in listed}
         # A row that was refreshed no longer names the first of its files.

@@ -17,7 +17,6 @@ from dualsql.kept.files import kept_statement
 from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
 from dualsql.log import log_failure
 from dualsql.resource import KeptRows, Resource, instant
-from dualsql.results.progress import RunRecords
 from dualsql.results.view import Derived, Original, View
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, Policy
@@ -34,9 +33,8 @@ _MOST_PLANS = 16
 class KeptViews:
     """Opens the kept rows of one server's results; a `KeptReader`."""
 
-    def __init__(self, keeper: ResultKeeper, records: RunRecords, policy: Policy, settings: Settings) -> None:
+    def __init__(self, keeper: ResultKeeper, policy: Policy, settings: Settings) -> None:
         self._keeper = keeper
-        self._records = records
         self._policy = policy
         self._settings = settings
         self._plans: MutableMapping[str, tuple[Derived, ActiveRules]] = util.LRUCache(_MOST_PLANS)
@@ -91,16 +89,14 @@ class KeptViews:
 
     async def describe(self, resource: Resource, live: View) -> KeptDescription:
         """See `KeptReader`."""
-        run = self._records.describe(resource)
         kept = resource.kept or KeptRows()
         try:
             view = await self.usable_view(resource, kept, live)
         except UnusableError as error:
-            return KeptDescription(**{**run, "reason": str(error)})
+            return KeptDescription(kept=False, reason=str(error))
         record = view.kept or kept
         as_of = instant(datetime.fromisoformat(record["as_of"]))
-        rows = KeptDescription(kept=True, as_of=as_of, rows=record["rows"], bytes=record["bytes"])
-        return KeptDescription(**{**run, **rows})
+        return KeptDescription(kept=True, as_of=as_of, rows=record["rows"], bytes=record["bytes"])
 
     async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
         """See `KeptReader`."""

@@ -36,7 +36,7 @@ from dualsql.databases.backends import FailureKind
 from dualsql.databases.duckdb import DuckDBGuard, _driver_error
 from dualsql.errors import DualResponseError
 from dualsql.formats.writer import WriterOptions
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.log import REQUEST, RequestRecord
 from tests.waiting import until
 
@@ -116,7 +116,7 @@ def numbered(table: pa.Table, expected: range) -> bool:
 
 async def stopped_early(dual: DualResponseServer, made: DualResponse) -> None:
     """A reader that is slow holds few rows, and one that leaves ends the query and gives its connection back."""
-    (file,) = dual.features.get(Kept).keeper._open.values()
+    (file,) = dual.features.get(KeptWork).keeper._open.values()
     before = pa.total_allocated_bytes()
     for _ in range(20):
         stream = await dual.stream(made.resource_id, None, StreamRequest(format="arrow"))

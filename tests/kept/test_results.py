@@ -57,7 +57,7 @@ from dualsql import (
     UnknownTableError,
 )
 from dualsql.kept import files, service
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.query import read_result_query
 from dualsql.settings import KeepOption
 from dualsql.store.tables import resources
@@ -172,7 +172,7 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
         "sorted": await kept.lines(made, sort=(SortKey(field="price"),), columns=("price", "id")),
         "profile": (await kept.dual.profile(made.resource_id, None, kind="full"))["covers"],
         "total": (await kept.dual.describe(made.resource_id, None, count="exact"))["total_count"],
-        "again": (await kept.dual.responses.show_again(resource, principal=None)).sample,
+        "again": (await kept.dual.unchecked.show_again(resource, None)).sample,
     }
 
 
@@ -421,7 +421,7 @@ async def test_a_signed_record_of_cells_that_nobody_can_read_is_refused(
 async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> None:
     made = await kept.make()
     if not is_open:
-        await kept.dual.features.get(Kept).keeper.close()
+        await kept.dual.features.get(KeptWork).keeper.close()
     (file,) = kept.files()
     data = bytearray(file.read_bytes())
     data[-100] ^= 1
@@ -506,9 +506,9 @@ async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: p
     for _ in range(2):
         pages = await asyncio.gather(*(kept.page(made[n % 4], limit=1) for n in range(12)))
         assert [page.rows[0]["id"] for page in pages] == [0] * 12
-        assert len(kept.dual.features.get(Kept).keeper._open) == 2
-    await kept.dual.features.get(Kept).keeper.close()
-    assert not kept.dual.features.get(Kept).keeper._closing
+        assert len(kept.dual.features.get(KeptWork).keeper._open) == 2
+    await kept.dual.features.get(KeptWork).keeper.close()
+    assert not kept.dual.features.get(KeptWork).keeper._closing
     digests: list[files.HeldFile] = []
     digest = files.HeldFile.digest
 
