@@ -27,6 +27,7 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import KINDS
 from dualsql.identity import static_tokens
 from dualsql.openapi import operations as openapi
+from dualsql.openapi.document import errors_by_code
 from dualsql.profiles.http import PROFILE_QUERY
 from dualsql.query.http import NAMING, WINDOW
 from dualsql.query.parse import KEYS, WINDOW_KEYS
@@ -161,7 +162,7 @@ def test_every_error_is_described_with_its_status_and_an_example() -> None:
         for code in answer["content"]["application/json"]["examples"]
     }
     assert described == {code: kind.status for code, kind in KINDS.items()}
-    assert KINDS.keys() <= openapi.errors_by_code().keys()
+    assert KINDS.keys() <= errors_by_code().keys()
     named = {
         code
         for _, _, operation in operations(document)
