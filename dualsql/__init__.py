@@ -64,10 +64,17 @@ if TYPE_CHECKING:
     )
     from dualsql.events import (
         Attributes as Attributes,
+        Event as Event,
         Gauge as Gauge,
         GaugeReading as GaugeReading,
+        Listener as Listener,
+        Measurement as Measurement,
+        WorkKind as WorkKind,
     )
-    from dualsql.extension import Parts as Parts
+    from dualsql.extension import (
+        Extension as Extension,
+        Parts as Parts,
+    )
     from dualsql.feature import Feature as Feature
     from dualsql.features import (
         DualResponseServer as DualResponseServer,
@@ -86,10 +93,22 @@ if TYPE_CHECKING:
     from dualsql.freeze.document import Statement as Statement
     from dualsql.freeze.registry import MappedSource as MappedSource
     from dualsql.health import Health as Health
-    from dualsql.http.problems import Endpoint as Endpoint
+    from dualsql.http.parameters import (
+        read_json_body as read_json_body,
+        refuse_query as refuse_query,
+    )
+    from dualsql.http.problems import (
+        Endpoint as Endpoint,
+        JSONAnswer as JSONAnswer,
+        method_routes as method_routes,
+    )
     from dualsql.http.router import (
         FeatureRoutes as FeatureRoutes,
+        Opened as Opened,
         Presenter as Presenter,
+        SentLink as SentLink,
+        open_result as open_result,
+        split_request as split_request,
     )
     from dualsql.identity import (
         Audit as Audit,
@@ -106,7 +125,10 @@ if TYPE_CHECKING:
     from dualsql.kept.feature import Kept as Kept
     from dualsql.mcp.options import ToolOptions as ToolOptions
     from dualsql.openapi.feature import OpenAPI as OpenAPI
-    from dualsql.openapi.operations import Operation as Operation
+    from dualsql.openapi.operations import (
+        DescribedFeature as DescribedFeature,
+        Operation as Operation,
+    )
     from dualsql.profiles.feature import Profiles as Profiles
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
@@ -235,11 +257,14 @@ _MODULES = {
     "Database": "dualsql.databases",
     "DatabaseBusyError": "dualsql.errors",
     "DatabaseUnreachableError": "dualsql.errors",
+    "DescribedFeature": "dualsql.openapi.operations",
     "DualMode": "dualsql.dual_mode",
     "DualResponse": "dualsql.response",
     "DualResponseError": "dualsql.errors",
     "DualResponseServer": "dualsql.features",
     "Endpoint": "dualsql.http.problems",
+    "Event": "dualsql.events",
+    "Extension": "dualsql.extension",
     "Feature": "dualsql.feature",
     "FeatureRoutes": "dualsql.http.router",
     "FirstRow": "dualsql.formats.writer",
@@ -253,6 +278,7 @@ _MODULES = {
     "HookContext": "dualsql.tenancy",
     "InsufficientScopeError": "dualsql.errors",
     "InvalidSQLError": "dualsql.errors",
+    "JSONAnswer": "dualsql.http.problems",
     "KeepOption": "dualsql.settings",
     "Kept": "dualsql.kept.feature",
     "KeptDescription": "dualsql_client.wire",
@@ -262,16 +288,19 @@ _MODULES = {
     "LimitedAction": "dualsql.settings",
     "LinkForm": "dualsql.response",
     "LinkRecord": "dualsql.store.protocol",
+    "Listener": "dualsql.events",
     "Listing": "dualsql.results.access",
     "ListingPosition": "dualsql.store.protocol",
     "LocalResultStorage": "dualsql.kept",
     "MappedSource": "dualsql.freeze.registry",
     "Mask": "dualsql.tenancy",
+    "Measurement": "dualsql.events",
     "MemoryStore": "dualsql.store",
     "NoTotalOrderError": "dualsql.errors",
     "NotFreezableError": "dualsql.errors",
     "ObjectResultStorage": "dualsql.kept",
     "OpenAPI": "dualsql.openapi.feature",
+    "Opened": "dualsql.http.router",
     "Operation": "dualsql.openapi.operations",
     "PackageMissingError": "dualsql.errors",
     "Page": "dualsql_client.wire",
@@ -327,6 +356,7 @@ _MODULES = {
     "SampleOption": "dualsql.resource",
     "SampleWay": "dualsql.resource",
     "SavedQuery": "dualsql.saved_queries",
+    "SentLink": "dualsql.http.router",
     "ServerOptions": "dualsql.features",
     "ServerUnavailableError": "dualsql.errors",
     "Settings": "dualsql.settings",
@@ -358,8 +388,14 @@ _MODULES = {
     "ValueNotRepresentableError": "dualsql.errors",
     "Visible": "dualsql.catalogue",
     "Way": "dualsql.resource",
+    "WorkKind": "dualsql.events",
     "WriterFactory": "dualsql.formats.writer",
     "WriterOptions": "dualsql.formats.writer",
+    "method_routes": "dualsql.http.problems",
+    "open_result": "dualsql.http.router",
+    "read_json_body": "dualsql.http.parameters",
+    "refuse_query": "dualsql.http.parameters",
+    "split_request": "dualsql.http.router",
 }
 
 __all__ = list(_MODULES)

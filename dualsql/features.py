@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dualsql.errors import ConfigurationError
-from dualsql.feature import Feature, attach_features
+from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router, origin_of, own_hosts
 from dualsql.mcp.options import ToolOptions
 from dualsql.resource import Principal
@@ -270,7 +270,7 @@ class DualResponseServer(ResultServer):
 
     def router(self) -> ASGIApp:
         """The REST resources. Mount them at the path of `base_url`."""
-        return build_router(self, [each.routes(self) for each in self.features if isinstance(each, Feature)])
+        return build_router(self, feature_routes(self))
 
     def health_routes(self) -> list[Route]:
         """`/live` and `/ready`, for the root of an application or, better, for a port that only operators reach.

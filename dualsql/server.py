@@ -159,6 +159,20 @@ class UncheckedResults:
         method = checked_count(count, self._parts.settings)
         return await self._descriptions.describe(resource, principal=principal, asked=method, counts=counts)
 
+    async def show_again(self, resource: Resource, principal: Principal | None) -> DualResponse:
+        """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: its query still runs, or failed.
+        """
+        await self._ready()
+        return await self._parts.creator.show_again(resource, principal=principal)
+
+    async def cancel(self, resource: Resource, principal: Principal | None) -> bool:
+        """Stop the query of a pending resource, in any process; False if it had ended. `principal` is for the audit."""
+        await self._ready()
+        return await self._parts.creator.cancel(resource, principal=principal)
+
     def sql_of(self, resource: Resource) -> str:
         """The SQL of a resource, with placeholders for its values and without rules."""
         return self._parts.views.sql(resource)
@@ -189,8 +203,7 @@ class UncheckedResults:
         is_deleted = await self._parts.store.delete(resource_id) == 1
         await self._parts.creator.runner.forget(resource_id, kept)
         self._parts.jobs.forget(resource_id)
-        for feature in self._features:
-            feature.forget(resource_id)
+        self._features.forget(resource_id)
         self._parts.notifier.check_now()
         return is_deleted
 
@@ -212,9 +225,9 @@ class ResultServer:
         store, seal = _checked(self.store), seal_for(self.store, options.secrets)
         accesses = AccessLog(store)
         self.parts = parts = _parts_of(options, self.settings, store, seal, accesses)
-        self.responses = parts.creator
         self.links = parts.links
         self.change_notifier = parts.notifier
+        self.features = Extensions()
         self._descriptions = Descriptions(
             parts.views, parts.access, parts.store, accesses, records=parts.records, addresses=parts.addresses
         )
@@ -224,13 +237,12 @@ class ResultServer:
             parts.clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
-            sweep_further=self._sweep_features,
+            sweep_further=self.features.sweep,
         )
         self._run = Run(self._begin)
         self._entered = 0
         self._started: list[Extension] = []
         self.notices: list[str] = []
-        self.features = Extensions()
         self.unchecked = UncheckedResults(parts, self._descriptions, self.features, self.ready)
 
     @property
@@ -319,7 +331,7 @@ class ResultServer:
         """
         checked = options.checked(self.settings)
         await self.ready()
-        return await self.responses.create_or_refine(checked)
+        return await self.parts.creator.create_or_refine(checked)
 
     # Serving --------------------------------------------------------------------------------------------
 
@@ -488,10 +500,6 @@ class ResultServer:
         for feature in self.features:
             yield from feature.readings()
 
-    async def _sweep_features(self) -> None:
-        for feature in self.features:
-            await feature.sweep()
-
     # Start and shutdown -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -628,11 +636,11 @@ class ResultServer:
         if any(running):
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
             logger.warning(text, *running, allowed.total_seconds())
-        parts = (self.parts.streams, self.parts.jobs, *self.features)
-        streams, queries, *others = await asyncio.gather(*(part.drain(allowed) for part in parts))
-        if any((streams, queries, *others)):
+        parts = (self.parts.streams, self.parts.jobs, self.features)
+        remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
+        if any(remaining):
             text = "Stopping: %d streams, %d pending queries and %d other tasks did not end in time."
-            logger.warning(text, streams, queries, sum(others))
+            logger.warning(text, *remaining)
 
     async def shutdown(self) -> None:
         """End streams and slow queries, stop housekeeping, write access counts, close the store and own engines.

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dualsql.extension import Parts
-from dualsql.feature import Feature
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import Operation
+from dualsql.openapi.operations import DescribedFeature, Operation
 from dualsql.profiles.http import profile_operations, profile_routes
 from dualsql.profiles.service import ProfileService, profile_sample
 from dualsql.settings import Settings
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 
-class Profiles(Feature):
+class Profiles(DescribedFeature):
     """Profiles of new results and of stored ones; see docs/profile.md."""
 
     def attach(self, server: ResultServer, parts: Parts) -> None:

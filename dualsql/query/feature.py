@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dualsql.extension import Parts
-from dualsql.feature import Feature
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import Operation
+from dualsql.openapi.operations import DescribedFeature, Operation
 from dualsql.query.http import query_operations, query_routes
 from dualsql.query.service import QueryService, RefineService, query_forms
 from dualsql.settings import Settings
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 
-class Queries(Feature):
-    """Queries over results; see docs/querying.md. Those in SQL may read tables that the feature SQL offers, if it is
-    before this one in the list.
-    """
+class Queries(DescribedFeature):
+    """Queries over results; see docs/querying.md. Those in SQL may read tables that the feature SQL offers."""
 
+    uses = (SQL,)
     statement_forms = (query_forms,)
 
     def attach(self, server: ResultServer, parts: Parts) -> None:

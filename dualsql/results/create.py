@@ -278,6 +278,7 @@ class Creator:
         runner: runs the statements of new resources.
         profiler: profiles their columns; None without such a feature.
         refine: creates the response of a refinement; None without such a feature.
+        page_in_text: the text of a response ends in the URL of its page.
     """
 
     def __init__(
@@ -299,6 +300,7 @@ class Creator:
         self.compile_checks = CompileChecks()
         self.runner: Runner = SampleRunner()
         self.profiler: Profiler | None = None
+        self.page_in_text = False
         self.refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
@@ -570,7 +572,7 @@ class Creator:
             as_of=shown.as_of,
             profile=None if profiled is None else profiled.profile,
             profile_notes=None if profiled is None else profiled.notes,
-            page_in_text=self._settings.pages and self._settings.pages_in_text,
+            page_in_text=self.page_in_text,
             notes=notes_in(resource.metadata),
         )
 

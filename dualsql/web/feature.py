@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dualsql.feature import Feature
+from dualsql.extension import Parts
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import Operation
+from dualsql.openapi.feature import OpenAPI
+from dualsql.openapi.operations import DescribedFeature, Operation
+from dualsql.profiles.feature import Profiles
 from dualsql.settings import Settings
 from dualsql.web.routes import page_operations, page_routes
 
@@ -15,8 +17,14 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 
-class Pages(Feature):
+class Pages(DescribedFeature):
     """Pages, where `Settings.pages` is on; see docs/pages.md."""
+
+    needs = (Profiles, OpenAPI)
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        parts.creator.page_in_text = parts.settings.pages and parts.settings.pages_in_text
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
+from openapi_spec_validator import validate
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,19 +24,30 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql import (
+    SQL,
     BadParameterError,
+    Charts,
     ConfigurationError,
+    DualMode,
     DualResponseServer,
     Feature,
     FeatureRoutes,
     GaugeReading,
     Health,
+    KeptRows,
+    OpenAPI,
     PageRequest,
+    Pages,
     Parts,
+    Profiles,
     Queries,
+    QueryTimeoutError,
     ResultServer,
 )
 from dualsql.features import default_features
+from dualsql.log import wait_until_logged
+from dualsql.profiles.service import profile_sample
+from dualsql.resource import problem_of
 from tests.engines import opened, sqlite_url_in
 
 BASE_URL = "http://127.0.0.1:8000/resources"
@@ -172,6 +186,16 @@ class Visits(Feature):
         yield GaugeReading("pending", self.visits)
 
 
+class OtherVisits(Feature):
+    """The same under another class, so that a server takes both."""
+
+    def __init__(self) -> None:
+        self._visits = Visits()
+        self.calls = self._visits.calls
+        for name in ("attach", "start", "drain", "close", "release", "forget", "sweep"):
+            setattr(self, name, getattr(self._visits, name))
+
+
 async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(url: str) -> None:
     visits = Visits()
     async with served(url, *default_features(), visits) as server, client_of(server) as http:
@@ -189,7 +213,40 @@ async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(
     assert {"sweep", "forget", "drain"} <= {*visits.calls}
 
 
-USED = Health()
+class OwnHealth(Health):
+    """Health of another package."""
+
+
+class First(Feature):
+    """It needs the second one."""
+
+
+class Second(Feature):
+    """It needs the first one."""
+
+    needs = (First,)
+
+
+First.needs = (Second,)
+
+
+class Refiner(Feature):
+    """Sets what Queries sets."""
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        parts.creator.refine = parts.creator.create
+
+
+class Profiler(Feature):
+    """Sets what Profiles sets."""
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        parts.creator.profiler = partial(profile_sample)
+
+
+USED, ONCE = Health(), OwnHealth()
 
 
 def test_a_list_that_is_none_is_refused() -> None:
@@ -197,7 +254,15 @@ def test_a_list_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="keep needs a storage"):
         DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[], keep=True)
     lists: list[tuple[list[Any], str]] = [
-        ([Health(), Health()], "given twice"),
+        ([Health(), Health()], "given twice: Health"),
+        ([Health(), OwnHealth()], "given twice: Health and OwnHealth"),
+        ([OwnHealth(), Health()], "given twice: OwnHealth and Health"),
+        ([ONCE, ONCE], "given twice: OwnHealth"),
+        ([Charts()], "Charts needs the feature Queries"),
+        ([Pages(), OpenAPI()], "Pages needs the feature Profiles"),
+        ([First(), Second()], "First and Second need each other"),
+        ([Queries(), Refiner()], "Queries and Refiner both set creator.refine"),
+        ([Profiles(), Profiler()], "Profiles and Profiler both set creator.profiler"),
         ([Queries], "is no feature"),
         (["Queries"], "is no feature"),
         ([USED], "belongs to another server"),
@@ -207,6 +272,155 @@ def test_a_list_that_is_none_is_refused() -> None:
             DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
     with pytest.raises(ConfigurationError, match="belong to features"):
         DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[], storage="kept")
+
+
+def test_a_subclass_stands_for_a_feature() -> None:
+    own = OwnHealth()
+    server = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[own])
+    assert server.features.get(Health) is own and Health in server.features
+    with pytest.raises(ConfigurationError, match="no feature Queries"):
+        server.features.get(Queries)
+    both = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[OwnHealth(), SQL()])
+    with pytest.raises(ConfigurationError, match="Several features are a Feature: OwnHealth, SQL"):
+        both.features.get(Feature)
+
+
+@pytest.mark.parametrize("order", [(SQL, Queries, Charts), (Charts, Queries, SQL)])
+def test_features_are_attached_after_those_that_they_need(order: tuple[type[Feature], ...]) -> None:
+    server = DualResponseServer(
+        "sqlite://", base_url=BASE_URL, tables=metadata, features=[kind() for kind in order]
+    )
+    assert [type(each) for each in server.features] == [SQL, Queries, Charts]
+    assert server.query._sources is server.features.get(SQL).sources
+
+
+class Represented(Feature):
+    """Answers with text."""
+
+    def __init__(self, path: str, media_type: str = "text/plain", document: str = "/a.txt") -> None:
+        self.path, self.media_type, self.document = path, media_type, document
+        self.calls = 0
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+        self.calls += 1
+        return FeatureRoutes(
+            routes=[Route(self.path, self.answer)],
+            documents=[Route(self.document, self.answer)],
+            representations={self.media_type: self.answer},
+            listing_representations={self.media_type: self.answer},
+        )
+
+    async def answer(self, request: Request) -> Response:
+        """Text."""
+        return Response("text")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (("/{resource_id}/a", "text/x", "/b.txt"), "the path /{resource_id}/a"),
+        (("/{resource_id}/b", "text/x", "/a.txt"), "the path /a.txt"),
+        (("/{resource_id}/b", "text/plain", "/b.txt"), "the representation text/plain of a result"),
+    ],
+)
+def test_two_features_never_share_a_path_or_a_media_type(other: tuple[str, str, str], words: str) -> None:
+    class Beside(Feature):
+        routes = Represented(*other).routes
+
+    features = [Represented("/{resource_id}/a"), Beside()]
+    server = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
+    with pytest.raises(ConfigurationError, match=re.escape(f"Represented and Beside both set {words}")):
+        server.router()
+
+
+def test_a_feature_is_asked_for_its_routes_once() -> None:
+    one = Represented("/{resource_id}/a")
+    server = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[one, OpenAPI()])
+    server.router()
+    server.router()
+    assert "text/plain" in json.dumps(server.openapi()) and one.calls == 1
+
+
+def test_documents_name_dual_mode_answers_where_there_are_some() -> None:
+    bare = DualResponseServer(
+        "sqlite://", base_url=BASE_URL, tables=metadata, features=[OpenAPI(), Queries()]
+    )
+    plain = bare.openapi()
+    validate(plain)
+    assert "DualMode" not in json.dumps(plain) and "X-Response-Format" not in json.dumps(plain)
+    dual = DualResponseServer(
+        "sqlite://", base_url=BASE_URL, tables=metadata, features=[OpenAPI(), DualMode()]
+    )
+    assert "DualModeAnswer" in json.dumps(dual.openapi())
+
+
+class Failing(Feature):
+    """Fails whenever it is called."""
+
+    def forget(self, resource_id: str) -> None:
+        """See `Extension`."""
+        raise RuntimeError("forget")
+
+    async def sweep(self) -> None:
+        """See `Extension`."""
+        raise RuntimeError("sweep")
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Extension`."""
+        raise RuntimeError("drain")
+
+    async def close(self) -> None:
+        """See `Extension`."""
+        raise RuntimeError("close")
+
+    async def release(self) -> None:
+        """See `Extension`."""
+        raise RuntimeError("release")
+
+
+async def test_a_feature_that_fails_does_not_stop_the_others(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, after = Visits(), OtherVisits()
+    async with served(url, before, Failing(), after) as server:
+        made = await server.create_response(select(people), name="people")
+        await server.sweep()
+        await server.unchecked.delete(made.resource_id)
+        await server.drain(timedelta())
+        with pytest.raises(RuntimeError):
+            await server.shutdown()
+        server.features._all.remove(server.features.get(Failing))
+    calls = ["attach", "start", "sweep", "forget", "drain", "close", "release"]
+    assert (before.calls[:7], after.calls[:7]) == (calls, calls)
+    wait_until_logged()
+    said = [record.getMessage() for record in caplog.records if "The feature Failing" in record.getMessage()]
+    assert [text.rpartition(" to ")[2] for text in said] == ["sweep", "forget a result", "drain"]
+
+
+async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url: str) -> None:
+    async with served(url) as server:
+        made = await server.create_response(select(people), name="people")
+        resource = await server.open_resource(made.resource_id, None, "read")
+        records = server.parts.records
+        running = records.running(None, 7)
+        assert await records.change(resource.id, None, running)
+        described = (await server.describe(resource.id, None))["kept"]
+        assert described == {"kept": False, "rows_so_far": 7, "reason": "This server keeps no results."}
+        failure = problem_of(QueryTimeoutError("Too slow."))
+        assert await records.change(resource.id, running, KeptRows(failure=failure))
+        assert (await server.describe(resource.id, None))["kept"]["error"]["code"] == "QUERY_TIMEOUT"
+
+
+async def test_the_text_of_a_result_names_a_page_where_there_are_pages(url: str) -> None:
+    options = {"pages": True, "pages_in_text": True}
+    async with served(url, **options) as server:
+        made = await server.create_response(select(people), name="people")
+        assert not made.page_in_text
+    async with DualResponseServer(
+        url, base_url=BASE_URL, tables=metadata, features=[Pages(), Profiles(), OpenAPI()], **options
+    ) as server:
+        assert (await server.create_response(select(people), name="people")).page_in_text
 
 
 LOADED = """
