@@ -162,7 +162,7 @@ async def _questions(dual: DualResponseServer, resource_id: str, alone: Path) ->
         return await dual.read_page(resource_id, None, PageRequest(limit=PAGE, offset=1_000, sort=order))
 
     async def group() -> object:
-        return await dual.query.page_unchecked(resource, asked, PageRequest(limit=1_000))
+        return await dual.queries.page_unchecked(resource, asked, PageRequest(limit=1_000))
 
     found = []
     with duckdb.connect(str(alone), read_only=True, config={"memory_limit": "512MB"}) as file:

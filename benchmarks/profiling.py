@@ -73,7 +73,7 @@ async def measure(engine: str, url: str, note: Callable[[str], object], rounds: 
         assert resource is not None
 
         async def ours() -> object:
-            profile = await dual.profile(resource.id, None, kind="full")
+            profile = await dual.profiles.profile(resource.id, None, kind="full")
             assert profile["complete"]
             assert profile["covers"]["rows"] == ROWS
             return profile
@@ -124,7 +124,7 @@ async def _within_budget(url: str, engine: str, rounds: int) -> tuple[float, int
         response = await dual.create_response(select(flights), name="Flights")
         for _ in range(rounds):
             begun = perf_counter()
-            profile = await dual.profile(response.resource_id, None, kind="full")
+            profile = await dual.profiles.profile(response.resource_id, None, kind="full")
             taken.append(perf_counter() - begun)
             assert not any(column["missing"] for column in profile["columns"])
             estimated = sum("estimated" in column for column in profile["columns"])

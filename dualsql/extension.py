@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -36,8 +36,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of a server that features build on."""
+    """The parts of a server that features build on.
 
+    Attributes:
+        ready: starts the server on first use; every request awaits it. A server that was shut down is not started, nor
+            one whose databases failed a proof.
+    """
+
+    ready: Callable[[], Awaitable[None]]
     settings: Settings
     addresses: Addresses
     registry: Registry

@@ -127,10 +127,16 @@ class Health(Feature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         timeout = parts.settings.health_timeout
-        self._checks = ReadinessChecks(server.probes, timeout, unproved=server.unproved)
+        self._checks = ReadinessChecks(
+            server.maintenance.probes, timeout, unproved=server.maintenance.unproved
+        )
 
-    def routes_of_process(self) -> list[Route]:
-        """See `DualResponseServer.health_routes`."""
+    def process_routes(self) -> list[Route]:
+        """`/live` and `/ready`, for the root of an application or, better, for a port that only operators reach.
+
+        /ready answers 503 until the server has started, the store can be read and each database answers, and says
+        which part does not. It starts a server that nothing has used yet.
+        """
         return self._checks.routes()
 
     async def drain(self, timeout: timedelta) -> int:

@@ -3,7 +3,7 @@
 from mcp.server import MCPServer
 from sqlalchemy import bindparam, select
 
-from dualsql import DualResponseServer, SavedQuery
+from dualsql import DualResponseServer, OpenAPI, SavedQuery
 from dualsql.demo import Base, Institution, demo_database
 from dualsql.mcp import add_catalogue, add_execute_query, add_resources, system_prompt
 
@@ -21,4 +21,4 @@ add_execute_query(dual, mcp)
 
 app = mcp.streamable_http_app(stateless_http=True)
 app.mount("/resources", dual.router())
-app.routes.append(dual.well_known())
+app.routes.append(dual.features.get(OpenAPI).well_known())

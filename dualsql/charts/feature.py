@@ -26,7 +26,7 @@ class Charts(DescribedFeature):
         """See `Feature`."""
         queries = server.features.get(Queries).service
         services = (parts.creator, parts.views, parts.access, queries)
-        self.service = ChartService(*services, settings=parts.settings, start=server.ready)
+        self.service = ChartService(*services, settings=parts.settings, start=parts.ready)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""

@@ -42,12 +42,13 @@ from dualsql.errors import (
     StorageError,
 )
 from dualsql.features import DualResponseServer
-from dualsql.health import routes_until_started
+from dualsql.health import Health, routes_until_started
 from dualsql.http.problems import answer_starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.log import LogFormatter, request_logger
+from dualsql.openapi.feature import OpenAPI
 from dualsql.run import START_INTERVAL
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
@@ -189,7 +190,7 @@ async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[
 
 def _health(options: ServeOptions, dual: DualResponseServer) -> ASGIApp:
     metrics = [metrics_route()] if options.metrics else []
-    return Starlette(routes=[*dual.health_routes(), *metrics])
+    return Starlette(routes=[*dual.features.get(Health).process_routes(), *metrics])
 
 
 def openapi(origin: str) -> str:
@@ -205,7 +206,7 @@ def openapi(origin: str) -> str:
         pages=True,
         authenticate=static_tokens({}),
     )
-    return json.dumps(described.openapi(), indent=2)
+    return json.dumps(described.features.get(OpenAPI).document(), indent=2)
 
 
 def is_of_this_machine(base_url: str | None) -> bool:
@@ -463,7 +464,7 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
 def _reload(options: ServeOptions, dual: DualResponseServer) -> None:
     """Read the file of secrets again. What is wrong with it is logged, and the former ones stay."""
     try:
-        dual.set_secrets(secrets(options))
+        dual.maintenance.set_secrets(secrets(options))
     except ConfigurationError as error:
         logging.getLogger(__name__).error("The secrets were not read again: %s", error)
     else:
@@ -596,7 +597,7 @@ _ENDS_WITH_THE_PROCESS = (
 def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> Iterator[str]:
     base_url, found = built.server.base_url, built.reflected
     tables = len(found.metadata.tables)
-    only = ", read-only" * (not built.server.unproved)
+    only = ", read-only" * (not built.server.maintenance.unproved)
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options)}{only}."
     if options.files:
         yield "The files were read once. Start the server again to read them anew."

@@ -65,6 +65,7 @@ from dualsql.log import (
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
+from dualsql.settings import Action
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     NOTES_HEADER,
@@ -261,23 +262,32 @@ class Routes:
     async def pin(self, request: Request) -> Response:
         """PUT of the resource or of /pin: keep it until it is deleted."""
         refuse_query(request.scope["query_string"])
-        principal = await self.server.identify(request)
-        await self.server.pin(resource_id_of(request), principal)
+        principal, resource = await self._opened(request, "pin")
+        # Deleted, or expired, since it was opened.
+        if not await self.server.unchecked.pin(resource.id, principal):
+            raise not_found()
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
 
     async def unpin(self, request: Request) -> Response:
         """DELETE of /pin: let the resource expire again."""
         refuse_query(request.scope["query_string"])
-        principal = await self.server.identify(request)
-        expires_at = await self.server.unpin(resource_id_of(request), principal)
+        principal, resource = await self._opened(request, "pin")
+        expires_at = await self.server.unchecked.unpin(resource.id, principal)
+        if expires_at is None:
+            raise not_found()
         return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE: delete the resource; its links stop working."""
         refuse_query(request.scope["query_string"])
-        principal = await self.server.identify(request)
-        await self.server.delete(resource_id_of(request), principal)
+        principal, resource = await self._opened(request, "delete")
+        if not await self.server.unchecked.delete(resource.id, principal):
+            raise not_found()
         return Response(status_code=204)
+
+    async def _opened(self, request: Request, action: Action) -> tuple[Principal | None, Resource]:
+        principal = await self.server.access.identify(request)
+        return principal, await self.server.open_resource(resource_id_of(request), principal, action)
 
     async def list(self, request: Request) -> Response:
         """GET on the collection: the caller's own resources, newest first."""
@@ -285,10 +295,12 @@ class Routes:
         if represent is not None:
             return await represent(request)
         limit, cursor = parse_listing(request.scope["query_string"])
-        principal = await self.server.identify(request)
+        principal = await self.server.access.identify(request)
         listing = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         resources = [
-            ListedResource(**self.server.metadata_of(found), url=f"{self.server.base_url}/{found.id}")
+            ListedResource(
+                **self.server.unchecked.metadata_of(found), url=f"{self.server.base_url}/{found.id}"
+            )
             for found in listing.resources
         ]
         return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
@@ -358,7 +370,7 @@ async def open_result(
         except ResourceNotFoundError:
             if link.is_in_address:
                 raise
-    principal = await server.identify(request)
+    principal = await server.access.identify(request)
     return Opened(principal, await server.open_resource(resource_id, principal, "read"), None)
 
 

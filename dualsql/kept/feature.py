@@ -119,7 +119,27 @@ class Kept(DescribedFeature):
     async def refresh(
         self, resource_id: str, principal: Principal | None, *, wait: timedelta | None = None
     ) -> ResourceDescription:
-        """See `DualResponseServer.refresh`."""
+        """Run the query of a result again and keep its rows; see docs/kept-results.md.
+
+        Readers get the old rows until the new ones are complete, and then the new ones. Cursors of the old rows are
+        refused from then on. A result that was read from its database becomes a kept one.
+
+        Args:
+            wait: how long to wait for the query. If it takes longer, it goes on, and the metadata say how far it is.
+                None waits until it ends.
+
+        Returns:
+            The metadata of the result.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+            ResourcePendingError, ResourceFailedError: the result has no rows.
+            BadParameterError: the server has no `storage`.
+            LimitExceededError: the rows cannot be kept. The result stays as it was, as after other errors.
+            TooManyQueriesError: `Settings.maximum_pending` refreshes run already.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed, or took longer than
+                `Settings.pending_timeout`.
+        """
         resource = await self._server.open_resource(resource_id, principal, "refresh")
         resource.require_ready()
         if self.work is None:
@@ -136,7 +156,7 @@ class Kept(DescribedFeature):
             """POST of /refresh: read the rows of a kept result again."""
             refuse_query(request.scope["query_string"])
             await refuse_body(request, server.settings)
-            principal = await server.identify(request)
+            principal = await server.access.identify(request)
             wait = server.settings.keep_after
             metadata = await self.refresh(resource_id_of(request), principal, wait=wait)
             is_running = "rows_so_far" in metadata.get("kept", {})

@@ -58,12 +58,14 @@ class OpenAPI(Feature):
         return FeatureRoutes(documents=list(chain.from_iterable(documents)))
 
     def document(self) -> dict[str, Any]:
-        """See `DualResponseServer.openapi`."""
+        """The REST resources as OpenAPI 3.1, as `/openapi.json` of the router answers."""
         server = self._server
-        return openapi_document(server.base_url, self._operations(), is_authenticated=server.is_authenticated)
+        return openapi_document(
+            server.base_url, self._operations(), is_authenticated=server.access.is_authenticated
+        )
 
     def well_known(self) -> Route:
-        """See `DualResponseServer.well_known`."""
+        """A route for the root of an application: `/.well-known/resource-link-service`."""
 
         async def answer(request: Request) -> Response:
             refuse_query(request.scope["query_string"])

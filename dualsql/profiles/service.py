@@ -40,7 +40,7 @@ class ProfileService:
         kind: str = "sample",
         columns: Sequence[str] | None = None,
     ) -> Profile:
-        """See `DualResponseServer.profile`."""
+        """See `Profiles.profile`."""
         known = checked_profile(kind)
         self._access.admit("ask", principal)
         view = await self._view(resource, principal, known, columns)

@@ -53,6 +53,7 @@ from dualsql.mcp import (
 )
 from dualsql.mcp.resource_server import Handler, low_level_server
 from dualsql.mcp.tasks import Tasks
+from dualsql.openapi.feature import OpenAPI
 from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.hosts import over_http
@@ -146,7 +147,7 @@ class AuthMiddleware:
                     "The MCP endpoint is stateless: it has no session to listen to or to end.", known=METHODS
                 )
             request = Request(scope, receive)
-            principal = await self._dual.identify(request)
+            principal = await self._dual.access.identify(request)
             context = None if self._context is None else await self._context(request, principal)
         except Exception as error:  # noqa: BLE001 - the outermost edge: other exceptions become a fixed text
             await problem_response(error)(scope, receive, send)
@@ -464,7 +465,7 @@ def serve_app(
     application = DataApplication(
         routes=[
             Route(path, endpoint, middleware=_cors(dual)),
-            dual.well_known(),
+            dual.features.get(OpenAPI).well_known(),
             Mount(resources, dual.router()),
             *(_home(dual, server.name, path, session) if dual.settings.pages else []),
         ],

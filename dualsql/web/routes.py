@@ -188,7 +188,7 @@ class WebPages:
         """GET of a result's profile: as over REST, not by a signed link."""
         profiles = self.server.features.get(Profiles).service
         kind, columns = parse_profile(request.scope["query_string"])
-        principal = await self.server.identify(request)
+        principal = await self.server.access.identify(request)
         resource = await self.server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":
             await profiles.check(resource, principal=principal, kind=kind, columns=columns)
@@ -213,7 +213,7 @@ class WebPages:
         response.set_cookie(
             LINK_COOKIE,
             exchanged.token,
-            max_age=int((exchanged.expires_at - self.server.now()).total_seconds()),
+            max_age=int((exchanged.expires_at - self.server.parts.clock.now()).total_seconds()),
             path=None,  # a browser takes that of the form: this result's, whatever a proxy puts before it
             # Over http, browsers drop a cookie that is Secure.
             secure=self.server.base_url.startswith("https:"),
@@ -225,7 +225,7 @@ class WebPages:
     async def listing(self, request: Request) -> Response:
         """GET of the collection: the caller's own results, newest first."""
         limit, cursor = parse_listing(request.scope["query_string"])
-        principal = await self.server.identify(request)
+        principal = await self.server.access.identify(request)
         found = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         entries = [
             {
@@ -234,7 +234,7 @@ class WebPages:
                 "status": "pinned" if each.is_pinned else each.status,
                 "total": total_in_words(each.total_count, each.total_count_kind),
                 "created_at": each.created_at,
-                "time_left": time_left(each.expires_at, self.server.now()),
+                "time_left": time_left(each.expires_at, self.server.parts.clock.now()),
             }
             for each in found.resources
         ]
@@ -259,7 +259,7 @@ class WebPages:
         end = page.offset + len(page.rows)
         return {
             "total": total_in_words(page.total_count, page.total_count_kind),
-            "time_left": time_left(page.expires_at, self.server.now()),
+            "time_left": time_left(page.expires_at, self.server.parts.clock.now()),
             "as_of": page.as_of,
             "columns": [_header(column, wanted.sort) for column in page.columns],
             "rows": cells(page.columns, page.rows),

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from typer.testing import CliRunner
 
-from dualsql import ConfigurationError, DualResponseServer, Registry, Settings
+from dualsql import ConfigurationError, DualResponseServer, Health, Registry, Settings
 from dualsql.cli.commands import app
 from dualsql.databases import backends, open_source
 from dualsql.databases.proof import SourceHealth
@@ -87,7 +87,7 @@ async def test_no_write_is_tried_and_the_operator_is_told(institutions: AsyncEng
         assert not [text for text in sent if "CREATE" in text]
         [notice] = server.notices
         assert "'data'" in notice and "Loose" in notice and "unproved_read_only" in notice
-        health = Starlette(routes=list(server.health_routes()))
+        health = Starlette(routes=list(server.features.get(Health).process_routes()))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(health), base_url="http://x") as http:
             answer = await http.get("/ready")
         assert answer.status_code == 200

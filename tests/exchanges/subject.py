@@ -16,6 +16,7 @@ from dualsql import (
     DualResponseError,
     DualResponseServer,
     ForbiddenError,
+    OpenAPI,
     Principal,
     Registry,
     RowFilter,
@@ -90,7 +91,7 @@ async def serving(
 ) -> AsyncIterator[tuple[DualResponseServer, httpx.AsyncClient]]:
     """A server of the schools, and a client that speaks to its routes."""
     async with make_server(database, **options) as dual:
-        app = Starlette(routes=[dual.well_known(), Mount("/resources", dual.router())])
+        app = Starlette(routes=[dual.features.get(OpenAPI).well_known(), Mount("/resources", dual.router())])
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
             yield dual, http

@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import make_url
 from starlette.applications import Starlette
 
-from dualsql import health
+from dualsql import Health, health
 from dualsql.errors import ConfigurationError
 from dualsql.features import DualResponseServer
 from dualsql.resource import Resource
@@ -40,7 +40,7 @@ def server_of(database: str, **options: Any) -> DualResponseServer:
 @asynccontextmanager
 async def probing(server: DualResponseServer) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the health routes alone."""
-    app = Starlette(routes=list(server.health_routes()))
+    app = Starlette(routes=list(server.features.get(Health).process_routes()))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://10.0.0.7") as http:
         yield http
 

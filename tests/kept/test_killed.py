@@ -77,7 +77,7 @@ async def main():
                 files.KeptFileWriter.add = dies_after(files.KeptFileWriter.add)
             if step == "stored":
                 kept.dual.features.get(KeptWork).keeper.forget = killed
-            await kept.dual.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(made.resource_id, ANN)
         killed()
 
 asyncio.run(main())
@@ -147,7 +147,7 @@ async def swept(folder: Path, place: str) -> set[str]:
             object.__setattr__(
                 kept.dual.features.get(KeptWork).keeper._settings, "pending_timeout", timedelta(hours=-1)
             )
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
     return files_of(storage, folder)
 
 

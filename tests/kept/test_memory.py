@@ -132,7 +132,7 @@ async def test_the_spill_of_readers_stays_and_that_of_a_process_that_died_goes(t
         (mine,) = [folder for folder in spills if folder != left]
         mine.mkdir()
         os.utime(mine, (0, 0))
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         assert mine.exists() and not left.exists()
 
 

@@ -70,10 +70,10 @@ async def test_a_metric_says_how_many_bytes_are_kept(tmp_path: Path) -> None:
         async with kept_server(tmp_path) as kept:
             made = await kept.make(ANN)
             size = int((await kept.said(made, ANN))["bytes"])
-            await kept.dual.sweep()
+            await kept.dual.maintenance.sweep()
             assert exports.value("dualsql.kept.bytes") == size
             assert await kept.dual.delete_resource(made.resource_id, ANN)
-            await kept.dual.sweep()
+            await kept.dual.maintenance.sweep()
             assert exports.value("dualsql.kept.bytes") == 0
 
 
@@ -109,5 +109,5 @@ async def test_a_full_quota_is_told_and_a_refresh_needs_no_more(tmp_path: Path) 
         said = await kept.said(second, ANN)
         assert said["kept"] is False and "one principal" in said["reason"]
         # New rows take the place of the old ones, also in the quota.
-        assert "error" not in (await kept.dual.refresh(first.resource_id, ANN))["kept"]
+        assert "error" not in (await kept.dual.kept.refresh(first.resource_id, ANN))["kept"]
         assert await reasons(kept, [first], ANN) == [""] and len(kept.files()) == 1

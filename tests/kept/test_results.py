@@ -162,7 +162,7 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
         )
     ]
     questions = [
-        (await kept.dual.query.page_unchecked(resource, question, PageRequest(limit=50))).rows
+        (await kept.dual.queries.page_unchecked(resource, question, PageRequest(limit=50))).rows
         for question in (grouped, filtered, sql)
     ]
     return {
@@ -170,7 +170,7 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
         "questions": [list(map(list, map(dict.values, rows))) for rows in questions],
         "streams": [await kept.lines(made, format=written) for written in ("ndjson", "csv")],
         "sorted": await kept.lines(made, sort=(SortKey(field="price"),), columns=("price", "id")),
-        "profile": (await kept.dual.profile(made.resource_id, None, kind="full"))["covers"],
+        "profile": (await kept.dual.profiles.profile(made.resource_id, None, kind="full"))["covers"],
         "total": (await kept.dual.describe(made.resource_id, None, count="exact"))["total_count"],
         "again": (await kept.dual.unchecked.show_again(resource, None)).sample,
     }
@@ -473,7 +473,7 @@ async def test_a_question_reads_no_other_file(kept: KeptServer) -> None:
         "SELECT * FROM duckdb_settings()",
     ):
         with pytest.raises((InvalidSQLError, ForbiddenSQLError, UnknownTableError, UnknownColumnError)):
-            await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
+            await kept.dual.queries.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
 
 
 async def answer(kept: KeptServer, made: DualResponse, sql: str) -> Any:
@@ -481,7 +481,9 @@ async def answer(kept: KeptServer, made: DualResponse, sql: str) -> Any:
     resource = await kept.dual.get_resource(made.resource_id)
     assert resource is not None
     try:
-        page = await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
+        page = await kept.dual.queries.page_unchecked(
+            resource, read_result_query({"sql": sql}), PageRequest()
+        )
     except UnknownTableError as error:
         return error.message
     return page.rows
@@ -589,7 +591,7 @@ async def test_a_deleted_result_leaves_no_file_and_streams_go_on(kept: KeptServe
     stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
     first = await anext(stream.chunks)
     first = await anext(stream.chunks)
-    await kept.dual.delete(made.resource_id, None)
+    await kept.dual.delete_resource(made.resource_id, None)
     assert kept.files() == []
     rest = [chunk.rows async for chunk in stream.chunks]
     assert first.rows + sum(rest) == ROWS
@@ -620,18 +622,18 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
         for name in orphans[:2]:
             (kept.storage / name).write_bytes(b"x")
         (kept.storage / orphans[2]).mkdir()
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         # A file that nobody names yet may be of a result that is being made.
         assert len(kept.files()) == 4
         for name in orphans:
             os.utime(kept.storage / name, (0, 0))
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         (left,) = kept.files()
         assert left.name.startswith(made.resource_id)
         assert len(await kept.lines(made)) == ROWS
         # Deleted by another process: the next sweep takes the file.
         await kept.dual.store.delete(made.resource_id)
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         assert kept.files() == []
 
 
@@ -642,10 +644,10 @@ async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kep
     spilled.mkdir()
     (spilled / "duckdb_temp_1_0_storage_DEFAULT-0.tmp").write_bytes(b"x")
     os.utime(spilled, (0, 0))
-    await kept.dual.sweep()
+    await kept.dual.maintenance.sweep()
     assert spilled.exists()  # readers of the file may use it
-    await kept.dual.delete(made.resource_id, None)
-    await kept.dual.sweep()
+    await kept.dual.delete_resource(made.resource_id, None)
+    await kept.dual.maintenance.sweep()
     assert kept.files() == []
 
 
@@ -799,9 +801,9 @@ async def test_a_question_is_answered_after_many_other_results_were_read(kept: K
     first, *others = [await kept.make(ANN) for _ in range(20)]
     resource = await kept.dual.get_resource(first.resource_id, ANN)
     assert resource is not None
-    before = [await kept.dual.query.page_unchecked(resource, each, principal=ANN) for each in asked]
+    before = [await kept.dual.queries.page_unchecked(resource, each, principal=ANN) for each in asked]
     for other in others:
         await kept.page(other, ANN, limit=1)
-    after = [await kept.dual.query.page_unchecked(resource, each, principal=ANN) for each in asked]
+    after = [await kept.dual.queries.page_unchecked(resource, each, principal=ANN) for each in asked]
     assert [page.rows for page in after] == [page.rows for page in before]
     assert all(page.as_of is not None for page in after)

@@ -43,7 +43,7 @@ async def estimated(
 ) -> Profile:
     response = await dual.create_response(statement, name="things")
     hurry()
-    return await dual.profile(response.resource_id, None, kind="full", columns=columns)
+    return await dual.profiles.profile(response.resource_id, None, kind="full", columns=columns)
 
 
 @pytest.mark.quick(1, "postgresql")

@@ -97,11 +97,12 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
     async with served(url) as server:
         made = await server.create_response(select(people), name="people")
         for asked in (
-            lambda: server.query,
+            lambda: server.queries,
             lambda: server.sql,
             lambda: server.charts,
-            server.openapi,
-            server.catalogue,
+            lambda: server.profiles,
+            lambda: server.kept,
+            lambda: server.features.get(OpenAPI),
         ):
             with pytest.raises(ConfigurationError, match="This server has no feature"):
                 asked()
@@ -138,7 +139,7 @@ class Visits(Feature):
         """See `Feature`."""
 
         async def visits(request: Request) -> JSONResponse:
-            principal = await server.identify(request)
+            principal = await server.access.identify(request)
             await server.open_resource(request.path_params["resource_id"], principal, "read")
             self.visits += 1
             return JSONResponse({"visits": self.visits})
@@ -206,7 +207,7 @@ async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(
             assert (await http.get(f"/resources/{path}")).json()["code"] == "BAD_PARAMETER", path
         assert (await http.get(f"/resources/{made.resource_id}/denied")).status_code == 403
         assert server.features.get(Visits) is visits and GaugeReading("pending", 1) in [*server._readings()]
-        await server.sweep()
+        await server.maintenance.sweep()
         await server.unchecked.delete(made.resource_id)
         await server.drain(timedelta())
     assert visits.calls[:2] == ["attach", "start"] and visits.calls[-2:] == ["close", "release"]
@@ -291,7 +292,7 @@ def test_features_are_attached_after_those_that_they_need(order: tuple[type[Feat
         "sqlite://", base_url=BASE_URL, tables=metadata, features=[kind() for kind in order]
     )
     assert [type(each) for each in server.features] == [SQL, Queries, Charts]
-    assert server.query._sources is server.features.get(SQL).sources
+    assert server.queries._sources is server.features.get(SQL).sources
 
 
 class Represented(Feature):
@@ -339,20 +340,20 @@ def test_a_feature_is_asked_for_its_routes_once() -> None:
     server = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[one, OpenAPI()])
     server.router()
     server.router()
-    assert "text/plain" in json.dumps(server.openapi()) and one.calls == 1
+    assert "text/plain" in json.dumps(server.features.get(OpenAPI).document()) and one.calls == 1
 
 
 def test_documents_name_dual_mode_answers_where_there_are_some() -> None:
     bare = DualResponseServer(
         "sqlite://", base_url=BASE_URL, tables=metadata, features=[OpenAPI(), Queries()]
     )
-    plain = bare.openapi()
+    plain = bare.features.get(OpenAPI).document()
     validate(plain)
     assert "DualMode" not in json.dumps(plain) and "X-Response-Format" not in json.dumps(plain)
     dual = DualResponseServer(
         "sqlite://", base_url=BASE_URL, tables=metadata, features=[OpenAPI(), DualMode()]
     )
-    assert "DualModeAnswer" in json.dumps(dual.openapi())
+    assert "DualModeAnswer" in json.dumps(dual.features.get(OpenAPI).document())
 
 
 class Failing(Feature):
@@ -385,7 +386,7 @@ async def test_a_feature_that_fails_does_not_stop_the_others(
     before, after = Visits(), OtherVisits()
     async with served(url, before, Failing(), after) as server:
         made = await server.create_response(select(people), name="people")
-        await server.sweep()
+        await server.maintenance.sweep()
         await server.unchecked.delete(made.resource_id)
         await server.drain(timedelta())
         with pytest.raises(RuntimeError):
@@ -413,7 +414,7 @@ async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url
 
 
 async def test_the_text_of_a_result_names_a_page_where_there_are_pages(url: str) -> None:
-    options = {"pages": True, "pages_in_text": True}
+    options: Any = {"pages": True, "pages_in_text": True}
     async with served(url, **options) as server:
         made = await server.create_response(select(people), name="people")
         assert not made.page_in_text
@@ -421,6 +422,17 @@ async def test_the_text_of_a_result_names_a_page_where_there_are_pages(url: str)
         url, base_url=BASE_URL, tables=metadata, features=[Pages(), Profiles(), OpenAPI()], **options
     ) as server:
         assert (await server.create_response(select(people), name="people")).page_in_text
+
+
+def public_names(kind: type) -> list[str]:
+    """The public methods and properties of a class, inherited ones included."""
+    return [name for name in dir(kind) if not name.startswith("_")]
+
+
+def test_a_server_has_at_most_twenty_public_methods_and_properties() -> None:
+    """What belongs to a feature is a method of what `server.queries`, `server.kept` and the like return."""
+    assert len(public_names(ResultServer)) <= 20
+    assert len(public_names(DualResponseServer)) <= 20
 
 
 LOADED = """

@@ -119,7 +119,7 @@ def test_twice_in_one_event_loop(dual: DualResponseServer) -> None:
             await dual.create_response(ALL, name="x")
         await dual.start()
         await crowd(dual)
-        await dual.sweep()
+        await dual.maintenance.sweep()
         await dual.shutdown()
 
     asyncio.run(run())

@@ -118,7 +118,7 @@ class Load:
         say("read", identifier, page.expires_at and page.expires_at.isoformat())
 
     async def _sweep(self) -> None:
-        say("swept", await self._server.sweep())
+        say("swept", await self._server.maintenance.sweep())
 
 
 def say(event: str, *facts: object) -> None:

@@ -135,7 +135,7 @@ async def test_a_failure_of_its_backend_is_a_storage_error(
         store.failure = failure
         for call in (
             dual.create_response(select(School), name="Schools"),
-            dual.sweep(),
+            dual.maintenance.sweep(),
             dual.open_resource(made.resource_id, None, "read"),
             dual.unchecked.delete(made.resource_id),
         ):

@@ -205,4 +205,4 @@ async def others_work(twin: Twin) -> None:
         )
         twin.others.append(made.resource_id)
         if number % 3 == 0:
-            await twin.server.pin(made.resource_id, who)
+            await twin.server.pin_resource(made.resource_id, who)

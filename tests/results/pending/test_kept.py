@@ -199,7 +199,7 @@ async def test_a_deleted_one_leaves_no_file(slow: Slow, tmp_path: Path) -> None:
             made = await app.server.create_response(ALL, name="All", wait=timedelta())
             await until_it_is_kept(slow)
             assert files(tmp_path) != []
-            await app.server.delete(made.resource_id, None)
+            await app.server.delete_resource(made.resource_id, None)
             await slow.until(0)
             await until_nothing_is_left(tmp_path)
 
