@@ -22,7 +22,8 @@ from benchmarks import bare
 from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import fastest, median_of
-from dualsql import DualResponseServer, LocalResultStorage, PageRequest, StreamRequest
+from dualsql import DualResponseServer, Kept, PageRequest, StreamRequest
+from dualsql.features import default_features
 from dualsql.query import read_structured_query
 from dualsql_client.wire import SortKey
 
@@ -84,7 +85,7 @@ async def _server(path: Path, storage: Path) -> AsyncIterator[DualResponseServer
         f"sqlite:///{path}",
         base_url="http://127.0.0.1/r",
         tables=metadata,
-        storage=LocalResultStorage(storage),
+        features=default_features(Kept(storage)),
         query_timeout=timedelta(minutes=5),
     ) as dual:
         yield dual

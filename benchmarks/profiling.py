@@ -18,7 +18,9 @@ from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.postgresql import connected
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import median_of
-from dualsql import DualResponseServer, Settings
+from dualsql import DualResponseServer, Profiles
+from dualsql.features import default_features
+from dualsql.profiles.settings import ProfileSettings
 
 MOST = 2.5
 """Times as long as by hand."""
@@ -27,7 +29,7 @@ MOST_STATEMENTS = 3
 """Besides those for the most frequent values."""
 
 _PATIENCE = timedelta(minutes=10)
-BUDGET, SPARE = Settings().profile_budget.total_seconds(), 1.1
+BUDGET, SPARE = ProfileSettings().profile_budget.total_seconds(), 1.1
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ async def measure(engine: str, url: str, note: Callable[[str], object], rounds: 
         url,
         base_url="http://127.0.0.1:8000/resources",
         tables=metadata,
-        profile_budget=_PATIENCE,
+        features=default_features(Profiles(profile_budget=_PATIENCE)),
         query_timeout=_PATIENCE,
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights", expiration=_PATIENCE * 6)

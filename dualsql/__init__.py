@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from dualsql.features import (
         DualResponseServer as DualResponseServer,
         ServerOptions as ServerOptions,
+        default_features as default_features,
     )
     from dualsql.formats.samples import TextFormat as TextFormat
     from dualsql.formats.writer import (
@@ -92,7 +93,10 @@ if TYPE_CHECKING:
     from dualsql.freeze import Registry as Registry
     from dualsql.freeze.document import Statement as Statement
     from dualsql.freeze.registry import MappedSource as MappedSource
-    from dualsql.health import Health as Health
+    from dualsql.health import (
+        Health as Health,
+        HealthSettings as HealthSettings,
+    )
     from dualsql.http.parameters import (
         read_json_body as read_json_body,
         refuse_query as refuse_query,
@@ -123,6 +127,7 @@ if TYPE_CHECKING:
         StoredFile as StoredFile,
     )
     from dualsql.kept.feature import Kept as Kept
+    from dualsql.kept.settings import KeptSettings as KeptSettings
     from dualsql.mcp.options import ToolOptions as ToolOptions
     from dualsql.openapi.feature import OpenAPI as OpenAPI
     from dualsql.openapi.operations import (
@@ -130,8 +135,10 @@ if TYPE_CHECKING:
         Operation as Operation,
     )
     from dualsql.profiles.feature import Profiles as Profiles
+    from dualsql.profiles.settings import ProfileSettings as ProfileSettings
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
+    from dualsql.query.settings import QuerySettings as QuerySettings
     from dualsql.resource import (
         Count as Count,
         CountMethod as CountMethod,
@@ -185,7 +192,10 @@ if TYPE_CHECKING:
         RateLimits as RateLimits,
         ResultCache as ResultCache,
         Settings as Settings,
+        SettingsGroup as SettingsGroup,
         SnapshotTags as SnapshotTags,
+        setting as setting,
+        takes as takes,
     )
     from dualsql.sql.feature import SQL as SQL
     from dualsql.store import (
@@ -213,6 +223,7 @@ if TYPE_CHECKING:
         TenantFilter as TenantFilter,
     )
     from dualsql.web.feature import Pages as Pages
+    from dualsql.web.settings import PageSettings as PageSettings
     from dualsql_client.wire import (
         Column as Column,
         ColumnarContent as ColumnarContent,
@@ -274,6 +285,7 @@ _MODULES = {
     "Gauge": "dualsql.events",
     "GaugeReading": "dualsql.events",
     "Health": "dualsql.health",
+    "HealthSettings": "dualsql.health",
     "Hook": "dualsql.tenancy",
     "HookContext": "dualsql.tenancy",
     "InsufficientScopeError": "dualsql.errors",
@@ -284,6 +296,7 @@ _MODULES = {
     "KeptDescription": "dualsql_client.wire",
     "KeptProgress": "dualsql.resource",
     "KeptRows": "dualsql.resource",
+    "KeptSettings": "dualsql.kept.settings",
     "LimitExceededError": "dualsql.errors",
     "LimitedAction": "dualsql.settings",
     "LinkForm": "dualsql.response",
@@ -306,6 +319,7 @@ _MODULES = {
     "Page": "dualsql_client.wire",
     "PageOrder": "dualsql_client.wire",
     "PageRequest": "dualsql.results.pages",
+    "PageSettings": "dualsql.web.settings",
     "Pages": "dualsql.web.feature",
     "Parts": "dualsql.extension",
     "Picture": "dualsql.response",
@@ -315,12 +329,14 @@ _MODULES = {
     "ProfileKind": "dualsql_client.wire",
     "ProfileNotes": "dualsql_client.wire",
     "ProfileOption": "dualsql.results.options",
+    "ProfileSettings": "dualsql.profiles.settings",
     "Profiles": "dualsql.profiles.feature",
     "Queries": "dualsql.query.feature",
     "QueryCancelledError": "dualsql.errors",
     "QueryExecutionError": "dualsql.errors",
     "QueryInterruptedError": "dualsql.errors",
     "QueryParameter": "dualsql.saved_queries",
+    "QuerySettings": "dualsql.query.settings",
     "QueryTimeoutError": "dualsql.errors",
     "Rate": "dualsql.settings",
     "RateLimitedError": "dualsql.errors",
@@ -360,6 +376,7 @@ _MODULES = {
     "ServerOptions": "dualsql.features",
     "ServerUnavailableError": "dualsql.errors",
     "Settings": "dualsql.settings",
+    "SettingsGroup": "dualsql.settings",
     "Shared": "dualsql.tenancy",
     "SnapshotTags": "dualsql.settings",
     "SortKey": "dualsql_client.wire",
@@ -391,11 +408,14 @@ _MODULES = {
     "WorkKind": "dualsql.events",
     "WriterFactory": "dualsql.formats.writer",
     "WriterOptions": "dualsql.formats.writer",
+    "default_features": "dualsql.features",
     "method_routes": "dualsql.http.problems",
     "open_result": "dualsql.http.router",
     "read_json_body": "dualsql.http.parameters",
     "refuse_query": "dualsql.http.parameters",
+    "setting": "dualsql.settings",
     "split_request": "dualsql.http.router",
+    "takes": "dualsql.settings",
 }
 
 __all__ = list(_MODULES)

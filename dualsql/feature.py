@@ -13,6 +13,7 @@ from dualsql.extension import Extension, Parts
 from dualsql.http.router import FeatureRoutes
 from dualsql.results.create import StatementForms
 from dualsql.server import ResultServer
+from dualsql.settings import SettingsGroup
 
 EXTENSION_POINTS = (
     ("views", "kept"),
@@ -39,6 +40,9 @@ class Feature(Extension):
     statement_forms: ClassVar[Sequence[StatementForms]] = ()
     """Statements that the feature derives from a result. `create_response` compiles them, so that a result of which
     SQLAlchemy cannot derive them is refused."""
+
+    settings_group: ClassVar[type[SettingsGroup] | None] = None
+    """Its settings, which its constructor takes: for `docs/settings.md`, and for whoever makes options of them."""
 
     is_attached = False
     """Whether a server has it."""

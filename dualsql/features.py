@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from dualsql.errors import ConfigurationError
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
 from dualsql.mcp.options import ToolOptions
-from dualsql.results.create import SampleRunner
-from dualsql.results.options import storage_missing
 from dualsql.server import KernelOptions, ResultServer
 from dualsql.settings import takes
 from dualsql_client.errors import checked_keywords
@@ -24,23 +20,19 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from dualsql.charts.service import ChartService
-    from dualsql.kept import ResultStorage
     from dualsql.kept.feature import Kept
     from dualsql.mcp.decorators import Function
     from dualsql.profiles.feature import Profiles
     from dualsql.query.service import QueryService
-    from dualsql.saved_queries import SavedQuery
     from dualsql.sql.service import SQLService
 
 
-def default_features(
-    *, storage: ResultStorage | str | Path | None = None, saved_queries: Sequence[SavedQuery] = ()
-) -> list[Feature]:
+def default_features(*own: Feature) -> list[Feature]:
     """The features that a server has unless it is given others.
 
     Args:
-        storage: see `Kept`.
-        saved_queries: see `Tables`.
+        own: features to add. One takes the place of the default one of its class, which has no arguments:
+            `default_features(Kept("/var/lib/dualsql"), Pages())`.
     """
     from dualsql.catalogue.feature import Tables
     from dualsql.charts.feature import Charts
@@ -52,45 +44,20 @@ def default_features(
     from dualsql.query.feature import Queries
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
-    from dualsql.web.feature import Pages
 
-    return [
-        Telemetry(),
-        Health(),
-        Kept(storage),
-        Tables(saved_queries),
-        SQL(),
-        Queries(),
-        Profiles(),
-        Charts(),
-        Pages(),
-        OpenAPI(),
-        DualMode(),
+    defaults = [
+        kind
+        for kind in (*(Telemetry, Health, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),)
+        if not any(isinstance(feature, kind) for feature in own)
     ]
+    return [*(kind() for kind in defaults), *own]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions(KernelOptions):
     """The arguments of `DualResponseServer`, which documents them, and each setting."""
 
-    storage: ResultStorage | str | Path | None = None
-    saved_queries: Sequence[SavedQuery] = ()
     features: Sequence[Feature] | None = None
-
-    def chosen_features(self) -> Sequence[Feature]:
-        """The features among the arguments.
-
-        Raises:
-            ConfigurationError: an argument of a feature stands beside `features`.
-        """
-        if self.features is None:
-            return default_features(storage=self.storage, saved_queries=self.saved_queries)
-        if self.storage is not None or self.saved_queries:
-            raise ConfigurationError(
-                "storage and saved_queries belong to features, which are given here.",
-                hint="features=[Kept(storage), Tables(saved_queries), ...]",
-            )
-        return self.features
 
 
 class DualResponseServer(ResultServer):
@@ -104,18 +71,15 @@ class DualResponseServer(ResultServer):
         tables: the declarative base (SQLModel, too) or MetaData whose tables may be queried; or a `Registry`, which
             then decides on text and document size itself.
         store: where resources are kept; in memory by default.
-        storage: where the rows of results are kept, of slow queries unless `keep` says otherwise: a folder, the URL
-            of an object store (s3://bucket/prefix), or a `ResultStorage`; see docs/kept-results.md.
         secrets: the first one signs stored resources, and all of them are accepted; at least 32 characters each.
         hooks: rules and functions that restrict every statement at every execution. If there is one, every table must
             be filtered or declared shared (see `dualsql.tenancy`).
-        saved_queries: queries that callers may run by name; each is checked at creation.
         authenticate: identifies the caller of a REST request; without it, every caller is anonymous. Ready-made ones
             are in `dualsql.identity`.
         authorize: may refuse an action of the principal that owns the resource.
         audit: gets an `AuditEvent` for every action and every refusal.
-        features: what the server can do besides serving results, in place of `default_features`; [] for nothing. Then
-            `storage` and `saved_queries` are arguments of the features `Kept` and `Tables`.
+        features: what the server can do besides serving results; `default_features()` unless given, [] for nothing.
+            `features=default_features(Kept(folder), Pages())` has these in place of the default ones of their class.
         settings: values for all settings. The remaining keyword arguments are the settings themselves, which take
             precedence; see `Settings` and docs/settings.md.
 
@@ -129,9 +93,7 @@ class DualResponseServer(ResultServer):
     @takes(ServerOptions, made=ServerOptions.of)
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
-        attach_features(self, options.chosen_features())
-        if self.settings.keep is True and isinstance(self.parts.creator.runner, SampleRunner):
-            raise storage_missing()
+        attach_features(self, default_features() if options.features is None else options.features)
 
     @property
     def sql(self) -> SQLService:

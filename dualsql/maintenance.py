@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 
 from dualsql.databases import SourceHealth, connection_limit, missing_tables, unproved_notice
 from dualsql.databases.engines import server_at
@@ -72,15 +73,19 @@ class Maintenance:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
         return [name for name, source in self._parts.sources.items() if unproved_notice(source) is not None]
 
-    def probes(self) -> Mapping[str, Probe]:
-        """What tells the state of each part; with the sources of the last start."""
+    def probes(self, timeout: timedelta) -> Mapping[str, Probe]:
+        """What tells the state of each part; with the sources of the last start.
+
+        Args:
+            timeout: how long a database may take to answer.
+        """
         run = self._run()
         probes: dict[str, Probe] = {SERVER: run.state}
         if run.is_closed:  # its connections are: no probe opens them again
             return probes
         probes["store"] = StoreHealth(self._parts.store).state
         for name, source in self._parts.sources.items():
-            health = SourceHealth(source, self._parts.policy.secured, self._parts.settings)
+            health = SourceHealth(source, self._parts.policy.secured, self._parts.settings, timeout)
             probes[f"database {name}"] = health.state
         return probes
 

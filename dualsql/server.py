@@ -268,15 +268,15 @@ class ResultServer:
                 database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
                 longer than `Settings.count_budget`, else estimated.
             profile: statistics of the columns, of "sample" rows or of the "full" result, within
-                `Settings.profile_budget`. The model is told where its sample is misleading; the statistics are in the
-                response.
+                `ProfileSettings.profile_budget`. The model is told where its sample is misleading; the statistics are
+                in the response.
             principal: the person or service that owns the resource; no one else can read it.
             source: the name of the database, if there are several.
             wait: how long to wait for the query. If it takes longer, the answer is a response whose status is
                 "pending", and the query goes on (see docs/pending.md).
-            keep: True runs the query once and keeps its rows in the server's `storage`: pages, streams and questions
-                read them, and no longer the database. "slow" does so if the query is slow (`Settings.keep_after`).
-                `Settings.keep` unless given (see docs/kept-results.md).
+            keep: True runs the query once and keeps its rows in the storage of the feature Kept: pages, streams and
+                questions read them, and no longer the database. "slow" does so if the query is slow
+                (`KeptSettings.keep_after`). `KeptSettings.keep` unless given (see docs/kept-results.md).
             parent: the resource, or its URI, that is refined if there is no Select; `principal` must have the right to
                 read it.
             refinement: the query over the parent (see docs/querying.md), as JSON or as an object of `dualsql.query`.

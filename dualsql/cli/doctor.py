@@ -23,7 +23,14 @@ from sqlalchemy import MetaData, Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
-from dualsql.cli.serve import authenticate_of, is_of_this_machine, selection_of, settings_of, without_log
+from dualsql.cli.serve import (
+    authenticate_of,
+    is_of_this_machine,
+    kept_of,
+    selection_of,
+    settings_of,
+    without_log,
+)
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import server_at
 from dualsql.databases.proof import connection_limit, prove_read_only, prove_role, unproved_notice
@@ -334,8 +341,8 @@ async def _kept(options: ServeOptions) -> list[Finding]:
     if options.keep is None:
         return []
     found: list[Finding] = []
-    settings = _settings_or_default(options)
     with _noting("kept results", found):
+        settings = kept_of(options).settings
         require_packages()
         storage = storage_at(options.keep, settings)
         try:

@@ -41,12 +41,14 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.features import DualResponseServer
+from dualsql.feature import Feature
+from dualsql.features import DualResponseServer, default_features
 from dualsql.health import Health, routes_until_started
 from dualsql.http.problems import answer_starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
+from dualsql.kept.feature import Kept
 from dualsql.log import LogFormatter, request_logger
 from dualsql.openapi.feature import OpenAPI
 from dualsql.run import START_INTERVAL
@@ -69,6 +71,7 @@ from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import ResourceStore
 from dualsql.telemetry import metrics_route
+from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
 
 _LISTED = 20  # relations that are left out, by name
@@ -203,7 +206,7 @@ def openapi(origin: str) -> str:
         UNOPENED_URL,
         base_url=f"{origin}/resources",
         tables=MetaData(),
-        pages=True,
+        features=default_features(Pages()),
         authenticate=static_tokens({}),
     )
     return json.dumps(described.features.get(OpenAPI).document(), indent=2)
@@ -262,8 +265,8 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
-            storage=options.keep,
             secrets=secrets(options),
+            features=features_of(options),
             **settings_of(options),
         )
     _configure_log(options)
@@ -299,6 +302,16 @@ def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
+def features_of(options: ServeOptions) -> list[Feature]:
+    """The features of the server: the default ones and pages."""
+    return default_features(kept_of(options), Pages(pages_in_text=options.pages_in_text))
+
+
+def kept_of(options: ServeOptions) -> Kept:
+    """The kept results of the server."""
+    return Kept(options.keep, keep_cache=options.keep_cache, keep_cache_bytes=options.keep_cache_bytes)
+
+
 def settings_of(options: ServeOptions) -> dict[str, Any]:
     """The settings of the server.
 
@@ -313,13 +326,9 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
                 hint="Give scheme and host, without a path: https://app.example.com",
             )
     found: dict[str, Any] = {
-        "pages": True,
-        "pages_in_text": options.pages_in_text,
         "cors_origins": origins,
         "allowed_hosts": _listed(options.allowed_hosts),
         "unproved_read_only": options.unproved_read_only,
-        "keep_cache": options.keep_cache,
-        "keep_cache_bytes": options.keep_cache_bytes,
     }
     rates = {
         "principal": _rates("--rate-limits", options.rate_limits),
@@ -501,7 +510,11 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
     """
     started = Started()
     described = DualResponseServer(
-        options.database, base_url=base_url, tables=MetaData(), **settings_of(options)
+        options.database,
+        base_url=base_url,
+        tables=MetaData(),
+        features=features_of(options),
+        **settings_of(options),
     )
     mcp = _build_mcp(options, described)
     answer_once_started(mcp, started)

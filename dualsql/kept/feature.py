@@ -17,12 +17,12 @@ from dualsql.kept.objects import storage_at
 from dualsql.kept.refresh import Refreshes
 from dualsql.kept.runs import KeptRunner
 from dualsql.kept.service import ResultKeeper
-from dualsql.kept.storage import ResultStorage
+from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
 from dualsql.openapi.operations import READS, DescribedFeature, Operation, in_json
 from dualsql.resource import Principal
-from dualsql.results.options import checked_wait
-from dualsql.settings import Settings
+from dualsql.results.options import checked_wait, storage_missing
+from dualsql.settings import Settings, takes
 from dualsql_client.wire import ResourceDescription
 
 if TYPE_CHECKING:
@@ -87,23 +87,32 @@ class Kept(DescribedFeature):
     Args:
         storage: where the rows are kept: a folder, the URL of an object store (s3://bucket/prefix), or a
             `ResultStorage`. Without one, rows are read from their databases.
+
+    The further arguments are its settings: see `KeptSettings`.
     """
 
-    def __init__(self, storage: ResultStorage | str | Path | None = None) -> None:
-        self._storage = storage
+    settings_group = KeptSettings
+
+    @takes(KeptSettings)
+    def __init__(self, settings: KeptSettings) -> None:
+        self.settings = settings
         self.work: KeptWork | None = None
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._server = server
-        storage = self._storage
+        kept, storage = self.settings, self.settings.storage
         if storage is None:
+            if kept.keep is True:
+                raise storage_missing()
             return
         if isinstance(storage, str | Path):
-            storage = storage_at(storage, parts.settings)
-        keeper = ResultKeeper(storage, parts.store, parts.seal, parts.settings, parts.clock)
-        views = KeptViews(keeper, parts.policy, parts.settings)
-        runner = KeptRunner(keeper, views, parts.views, parts.sources, parts.settings)
+            storage = storage_at(storage, kept)
+        keeper = ResultKeeper(
+            storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept=kept
+        )
+        views = KeptViews(keeper, parts.policy, parts.settings, kept)
+        runner = KeptRunner(keeper, views, parts.views, parts.sources, kept)
         refreshes = Refreshes(
             parts.access,
             keeper,
@@ -157,7 +166,7 @@ class Kept(DescribedFeature):
             refuse_query(request.scope["query_string"])
             await refuse_body(request, server.settings)
             principal = await server.access.identify(request)
-            wait = server.settings.keep_after
+            wait = self.settings.keep_after
             metadata = await self.refresh(resource_id_of(request), principal, wait=wait)
             is_running = "rows_so_far" in metadata.get("kept", {})
             return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})

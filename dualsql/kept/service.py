@@ -34,6 +34,7 @@ from dualsql.kept.files import (
     require_packages,
     state_of,
 )
+from dualsql.kept.settings import KeptSettings
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, new_file_name
 from dualsql.resource import Clock, KeptRows, Principal, Resource
 from dualsql.settings import Settings
@@ -118,13 +119,16 @@ class ResultKeeper:
         storage: ResultStorage,
         store: ResourceStore,
         seal: Seal,
-        settings: Settings,
         clock: Clock,
+        *,
+        settings: Settings,
+        kept: KeptSettings,
     ) -> None:
         self._storage = storage
         self._store = store
         self._seal = seal
         self._settings = settings
+        self._kept = kept
         self._clock = clock
         self._open: OrderedDict[str, KeptFile] = OrderedDict()
         self._named: set[str] = set()
@@ -137,8 +141,8 @@ class ResultKeeper:
     def renew(self) -> None:
         """Forget what belongs to the event loop of the last run."""
         self._limits = QueryLimits(self._settings)
-        disk = self._settings.keep_total or _SPILL_OF_UNBOUNDED
-        self._shares = MemoryShares(self._settings.keep_memory, disk)
+        disk = self._kept.keep_total or _SPILL_OF_UNBOUNDED
+        self._shares = MemoryShares(self._kept.keep_memory, disk)
         self._opening: dict[str, asyncio.Task[KeptFile]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -193,8 +197,8 @@ class ResultKeeper:
                 (await asyncio.to_thread(file.stat)).st_size,
                 await asyncio.to_thread(digest_of, file),
             )
-            if size > self._settings.keep_bytes:
-                raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
+            if size > self._kept.keep_bytes:
+                raise UnusableError(_too_large("bytes", self._kept.keep_bytes))
             self._require_room(name, size)
             await self._storage.put(name, file)
             self._files[name].is_there = True
@@ -231,9 +235,9 @@ class ResultKeeper:
         for gone in [each for each, file in self._files.items() if file.is_there and each not in listed]:
             del self._files[gone]
         theirs: dict[str, int] = {}
-        if self._settings.keep_quota is not None and resource.owner is None:
+        if self._kept.keep_quota is not None and resource.owner is None:
             theirs = await self._files_of_nobody(listed, but=resource.id)
-        elif self._settings.keep_quota is not None and resource.owner is not None:
+        elif self._kept.keep_quota is not None and resource.owner is not None:
             principal = Principal(id=resource.owner, tenant=resource.tenant)
             theirs = await self._files_of(principal, listed, but=resource.id)
         owner = resource.owner, resource.tenant
@@ -288,7 +292,7 @@ class ResultKeeper:
         """
         mine = self._files[name]
         mine.size = size
-        quota, total = self._settings.keep_quota, self._settings.keep_total
+        quota, total = self._kept.keep_quota, self._kept.keep_total
         others = {
             each: file
             for each, file in self._files.items()
@@ -328,10 +332,10 @@ class ResultKeeper:
     def _require_keepable(self, writer: KeptWriter, file: KeptFileWriter, chunk: Chunk) -> None:
         if writer.refusal is not None:
             raise UnusableError(writer.refusal)
-        if file.rows + chunk.rows > self._settings.keep_rows:
-            raise UnusableError(_too_large("rows", self._settings.keep_rows))
-        if file.size > self._settings.keep_bytes:
-            raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
+        if file.rows + chunk.rows > self._kept.keep_rows:
+            raise UnusableError(_too_large("rows", self._kept.keep_rows))
+        if file.size > self._kept.keep_bytes:
+            raise UnusableError(_too_large("bytes", self._kept.keep_bytes))
 
     # Reading ----------------------------------------------------------------------------------------------
 
@@ -393,7 +397,7 @@ class ResultKeeper:
             raise TamperedError("The record of the kept rows is not valid.")
         if kept["storage"] != self._storage.id:
             raise UnusableError("The rows are kept at another server.")
-        if datetime.fromisoformat(kept["as_of"]) + self._settings.keep_for <= self._clock.now():
+        if datetime.fromisoformat(kept["as_of"]) + self._kept.keep_for <= self._clock.now():
             raise UnusableError("The kept rows are too old.")
         if fingerprint is None or kept["fingerprint"] != fingerprint:
             raise UnusableError("The rules for the rows have changed since they were kept.")
@@ -472,7 +476,7 @@ class ResultKeeper:
         now, match = self._clock.now(), FILE_NAME.fullmatch(file.name)
         standing = None if match is None else standings.get(match[1])
         is_over = standing is not None and standing.expires_at is not None and standing.expires_at <= now
-        if is_over or file.written_at + self._settings.keep_for <= now:
+        if is_over or file.written_at + self._kept.keep_for <= now:
             return True
         if match is not None and standing is not None and await self._is_named(match[1], file.name):
             return False

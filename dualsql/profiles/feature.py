@@ -9,9 +9,10 @@ from dualsql.extension import Parts
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.operations import DescribedFeature, Operation
 from dualsql.profiles.http import profile_operations, profile_routes
-from dualsql.profiles.service import ProfileService, profile_sample
+from dualsql.profiles.service import ProfileService
+from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import Principal
-from dualsql.settings import Settings
+from dualsql.settings import Settings, takes
 from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import Profile
 
@@ -20,13 +21,22 @@ if TYPE_CHECKING:
 
 
 class Profiles(DescribedFeature):
-    """Profiles of new results and of stored ones; see docs/profile.md."""
+    """Profiles of new results and of stored ones; see docs/profile.md.
+
+    Its arguments are its settings: see `ProfileSettings`.
+    """
+
+    settings_group = ProfileSettings
+
+    @takes(ProfileSettings)
+    def __init__(self, settings: ProfileSettings) -> None:
+        self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._server = server
-        self.service = ProfileService(parts.views, parts.access)
-        parts.creator.profiler = profile_sample
+        self.service = ProfileService(parts.views, parts.access, self.settings)
+        parts.creator.profiler = self.service.profile_sample
 
     @checked_keywords()
     async def profile(
@@ -40,8 +50,8 @@ class Profiles(DescribedFeature):
         """Statistics of the columns of a result. If time runs out, the profile says what is missing.
 
         Args:
-            kind: "sample" looks at the first rows, "full" at all of them; see `Settings.profile_sample`.
-            columns: the columns to profile; None for all that `Settings.maximum_profile_columns` allows.
+            kind: "sample" looks at the first rows, "full" at all of them; see `ProfileSettings.profile_sample`.
+            columns: the columns to profile; None for all that `ProfileSettings.maximum_profile_columns` allows.
 
         Raises:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.

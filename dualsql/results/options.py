@@ -109,8 +109,7 @@ def storage_missing() -> ConfigurationError:
     """The error for rows that are to be kept where there is no place for them."""
     return ConfigurationError(
         "keep needs a storage.",
-        hint='DualResponseServer(storage=dualsql.LocalResultStorage("/var/lib/dualsql/kept"), ...), or '
-        "features=[Kept(storage), ...].",
+        hint='DualResponseServer(features=default_features(Kept("/var/lib/dualsql/kept")), ...).',
     )
 
 
@@ -175,7 +174,7 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
 
 
 ProfileOption = Literal["none", "sample", "full"]
-"""Whether the columns are profiled: not at all, in the first rows (`Settings.profile_sample`), in all of them."""
+"""Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,7 @@ from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.hosts import over_http
 from dualsql.settings import Settings, values_of
+from dualsql.web.feature import Pages
 from dualsql.web.home import Home, TokenSession
 from dualsql_client.errors import checked_keywords
 
@@ -221,7 +222,7 @@ def build_mcp(
     tool_options: ToolOptions = {"results_format": results_format, "text_format": text_format}
     if wait is not None:
         tool_options["wait"] = wait
-    if dual.settings.pages:
+    if Pages in dual.features:
         add_app(dual, server)
     add_catalogue(dual, server, notes=notes)
     add_execute_query(dual, server, **tool_options)
@@ -441,7 +442,7 @@ def serve_app(
     Args:
         mcp: an MCP server; by default the result of `build_mcp`.
         context: called for every MCP request; see `provided`.
-        session: how browsers sign in to the pages, if `Settings.pages` is set.
+        session: how browsers sign in to the pages, if the server has pages.
     """
     server = build_mcp(dual) if mcp is None else mcp
     # The call creates the session manager. The application itself is built below, for MCP and REST.
@@ -467,7 +468,7 @@ def serve_app(
             Route(path, endpoint, middleware=_cors(dual)),
             dual.features.get(OpenAPI).well_known(),
             Mount(resources, dual.router()),
-            *(_home(dual, server.name, path, session) if dual.settings.pages else []),
+            *(_home(dual, server.name, path, session) if Pages in dual.features else []),
         ],
         middleware=[Middleware(RequestLog), host_check(dual)],
         lifespan=lifespan,

@@ -14,8 +14,9 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
 
 from dualsql.errors import BadParameterError, DualResponseError, StorageError
-from dualsql.features import DualResponseServer
+from dualsql.features import DualResponseServer, default_features
 from dualsql.kept import ResultStorage
+from dualsql.kept.feature import Kept
 from dualsql.kept.storage import new_file_name
 from dualsql.resource import INTERRUPTED, KeptRows, Principal, Resource, Total, new_resource_id
 from dualsql.store import MemoryStore
@@ -827,7 +828,10 @@ class ResultStorageTests:
 
     def _server(self, path: Path, table: Table, storage: ResultStorage) -> DualResponseServer:
         return DualResponseServer(
-            f"sqlite:///{path}", base_url="http://127.0.0.1/r", tables=table.metadata, storage=storage
+            f"sqlite:///{path}",
+            base_url="http://127.0.0.1/r",
+            tables=table.metadata,
+            features=default_features(Kept(storage)),
         )
 
 

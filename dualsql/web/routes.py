@@ -66,14 +66,14 @@ _MOST_GRID_CELLS = 20_000
 _PENDING_SECONDS = 5
 
 
-def page_routes(server: ResultServer) -> FeatureRoutes:
+def page_routes(server: ResultServer, *, shows_sql: bool) -> FeatureRoutes:
     """The pages of results and listings.
 
     Raises:
         ConfigurationError: the extra `web` is not installed.
     """
     require_templates()
-    pages = WebPages(server)
+    pages = WebPages(server, shows_sql=shows_sql)
     result, listing = as_page(pages.result), as_page(pages.listing)
     return FeatureRoutes(
         routes=[
@@ -84,6 +84,7 @@ def page_routes(server: ResultServer) -> FeatureRoutes:
         documents=method_routes(REFERENCE, {"GET": as_page(pages.reference)}, DOCUMENT_METHODS),
         representations={HTML: result},
         listing_representations={HTML: listing},
+        reads_link_cookie=True,
     )
 
 
@@ -147,8 +148,9 @@ def page_operations(settings: Settings) -> list[Operation]:
 class WebPages:
     """One method per page."""
 
-    def __init__(self, server: ResultServer) -> None:
+    def __init__(self, server: ResultServer, *, shows_sql: bool) -> None:
         self.server = server
+        self._shows_sql = shows_sql
         self._reference: Mapping[str, Any] | None = None
 
     async def result(self, request: Request) -> Response:
@@ -157,7 +159,7 @@ class WebPages:
         A signed link in the address shows no rows: chats and mails fetch a link to preview it, which would use a
         single-use link up. The page has a button that opens it.
         """
-        link, query = split_request(self.server, request)
+        link, query = split_request(self.server, request, reads_cookie=True)
         if link is not None and link.is_in_address:
             shown = {"link": link.token, "id": resource_id_of(request)}
             return render_form(self.server, request, "open.html", shown)
@@ -304,7 +306,7 @@ class WebPages:
             "chart": _chart(resource),
             "lineage": lineage,
             "parent": parent,
-            "sql": self.server.unchecked.sql_of(resource) if self.server.settings.pages_show_sql else None,
+            "sql": self.server.unchecked.sql_of(resource) if self._shows_sql else None,
         }
 
 

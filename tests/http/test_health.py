@@ -27,6 +27,7 @@ from dualsql.store import MemoryStore, SQLResourceStore, upgrade
 from dualsql.store.protocol import Requester
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import BASE_URL, METADATA
+from tests.servers import create_server
 
 SOON = timedelta(milliseconds=100)
 SECRETS = ["a secret of at least thirty-two characters"]
@@ -34,7 +35,7 @@ FIRST_AGAIN = {"server": "ok", "store": "ok", "database default": "ok"}
 
 
 def server_of(database: str, **options: Any) -> DualResponseServer:
-    return DualResponseServer(database, **{"base_url": BASE_URL, "tables": METADATA, **options})
+    return create_server(database, **{"base_url": BASE_URL, "tables": METADATA, **options})
 
 
 @asynccontextmanager

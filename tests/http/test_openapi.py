@@ -35,6 +35,7 @@ from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import Principal
 from dualsql_client import wire
 from tests.http.application import Application, problem_of
+from tests.servers import create_server
 
 Document = dict[str, Any]
 OPTIONS: list[dict[str, Any]] = [
@@ -51,7 +52,7 @@ OF_ASSETS = "/assets/"
 
 
 def make(**options: Any) -> DualResponseServer:
-    return DualResponseServer(
+    return create_server(
         "sqlite+aiosqlite://", base_url="https://api.example.com/resources", tables=MetaData(), **options
     )
 

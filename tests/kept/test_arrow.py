@@ -38,6 +38,7 @@ from dualsql.errors import DualResponseError
 from dualsql.formats.writer import WriterOptions
 from dualsql.kept.feature import KeptWork
 from dualsql.log import REQUEST, RequestRecord
+from tests.servers import create_server
 from tests.waiting import until
 
 ROWS = 130_000
@@ -86,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def server(url: str, storage: Path, **options: Any) -> AsyncIterator[DualResponseServer]:
     options = {"tables": metadata, "query_timeout": timedelta(minutes=2), **options}
-    async with DualResponseServer(
+    async with create_server(
         url, base_url="http://127.0.0.1/resources", storage=LocalResultStorage(storage), **options
     ) as dual:
         yield dual

@@ -21,6 +21,7 @@ from dualsql.query import read_result_query
 from dualsql.results.view import NOT_KEPT_ROWS, ROWS_OF_NOW
 from tests.engines import opened, sqlite_url_in
 from tests.kept import chance, meanings
+from tests.servers import create_server
 
 ENGINES = ("sqlite", "postgresql", "mariadb")
 
@@ -59,7 +60,7 @@ async def asked(engine: str, folder: Path, request: pytest.FixtureRequest) -> As
         await connection.execute(insert(meanings.values), meanings.ROWS)
     folder.joinpath("kept").mkdir(mode=0o700)
     storage = LocalResultStorage(folder / "kept")
-    async with DualResponseServer(
+    async with create_server(
         url, base_url="http://127.0.0.1/r", tables=meanings.metadata, storage=storage
     ) as dual:
         rows = select(meanings.values)

@@ -29,10 +29,12 @@ from dualsql.databases.source import QueryLimits
 from dualsql.errors import TamperedError
 from dualsql.kept.feature import KeptWork
 from dualsql.kept.files import MemoryShares, open_file, state_of
-from dualsql.settings import LEAST_KEEP_MEMORY, Settings
+from dualsql.kept.settings import LEAST_KEEP_MEMORY
+from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
 from tests.kept.test_arrow import numbers
 from tests.kept.test_results import ROWS, kept_server, sales
+from tests.servers import create_server
 
 MEBIBYTE = 1024 * 1024
 
@@ -163,7 +165,7 @@ async def test_who_finds_no_share_is_told_to_try_again_and_one_that_is_left_is_t
 
 def test_a_bound_too_small_for_two_files_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="keep_memory"):
-        DualResponseServer(
+        create_server(
             "sqlite:///x.db",
             base_url="http://127.0.0.1",
             tables=numbers.metadata,
@@ -176,16 +178,18 @@ import asyncio, sys
 from datetime import timedelta
 from pathlib import Path
 from sqlalchemy import select
-from dualsql import DualResponseServer, LocalResultStorage, StreamRequest
+from dualsql import LocalResultStorage, StreamRequest
 from dualsql.databases.backends import FailureKind
 from dualsql.databases.source import QueryLimits
 from dualsql.kept.files import MemoryShares, open_file, state_of
-from dualsql.settings import LEAST_KEEP_MEMORY, Settings
+from dualsql.kept.settings import LEAST_KEEP_MEMORY
+from dualsql.settings import Settings
 from tests.kept.test_arrow import numbers
 from tests.kept.test_memory import peak, sorted_rows
+from tests.servers import create_server
 
 async def main(folder):
-    async with DualResponseServer(
+    async with create_server(
         f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/r", tables=numbers.metadata,
         storage=LocalResultStorage(folder / "kept"), keep_memory=LEAST_KEEP_MEMORY,
         query_timeout=timedelta(minutes=5), queue_timeout=timedelta(minutes=5),

@@ -20,6 +20,7 @@ from dualsql.results.view import ROWS_OF_NOW
 from dualsql_client.wire import SortKey
 from tests.engines import opened, sqlite_url_in
 from tests.kept import questions
+from tests.servers import create_server
 
 
 class Compared(NamedTuple):
@@ -70,7 +71,7 @@ class Compared(NamedTuple):
 async def compared(engine: str, folder: Path, request: pytest.FixtureRequest) -> AsyncIterator[Compared]:
     url = await filled(engine, folder, request)
     table = questions.declared(engine)
-    async with DualResponseServer(
+    async with create_server(
         url,
         base_url="http://127.0.0.1/r",
         tables=table.metadata,

@@ -63,6 +63,7 @@ from dualsql.settings import KeepOption
 from dualsql.store.tables import resources
 from dualsql_client.wire import SortKey, row_digest
 from tests import engines
+from tests.servers import create_server
 
 metadata = MetaData()
 sales = Table(
@@ -129,7 +130,7 @@ async def kept_server(folder: Path, **options: Any) -> AsyncIterator[KeptServer]
     if not (folder / "data.db").exists():
         fill(folder / "data.db")
     options = {"storage": LocalResultStorage(folder / "kept"), "tables": metadata, **options}
-    async with DualResponseServer(
+    async with create_server(
         f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/resources", **options
     ) as dual:
         yield KeptServer(dual, folder)
@@ -730,7 +731,7 @@ async def test_policies_that_were_not_declared_are_seen(
             execute(statement)
         notes = Table("notes", MetaData(), Column("id", Integer, primary_key=True))
         try:
-            async with DualResponseServer(
+            async with create_server(
                 url.replace("postgres@", f"{reader}@"),
                 base_url="http://127.0.0.1/resources",
                 tables=notes.metadata,
@@ -774,7 +775,7 @@ async def test_rows_under_declared_policies_are_not_kept_while_the_policies_are_
         ):
             postgresql_server.execute(statement, database)
         try:
-            async with DualResponseServer(
+            async with create_server(
                 url.replace("postgres@", f"{reader}@"),
                 base_url="http://127.0.0.1/resources",
                 tables=notes.metadata,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import pydoc
 import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import httpx
@@ -34,6 +34,7 @@ from dualsql import (
     FeatureRoutes,
     GaugeReading,
     Health,
+    Kept,
     KeptRows,
     OpenAPI,
     PageRequest,
@@ -43,11 +44,16 @@ from dualsql import (
     Queries,
     QueryTimeoutError,
     ResultServer,
+    Settings,
+    SettingsGroup,
 )
 from dualsql.features import default_features
+from dualsql.kept.settings import KeptSettings
 from dualsql.log import wait_until_logged
-from dualsql.profiles.service import profile_sample
+from dualsql.profiles.service import ProfileService
+from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import problem_of
+from dualsql.settings import describe_settings
 from tests.engines import opened, sqlite_url_in
 
 BASE_URL = "http://127.0.0.1:8000/resources"
@@ -244,7 +250,7 @@ class Profiler(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        parts.creator.profiler = partial(profile_sample)
+        parts.creator.profiler = ProfileService(parts.views, parts.access, ProfileSettings()).profile_sample
 
 
 USED, ONCE = Health(), OwnHealth()
@@ -253,7 +259,7 @@ USED, ONCE = Health(), OwnHealth()
 def test_a_list_that_is_none_is_refused() -> None:
     DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[USED])
     with pytest.raises(ConfigurationError, match="keep needs a storage"):
-        DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[], keep=True)
+        DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[Kept(keep=True)])
     lists: list[tuple[list[Any], str]] = [
         ([Health(), Health()], "given twice: Health"),
         ([Health(), OwnHealth()], "given twice: Health and OwnHealth"),
@@ -271,8 +277,27 @@ def test_a_list_that_is_none_is_refused() -> None:
     for features, words in lists:
         with pytest.raises(ConfigurationError, match=words):
             DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
-    with pytest.raises(ConfigurationError, match="belong to features"):
-        DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[], storage="kept")
+
+
+def test_a_feature_takes_the_place_of_the_default_one_of_its_class() -> None:
+    own = [OwnHealth(health_timeout=timedelta(seconds=1)), Kept("kept", keep_rows=5), Pages()]
+    features = default_features(*own)
+    kinds = [type(each) for each in default_features()]
+    assert {*map(type, features)} == {*kinds, OwnHealth, Pages} - {Health}
+    assert [each for each in features if each in own] == own
+    with pytest.raises(ConfigurationError, match="keep_rows must be positive"):
+        Kept("kept", keep_rows=0)
+    with pytest.raises(TypeError, match=r"Kept\(\) has no argument 'keep_row'. Did you mean 'keep_rows'"):
+        Kept("kept", keep_row=5)  # type: ignore[call-arg]
+
+
+def test_each_setting_has_one_name_and_help() -> None:
+    of_features = [each.settings_group for each in default_features(Pages())]
+    groups: list[type[SettingsGroup]] = [Settings, *(group for group in of_features if group is not None)]
+    names = [each.name for group in groups for each in describe_settings(group)]
+    assert len(names) == len({*names}) and {"keep", "pages_in_text", "health_timeout"} <= {*names}
+    assert "keep_rows: int = 10000000" in pydoc.plain(pydoc.render_doc(Kept))
+    assert "keep_rows: The most rows" in pydoc.plain(pydoc.render_doc(KeptSettings))
 
 
 def test_a_subclass_stands_for_a_feature() -> None:
@@ -413,15 +438,10 @@ async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url
         assert (await server.describe(resource.id, None))["kept"]["error"]["code"] == "QUERY_TIMEOUT"
 
 
-async def test_the_text_of_a_result_names_a_page_where_there_are_pages(url: str) -> None:
-    options: Any = {"pages": True, "pages_in_text": True}
-    async with served(url, **options) as server:
-        made = await server.create_response(select(people), name="people")
-        assert not made.page_in_text
-    async with DualResponseServer(
-        url, base_url=BASE_URL, tables=metadata, features=[Pages(), Profiles(), OpenAPI()], **options
-    ) as server:
-        assert (await server.create_response(select(people), name="people")).page_in_text
+@pytest.mark.parametrize("is_wanted", [False, True])
+async def test_the_text_of_a_result_names_a_page_where_there_are_pages(url: str, *, is_wanted: bool) -> None:
+    async with served(url, Pages(pages_in_text=is_wanted), Profiles(), OpenAPI()) as server:
+        assert (await server.create_response(select(people), name="people")).page_in_text == is_wanted
 
 
 def public_names(kind: type) -> list[str]:

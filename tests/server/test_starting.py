@@ -40,6 +40,7 @@ from tests.engines import PostgreSQL, opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
 from tests.http.live.serving import listening
+from tests.servers import create_server
 from tests.waiting import PATIENCE, until
 
 SECRETS = ["a secret of at least thirty-two characters"]
@@ -255,7 +256,7 @@ async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
 ) -> None:
     store = SQLResourceStore(postgresql_store_url)
     options: Any = {"store": store, "secrets": SECRETS}
-    async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, **options) as dual:
+    async with create_server(institutions_url, base_url=BASE_URL, tables=METADATA, **options) as dual:
         made = await dual.create_response(ALL, name="x")
 
         class Jumped(datetime):
@@ -286,7 +287,7 @@ async def test_a_worker_that_may_open_more_connections_than_there_are_says_so(
 
     def worker(**options: Any) -> DualResponseServer:
         store = SQLResourceStore(postgresql_url)
-        return DualResponseServer(
+        return create_server(
             postgresql_url, base_url=BASE_URL, tables=MetaData(), store=store, secrets=SECRETS, **options
         )
 

@@ -21,6 +21,7 @@ from dualsql.databases.reflection import Selection, reflect
 from dualsql.databases.spark.driver import SparkConnection, literal
 from dualsql.results.streams import StreamRequest
 from tests import waiting
+from tests.servers import create_server
 from tests.spark.cluster import Cluster
 
 pytestmark = pytest.mark.exhaustive
@@ -53,7 +54,7 @@ async def make_server(numbers_url: str) -> AsyncIterator[Callable[..., Any]]:
 
     async def make(**options: Any) -> DualResponseServer:
         made.append(
-            DualResponseServer(
+            create_server(
                 numbers_url, base_url=BASE_URL, tables=NUMBERS.metadata, unproved_read_only=True, **options
             )
         )
