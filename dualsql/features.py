@@ -55,7 +55,7 @@ def default_features(*own: Feature) -> list[Feature]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions(KernelOptions):
-    """The arguments of `DualResponseServer`, which documents them, and each setting."""
+    """The arguments of `DualResponseServer`, which documents them."""
 
     features: Sequence[Feature] | None = None
 
@@ -80,8 +80,7 @@ class DualResponseServer(ResultServer):
         audit: gets an `AuditEvent` for every action and every refusal.
         features: what the server can do besides serving results; `default_features()` unless given, [] for nothing.
             `features=default_features(Kept(folder), Pages())` has these in place of the default ones of their class.
-        settings: values for all settings. The remaining keyword arguments are the settings themselves, which take
-            precedence; see `Settings` and docs/settings.md.
+        settings: what else an operator may change in the kernel; see `Settings` and docs/settings.md.
 
     Attributes:
         notices: what an operator should know of the last start; each was logged, too.
@@ -90,7 +89,7 @@ class DualResponseServer(ResultServer):
         ConfigurationError: the configuration is not safe.
     """
 
-    @takes(ServerOptions, made=ServerOptions.of)
+    @takes(ServerOptions)
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
         attach_features(self, default_features() if options.features is None else options.features)

@@ -54,7 +54,7 @@ from dualsql.results.progress import RunRecords
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
-from dualsql.settings import Action, Settings, takes, values_of
+from dualsql.settings import Action, Settings, takes
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.notifier import ChangeNotifier
@@ -64,13 +64,10 @@ from dualsql_client.wire import ResourceDescription
 
 logger = logging.getLogger(__name__)
 
-TOLERATED_SKEW = 2.0
-"""Seconds between the clocks of this machine and of the store."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelOptions(Settings):
-    """The arguments of a server besides its features, and each setting."""
+class KernelOptions:
+    """The arguments of a server besides its features."""
 
     databases: Database | Mapping[str, Database] = field(kw_only=False)
     base_url: str
@@ -82,16 +79,6 @@ class KernelOptions(Settings):
     authorize: Authorize | None = None
     audit: Audit | None = None
     settings: Settings | None = None
-
-    @classmethod
-    def of(cls, *given: Any, settings: Settings | None = None, **keywords: Any) -> Self:
-        """The arguments; a setting that is not among `keywords` is taken from `settings`."""
-        base = {} if settings is None else values_of(settings)
-        return cls(*given, **{**base, **keywords})
-
-    def chosen_settings(self) -> Settings:
-        """The settings among the arguments."""
-        return Settings(**values_of(self))
 
 
 class UncheckedResults:
@@ -220,7 +207,7 @@ class ResultServer:
     """
 
     def __init__(self, options: KernelOptions) -> None:
-        self.settings = options.chosen_settings()
+        self.settings = Settings() if options.settings is None else options.settings
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
         store, seal = _checked(self.store), seal_for(self.store, options.secrets)
         accesses = AccessLog(store)

@@ -42,9 +42,9 @@ from dualsql.features import DualResponseServer
 from dualsql.freeze import Registry
 from dualsql.kept import ObjectResultStorage, storage_at
 from dualsql.kept.files import require_packages
+from dualsql.maintenance import TOLERATED_SKEW
 from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import Clock
-from dualsql.server import TOLERATED_SKEW
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 
@@ -123,7 +123,7 @@ def _configuration(options: ServeOptions) -> list[Finding]:
             tables=MetaData(),
             secrets=secrets(options),
             authenticate=authenticate_of(options),
-            **settings_of(options),
+            settings=settings_of(options),
         )
         if options.store is not None and not secrets(options):
             raise ConfigurationError(
@@ -204,7 +204,7 @@ async def _opened(options: ServeOptions) -> AsyncIterator[Source]:
 
 def _settings_or_default(options: ServeOptions) -> Settings:
     try:
-        return Settings(**settings_of(options))
+        return settings_of(options)
     except ConfigurationError:  # the first check has told it
         return Settings()
 

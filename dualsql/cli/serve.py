@@ -66,7 +66,7 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.settings import LimitedAction, Rate, RateLimits
+from dualsql.settings import LimitedAction, Rate, RateLimits, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import ResourceStore
@@ -267,7 +267,7 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             store=await _store(options),
             secrets=secrets(options),
             features=features_of(options),
-            **settings_of(options),
+            settings=settings_of(options),
         )
     _configure_log(options)
     if options.secret_file is not None:
@@ -312,7 +312,7 @@ def kept_of(options: ServeOptions) -> Kept:
     return Kept(options.keep, keep_cache=options.keep_cache, keep_cache_bytes=options.keep_cache_bytes)
 
 
-def settings_of(options: ServeOptions) -> dict[str, Any]:
+def settings_of(options: ServeOptions) -> Settings:
     """The settings of the server.
 
     Raises:
@@ -340,7 +340,7 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
         found["default_sample_size"] = options.sample_size
     if options.count_budget is not None:
         found["count_budget"] = timedelta(seconds=options.count_budget)
-    return found
+    return Settings(**found)
 
 
 def _rates(flag: str, text: str | None) -> dict[LimitedAction, Rate]:
@@ -514,7 +514,7 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
         base_url=base_url,
         tables=MetaData(),
         features=features_of(options),
-        **settings_of(options),
+        settings=settings_of(options),
     )
     mcp = _build_mcp(options, described)
     answer_once_started(mcp, started)

@@ -57,7 +57,7 @@ from dualsql.openapi.feature import OpenAPI
 from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.hosts import over_http
-from dualsql.settings import Settings, values_of
+from dualsql.settings import Settings
 from dualsql.web.feature import Pages
 from dualsql.web.home import Home, TokenSession
 from dualsql_client.errors import checked_keywords
@@ -348,7 +348,6 @@ async def build_server(
     given = settings or Settings()
     if read_only_role is not None:
         given = replace(given, read_only_roles={**given.read_only_roles, _SOURCE: read_only_role})
-    given = replace(given, **{name: options.pop(name) for name in values_of(given) if name in options})
     found = await _reflected(database, selection, given)
     server = DualResponseServer(database, base_url=base_url, tables=found.metadata, settings=given, **options)
     try:
