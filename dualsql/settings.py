@@ -153,7 +153,6 @@ class Settings(SettingsGroup):
         "Rows that a model sees of a result that does not fit `text_budget` and `results_budget`, when the tool names "
         "no number. A result that fits is shown whole; with 0 no row is shown of any.",
     )
-    maximum_sample_size: int = setting(1_000, "The most rows that a tool may show.")
     default_page_size: int = setting(100, "Rows of a page when the request names no limit.", positive=True)
     maximum_page_size: int = setting(10_000, "The largest limit of a page.", positive=True)
     maximum_page_bytes: int = setting(
@@ -197,9 +196,6 @@ class Settings(SettingsGroup):
         "Serve databases that have no read-only sessions: True for the only database, or the names of such sources. "
         "Nothing but a SELECT is sent to them; that nothing is written is up to the rights of their users.",
         is_checked=False,
-    )
-    maximum_document_size: int = setting(
-        1024 * 1024, "Bytes of a frozen Select, before compression.", positive=True
     )
     text_budget: int = setting(4_000, "Characters of the sample in the text of a tool result.")
     results_budget: int = setting(
