@@ -23,7 +23,6 @@ from dualsql.databases import (
     Database,
     open_sources,
     prove,
-    prove_tenants,
 )
 from dualsql.errors import (
     ConfigurationError,
@@ -454,7 +453,10 @@ class ResultServer:
                 self._started.append(feature)
         for source in self.parts.sources.values():
             await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
-            await prove_tenants(source, self.parts.policy.tenant_columns, timeout=self.settings.query_timeout)
+            if columns := self.parts.policy.tenant_columns:
+                from dualsql.databases.comparison import prove_tenants
+
+                await prove_tenants(source, columns, timeout=self.settings.query_timeout)
         async for notice in self.maintenance.notices():
             self.notices.append(notice)
             logger.warning("%s", notice)

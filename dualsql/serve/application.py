@@ -33,7 +33,8 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.databases import Database, open_source, reach
+from dualsql.databases import Database, open_source
+from dualsql.databases.reach import reach
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
 from dualsql.errors import ConfigurationError, UnauthenticatedError
 from dualsql.features import DualResponseServer

@@ -49,7 +49,7 @@ class TestOtherDialect(DatabaseTests):
     ) -> None:
         sent: list[str] = []
         source = server.parts.sources["default"]
-        url = await self._stored(server)
+        url = await self._store_result(server)
         first = (await http.get(url, params={"limit": 10, "sort": "kind,id"})).json()
         compiled = source.compiled._small  # no statement here is large
         compiled.clear()

@@ -13,8 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import NotFreezableError, QueryExecutionError, Registry, plan
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import fetch_page, fetch_rows
-from dualsql.databases.backends import require_described
-from dualsql.databases.source import Source, open_source
+from dualsql.databases.driver import require_described
+from dualsql.databases.opening import open_source
+from dualsql.databases.source import Source
 from dualsql.formats.table import FORMATS
 from dualsql.tenancy import Policy
 from tests.databases.streams.everything import backends_taken
