@@ -306,7 +306,12 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 def features_of(options: ServeOptions) -> list[Feature]:
     """The features of the server: the default ones and pages."""
-    return default_features(kept_of(options), Pages(pages_in_text=options.pages_in_text))
+    return default_features(kept_of(options), pages_of(options))
+
+
+def pages_of(options: ServeOptions) -> Pages:
+    """The pages of the server."""
+    return Pages(pages_in_text=options.pages_in_text)
 
 
 def kept_of(options: ServeOptions) -> Kept:
@@ -515,7 +520,7 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
         options.database,
         base_url=base_url,
         tables=MetaData(),
-        features=features_of(options),
+        features=default_features(pages_of(options)),
         settings=settings_of(options),
     )
     mcp = _build_mcp(options, outline)
