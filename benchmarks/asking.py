@@ -99,7 +99,7 @@ async def measure(engine: str, place: str, note: Callable[[str], object]) -> lis
 
             async def ask(question: Any = question) -> int:
                 return len(
-                    (await server.query.page_unchecked(resource, question, PageRequest(limit=1_000))).rows
+                    (await server.queries.page_unchecked(resource, question, PageRequest(limit=1_000))).rows
                 )
 
             async def fetch_by_hand(written: str = written) -> int:

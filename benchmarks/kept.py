@@ -22,7 +22,8 @@ from benchmarks import bare
 from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import fastest, median_of
-from dualsql import DualResponseServer, LocalResultStorage, PageRequest, StreamRequest
+from dualsql import DualResponseServer, Kept, PageRequest, Settings, StreamRequest
+from dualsql.features import default_features
 from dualsql.query import read_structured_query
 from dualsql_client.wire import SortKey
 
@@ -84,8 +85,8 @@ async def _server(path: Path, storage: Path) -> AsyncIterator[DualResponseServer
         f"sqlite:///{path}",
         base_url="http://127.0.0.1/r",
         tables=metadata,
-        storage=LocalResultStorage(storage),
-        query_timeout=timedelta(minutes=5),
+        features=default_features(Kept(storage)),
+        settings=Settings(query_timeout=timedelta(minutes=5)),
     ) as dual:
         yield dual
 
@@ -162,7 +163,7 @@ async def _questions(dual: DualResponseServer, resource_id: str, alone: Path) ->
         return await dual.read_page(resource_id, None, PageRequest(limit=PAGE, offset=1_000, sort=order))
 
     async def group() -> object:
-        return await dual.query.page_unchecked(resource, asked, PageRequest(limit=1_000))
+        return await dual.queries.page_unchecked(resource, asked, PageRequest(limit=1_000))
 
     found = []
     with duckdb.connect(str(alone), read_only=True, config={"memory_limit": "512MB"}) as file:

@@ -18,7 +18,9 @@ from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.postgresql import connected
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import median_of
-from dualsql import DualResponseServer, Settings
+from dualsql import DualResponseServer, Profiles, Settings
+from dualsql.features import default_features
+from dualsql.profiles.settings import ProfileSettings
 
 MOST = 2.5
 """Times as long as by hand."""
@@ -27,7 +29,7 @@ MOST_STATEMENTS = 3
 """Besides those for the most frequent values."""
 
 _PATIENCE = timedelta(minutes=10)
-BUDGET, SPARE = Settings().profile_budget.total_seconds(), 1.1
+BUDGET, SPARE = ProfileSettings().profile_budget.total_seconds(), 1.1
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,15 @@ async def measure(engine: str, url: str, note: Callable[[str], object], rounds: 
         url,
         base_url="http://127.0.0.1:8000/resources",
         tables=metadata,
-        profile_budget=_PATIENCE,
-        query_timeout=_PATIENCE,
+        features=default_features(Profiles(profile_budget=_PATIENCE)),
+        settings=Settings(query_timeout=_PATIENCE),
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights", expiration=_PATIENCE * 6)
         resource = await dual.unchecked.get(response.resource_id)
         assert resource is not None
 
         async def ours() -> object:
-            profile = await dual.profile(resource.id, None, kind="full")
+            profile = await dual.profiles.profile(resource.id, None, kind="full")
             assert profile["complete"]
             assert profile["covers"]["rows"] == ROWS
             return profile
@@ -119,12 +121,15 @@ async def _within_budget(url: str, engine: str, rounds: int) -> tuple[float, int
     """Median seconds of a profile within the budget of the settings, and how many columns have estimates."""
     taken, estimated = [], 0
     async with DualResponseServer(
-        url, base_url="http://127.0.0.1:8000/resources", tables=metadata, query_timeout=_PATIENCE
+        url,
+        base_url="http://127.0.0.1:8000/resources",
+        tables=metadata,
+        settings=Settings(query_timeout=_PATIENCE),
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights")
         for _ in range(rounds):
             begun = perf_counter()
-            profile = await dual.profile(response.resource_id, None, kind="full")
+            profile = await dual.profiles.profile(response.resource_id, None, kind="full")
             taken.append(perf_counter() - begun)
             assert not any(column["missing"] for column in profile["columns"])
             estimated = sum("estimated" in column for column in profile["columns"])

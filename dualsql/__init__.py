@@ -64,14 +64,22 @@ if TYPE_CHECKING:
     )
     from dualsql.events import (
         Attributes as Attributes,
+        Event as Event,
         Gauge as Gauge,
         GaugeReading as GaugeReading,
+        Listener as Listener,
+        Measurement as Measurement,
+        WorkKind as WorkKind,
     )
-    from dualsql.extension import Parts as Parts
+    from dualsql.extension import (
+        Extension as Extension,
+        Parts as Parts,
+    )
     from dualsql.feature import Feature as Feature
     from dualsql.features import (
         DualResponseServer as DualResponseServer,
         ServerOptions as ServerOptions,
+        default_features as default_features,
     )
     from dualsql.formats.samples import TextFormat as TextFormat
     from dualsql.formats.writer import (
@@ -85,11 +93,26 @@ if TYPE_CHECKING:
     from dualsql.freeze import Registry as Registry
     from dualsql.freeze.document import Statement as Statement
     from dualsql.freeze.registry import MappedSource as MappedSource
-    from dualsql.health import Health as Health
-    from dualsql.http.problems import Endpoint as Endpoint
+    from dualsql.health import (
+        Health as Health,
+        HealthSettings as HealthSettings,
+    )
+    from dualsql.http.parameters import (
+        read_json_body as read_json_body,
+        refuse_query as refuse_query,
+    )
+    from dualsql.http.problems import (
+        Endpoint as Endpoint,
+        JSONAnswer as JSONAnswer,
+        method_routes as method_routes,
+    )
     from dualsql.http.router import (
         FeatureRoutes as FeatureRoutes,
+        Opened as Opened,
         Presenter as Presenter,
+        SentLink as SentLink,
+        open_result as open_result,
+        split_request as split_request,
     )
     from dualsql.identity import (
         Audit as Audit,
@@ -104,12 +127,18 @@ if TYPE_CHECKING:
         StoredFile as StoredFile,
     )
     from dualsql.kept.feature import Kept as Kept
+    from dualsql.kept.settings import KeptSettings as KeptSettings
     from dualsql.mcp.options import ToolOptions as ToolOptions
     from dualsql.openapi.feature import OpenAPI as OpenAPI
-    from dualsql.openapi.operations import Operation as Operation
+    from dualsql.openapi.operations import (
+        DescribedFeature as DescribedFeature,
+        Operation as Operation,
+    )
     from dualsql.profiles.feature import Profiles as Profiles
+    from dualsql.profiles.settings import ProfileSettings as ProfileSettings
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
+    from dualsql.query.settings import QuerySettings as QuerySettings
     from dualsql.resource import (
         Count as Count,
         CountMethod as CountMethod,
@@ -163,7 +192,10 @@ if TYPE_CHECKING:
         RateLimits as RateLimits,
         ResultCache as ResultCache,
         Settings as Settings,
+        SettingsGroup as SettingsGroup,
         SnapshotTags as SnapshotTags,
+        setting as setting,
+        takes as takes,
     )
     from dualsql.sql.feature import SQL as SQL
     from dualsql.store import (
@@ -192,6 +224,7 @@ if TYPE_CHECKING:
         TenantFilter as TenantFilter,
     )
     from dualsql.web.feature import Pages as Pages
+    from dualsql.web.settings import PageSettings as PageSettings
     from dualsql_client.wire import (
         Column as Column,
         ColumnarContent as ColumnarContent,
@@ -236,11 +269,14 @@ _MODULES = {
     "Database": "dualsql.databases",
     "DatabaseBusyError": "dualsql.errors",
     "DatabaseUnreachableError": "dualsql.errors",
+    "DescribedFeature": "dualsql.openapi.operations",
     "DualMode": "dualsql.dual_mode",
     "DualResponse": "dualsql.response",
     "DualResponseError": "dualsql.errors",
     "DualResponseServer": "dualsql.features",
     "Endpoint": "dualsql.http.problems",
+    "Event": "dualsql.events",
+    "Extension": "dualsql.extension",
     "Feature": "dualsql.feature",
     "FeatureRoutes": "dualsql.http.router",
     "FirstRow": "dualsql.formats.writer",
@@ -250,34 +286,41 @@ _MODULES = {
     "Gauge": "dualsql.events",
     "GaugeReading": "dualsql.events",
     "Health": "dualsql.health",
+    "HealthSettings": "dualsql.health",
     "Hook": "dualsql.tenancy",
     "HookContext": "dualsql.tenancy",
     "InsufficientScopeError": "dualsql.errors",
     "InvalidSQLError": "dualsql.errors",
+    "JSONAnswer": "dualsql.http.problems",
     "KeepOption": "dualsql.settings",
     "Kept": "dualsql.kept.feature",
     "KeptDescription": "dualsql_client.wire",
     "KeptProgress": "dualsql.resource",
     "KeptRows": "dualsql.resource",
+    "KeptSettings": "dualsql.kept.settings",
     "LimitExceededError": "dualsql.errors",
     "LimitedAction": "dualsql.settings",
     "LinkForm": "dualsql.response",
     "LinkRecord": "dualsql.store.protocol",
+    "Listener": "dualsql.events",
     "Listing": "dualsql.results.access",
     "ListingPosition": "dualsql.store.protocol",
     "LocalResultStorage": "dualsql.kept",
     "MappedSource": "dualsql.freeze.registry",
     "Mask": "dualsql.tenancy",
+    "Measurement": "dualsql.events",
     "MemoryStore": "dualsql.store",
     "NoTotalOrderError": "dualsql.errors",
     "NotFreezableError": "dualsql.errors",
     "ObjectResultStorage": "dualsql.kept",
     "OpenAPI": "dualsql.openapi.feature",
+    "Opened": "dualsql.http.router",
     "Operation": "dualsql.openapi.operations",
     "PackageMissingError": "dualsql.errors",
     "Page": "dualsql_client.wire",
     "PageOrder": "dualsql_client.wire",
     "PageRequest": "dualsql.results.pages",
+    "PageSettings": "dualsql.web.settings",
     "Pages": "dualsql.web.feature",
     "Parts": "dualsql.extension",
     "Picture": "dualsql.response",
@@ -287,12 +330,14 @@ _MODULES = {
     "ProfileKind": "dualsql_client.wire",
     "ProfileNotes": "dualsql_client.wire",
     "ProfileOption": "dualsql.results.options",
+    "ProfileSettings": "dualsql.profiles.settings",
     "Profiles": "dualsql.profiles.feature",
     "Queries": "dualsql.query.feature",
     "QueryCancelledError": "dualsql.errors",
     "QueryExecutionError": "dualsql.errors",
     "QueryInterruptedError": "dualsql.errors",
     "QueryParameter": "dualsql.saved_queries",
+    "QuerySettings": "dualsql.query.settings",
     "QueryTimeoutError": "dualsql.errors",
     "Rate": "dualsql.settings",
     "RateLimitedError": "dualsql.errors",
@@ -329,9 +374,11 @@ _MODULES = {
     "SampleOption": "dualsql.resource",
     "SampleWay": "dualsql.resource",
     "SavedQuery": "dualsql.saved_queries",
+    "SentLink": "dualsql.http.router",
     "ServerOptions": "dualsql.features",
     "ServerUnavailableError": "dualsql.errors",
     "Settings": "dualsql.settings",
+    "SettingsGroup": "dualsql.settings",
     "Shared": "dualsql.tenancy",
     "SnapshotTags": "dualsql.settings",
     "SortKey": "dualsql_client.wire",
@@ -360,8 +407,17 @@ _MODULES = {
     "ValueNotRepresentableError": "dualsql.errors",
     "Visible": "dualsql.catalogue",
     "Way": "dualsql.resource",
+    "WorkKind": "dualsql.events",
     "WriterFactory": "dualsql.formats.writer",
     "WriterOptions": "dualsql.formats.writer",
+    "default_features": "dualsql.features",
+    "method_routes": "dualsql.http.problems",
+    "open_result": "dualsql.http.router",
+    "read_json_body": "dualsql.http.parameters",
+    "refuse_query": "dualsql.http.parameters",
+    "setting": "dualsql.settings",
+    "split_request": "dualsql.http.router",
+    "takes": "dualsql.settings",
 }
 
 __all__ = list(_MODULES)

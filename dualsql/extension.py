@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from dualsql.databases import Source
 from dualsql.errors import ConfigurationError
 from dualsql.events import GaugeReading
 from dualsql.freeze import Registry, Seal
+from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
@@ -27,11 +31,19 @@ from dualsql.tenancy import Policy
 
 E = TypeVar("E", bound="Extension")
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of a server that features build on."""
+    """The parts of a server that features build on.
 
+    Attributes:
+        ready: starts the server on first use; every request awaits it. A server that was shut down is not started, nor
+            one whose databases failed a proof.
+    """
+
+    ready: Callable[[], Awaitable[None]]
     settings: Settings
     addresses: Addresses
     registry: Registry
@@ -85,37 +97,74 @@ class Extension:
 
 
 class Extensions:
-    """The extensions of one server by their class, in their order."""
+    """The extensions of one server, in their order. A class stands for its subclasses, too."""
 
     def __init__(self) -> None:
-        self._by_class: dict[type[Extension], Extension] = {}
+        self._all: list[Extension] = []
 
     def add(self, extension: Extension) -> None:
         """Add an extension.
 
         Raises:
-            ConfigurationError: there is one of this class.
+            ConfigurationError: there is one of this class, of a subclass, or of a class that it extends.
         """
-        if type(extension) in self._by_class:
-            raise ConfigurationError(f"The feature {type(extension).__name__} is given twice.")
-        self._by_class[type(extension)] = extension
+        for other in self._all:
+            if isinstance(other, type(extension)) or isinstance(extension, type(other)):
+                names = " and ".join(dict.fromkeys(type(each).__name__ for each in (other, extension)))
+                raise ConfigurationError(f"One feature is given twice: {names}.", hint="Leave one out.")
+        self._all.append(extension)
 
     def __iter__(self) -> Iterator[Extension]:
-        return iter(self._by_class.values())
+        return iter(self._all)
 
     def __contains__(self, kind: type[Extension]) -> bool:
-        return kind in self._by_class
+        return any(isinstance(each, kind) for each in self._all)
 
     def get(self, kind: type[E]) -> E:
-        """The extension of this class.
+        """The extension of this class, or of a subclass.
 
         Raises:
-            ConfigurationError: the server does not have it.
+            ConfigurationError: the server does not have it, or has several.
         """
-        extension = self._by_class.get(kind)
-        if extension is None:
+        matches = [each for each in self._all if isinstance(each, kind)]
+        if len(matches) > 1:
+            names = ", ".join(type(each).__name__ for each in matches)
+            raise ConfigurationError(f"Several features are a {kind.__name__}: {names}.", hint="Name one.")
+        if not matches:
             raise ConfigurationError(
                 f"This server has no feature {kind.__name__}.",
                 hint=f"Add it: DualResponseServer(features=[..., {kind.__name__}(...)]).",
             )
-        return cast(E, extension)
+        return matches[0]
+
+    def forget(self, resource_id: str) -> None:
+        """Call `forget` of each one. A failure is logged, and the others are called all the same."""
+        for each in self._all:
+            with _logged(each, "forget a result"):
+                each.forget(resource_id)
+
+    async def sweep(self) -> None:
+        """Call `sweep` of each one; see `forget`."""
+        for each in self._all:
+            with _logged(each, "sweep"):
+                await each.sweep()
+
+    async def drain(self, timeout: timedelta) -> int:
+        """Call `drain` of all at once; see `forget`. Returns how much still runs."""
+        answers = await asyncio.gather(*(each.drain(timeout) for each in self._all), return_exceptions=True)
+        for each, answer in zip(self._all, answers, strict=True):
+            if isinstance(answer, Exception):
+                _log_failure(each, "drain", answer)
+        return sum(answer for answer in answers if isinstance(answer, int))
+
+
+@contextmanager
+def _logged(extension: Extension, what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - features of other packages may raise anything
+        _log_failure(extension, what, error)
+
+
+def _log_failure(extension: Extension, what: str, error: Exception) -> None:
+    log_unforeseen(logger, error, "The feature %s failed to %s", type(extension).__name__, what)

@@ -10,7 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
@@ -21,6 +23,7 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.log import log_unforeseen
 from dualsql.run import BUSY, NOT_STARTED, OK, SERVER, TOO_SLOW, Probe
+from dualsql.settings import SettingsGroup, document, setting, takes
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -121,16 +124,42 @@ class ReadinessChecks:
         return JSONResponse(body, 200 if readiness.is_ready else 503, headers)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthSettings(SettingsGroup):
+    """The arguments of `Health`."""
+
+    health_timeout: timedelta = setting(
+        timedelta(seconds=2),
+        "How long a readiness check may take. A store or database that has not answered by then is not ready.",
+        positive=True,
+    )
+
+
+document(HealthSettings)
+
+
 class Health(Feature):
-    """`/live` and `/ready`; see docs/operations.md."""
+    """`/live` and `/ready`; see docs/operations.md. Its arguments are its settings: see `HealthSettings`."""
+
+    settings_group = HealthSettings
+
+    @takes(HealthSettings)
+    def __init__(self, settings: HealthSettings) -> None:
+        self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        timeout = parts.settings.health_timeout
-        self._checks = ReadinessChecks(server.probes, timeout, unproved=server.unproved)
+        timeout, maintenance = self.settings.health_timeout, server.maintenance
+        self._checks = ReadinessChecks(
+            partial(maintenance.probes, timeout), timeout, unproved=maintenance.unproved
+        )
 
-    def routes_of_process(self) -> list[Route]:
-        """See `DualResponseServer.health_routes`."""
+    def process_routes(self) -> list[Route]:
+        """`/live` and `/ready`, for the root of an application or, better, for a port that only operators reach.
+
+        /ready answers 503 until the server has started, the store can be read and each database answers, and says
+        which part does not. It starts a server that nothing has used yet.
+        """
         return self._checks.routes()
 
     async def drain(self, timeout: timedelta) -> int:

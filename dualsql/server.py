@@ -19,17 +19,11 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from starlette.requests import Request
-
 from dualsql.databases import (
     Database,
-    connection_limit,
-    missing_tables,
     open_sources,
     prove,
-    unproved_notice,
 )
-from dualsql.databases.engines import server_at
 from dualsql.errors import (
     ConfigurationError,
     ResourceExpiredError,
@@ -38,9 +32,10 @@ from dualsql.errors import (
 from dualsql.events import EVENTS, GaugeReading, step
 from dualsql.extension import Extension, Extensions, Parts
 from dualsql.freeze import Seal
+from dualsql.maintenance import Maintenance
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.access import AccessControl, Authenticate, Authorize, Listing, not_found, seal_for
+from dualsql.results.access import AccessControl, Authenticate, Authorize, Listing, seal_for
 from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
@@ -57,10 +52,10 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.progress import RunRecords
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
-from dualsql.run import SERVER, Probe, Run, warn_of_endless_shutdown
-from dualsql.settings import Action, Settings, takes, values_of
+from dualsql.run import Run, warn_of_endless_shutdown
+from dualsql.settings import Action, Settings, takes
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.housekeeping import AccessLog, Housekeeper, StoreHealth
+from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
@@ -68,13 +63,10 @@ from dualsql_client.wire import ResourceDescription
 
 logger = logging.getLogger(__name__)
 
-TOLERATED_SKEW = 2.0
-"""Seconds between the clocks of this machine and of the store."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelOptions(Settings):
-    """The arguments of a server besides its features, and each setting."""
+class KernelOptions:
+    """The arguments of a server besides its features."""
 
     databases: Database | Mapping[str, Database] = field(kw_only=False)
     base_url: str
@@ -86,16 +78,6 @@ class KernelOptions(Settings):
     authorize: Authorize | None = None
     audit: Audit | None = None
     settings: Settings | None = None
-
-    @classmethod
-    def of(cls, *given: Any, settings: Settings | None = None, **keywords: Any) -> Self:
-        """The arguments; a setting that is not among `keywords` is taken from `settings`."""
-        base = {} if settings is None else values_of(settings)
-        return cls(*given, **{**base, **keywords})
-
-    def chosen_settings(self) -> Settings:
-        """The settings among the arguments."""
-        return Settings(**values_of(self))
 
 
 class UncheckedResults:
@@ -110,18 +92,16 @@ class UncheckedResults:
         parts: Parts,
         descriptions: Descriptions,
         features: Extensions,
-        ready: Callable[[], Awaitable[None]],
     ) -> None:
         self._parts = parts
         self._descriptions = descriptions
         self._features = features
-        self._ready = ready
 
     async def read_page(
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> ResultPage:
         """See `ResultServer.read_page`."""
-        await self._ready()
+        await self._parts.ready()
         checked = request.checked(self._parts.settings)
         with step("page"):
             return await self._parts.pages.read(
@@ -132,7 +112,7 @@ class UncheckedResults:
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
     ) -> None:
         """Raise what `read_page` raises before its query."""
-        await self._ready()
+        await self._parts.ready()
         checked = request.checked(self._parts.settings)
         self._parts.pages.check(await self._parts.views.target(resource, principal, checked.sort), checked)
 
@@ -140,7 +120,7 @@ class UncheckedResults:
         self, resource: Resource, principal: Principal | None, request: StreamRequest = ALL_ROWS
     ) -> ResultStream:
         """See `ResultServer.stream`."""
-        await self._ready()
+        await self._parts.ready()
         checked = request.checked(self._parts.settings)
         return self._parts.streams.open(
             await self._parts.views.target(resource, principal, checked.sort), checked
@@ -157,13 +137,31 @@ class UncheckedResults:
         method = checked_count(count, self._parts.settings)
         return await self._descriptions.describe(resource, principal=principal, asked=method, counts=counts)
 
+    async def show_again(self, resource: Resource, principal: Principal | None) -> DualResponse:
+        """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: its query still runs, or failed.
+        """
+        await self._parts.ready()
+        return await self._parts.creator.show_again(resource, principal=principal)
+
+    async def cancel(self, resource: Resource, principal: Principal | None) -> bool:
+        """Stop the query of a pending resource, in any process; False if it had ended. `principal` is for the audit."""
+        await self._parts.ready()
+        return await self._parts.creator.cancel(resource, principal=principal)
+
+    def metadata_of(self, resource: Resource) -> ResourceDescription:
+        """The metadata of a resource; not recorded in the audit."""
+        return self._descriptions.metadata_of(resource)
+
     def sql_of(self, resource: Resource) -> str:
         """The SQL of a resource, with placeholders for its values and without rules."""
         return self._parts.views.sql(resource)
 
     async def get(self, resource_id: str) -> Resource | None:
         """The live resource of any owner; None if there is none."""
-        await self._ready()
+        await self._parts.ready()
         resource = await self._parts.access.load(resource_id)
         return None if resource is None or resource.is_expired(self._parts.clock.now()) else resource
 
@@ -187,8 +185,7 @@ class UncheckedResults:
         is_deleted = await self._parts.store.delete(resource_id) == 1
         await self._parts.creator.runner.forget(resource_id, kept)
         self._parts.jobs.forget(resource_id)
-        for feature in self._features:
-            feature.forget(resource_id)
+        self._features.forget(resource_id)
         self._parts.notifier.check_now()
         return is_deleted
 
@@ -199,71 +196,43 @@ class ResultServer:
     `dualsql.DualResponseServer` is this class with the features of the package. See there for the arguments.
 
     Attributes:
+        base_url: of the REST resources, without a slash at the end.
         features: what the server can do besides.
         unchecked: the results without a check of rights.
+        access: identifies callers, and checks their rights.
+        maintenance: what an operator does and asks.
+        parts: what features build on.
         notices: what an operator should know of the last start; each was logged, too.
     """
 
     def __init__(self, options: KernelOptions) -> None:
-        self.settings = options.chosen_settings()
+        self.settings = Settings() if options.settings is None else options.settings
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
         store, seal = _checked(self.store), seal_for(self.store, options.secrets)
         accesses = AccessLog(store)
-        self.parts = parts = _parts_of(options, self.settings, store, seal, accesses)
-        self.responses = parts.creator
+        self.parts = parts = _parts_of(options, self.settings, store, seal, accesses, ready=self._ready)
+        self.base_url = parts.addresses.base_url
+        self.access = parts.access
         self.links = parts.links
         self.change_notifier = parts.notifier
+        self.features = Extensions()
         self._descriptions = Descriptions(
             parts.views, parts.access, parts.store, accesses, records=parts.records, addresses=parts.addresses
         )
-        self._housekeeper = Housekeeper(
+        self._housekeeper = housekeeper = Housekeeper(
             parts.store,
             accesses,
             parts.clock,
             interval=self.settings.cleanup_interval,
             retention=self.settings.gone_retention,
-            sweep_further=self._sweep_features,
+            sweep_further=self.features.sweep,
         )
         self._run = Run(self._begin)
+        self.maintenance = Maintenance(parts, self.store, housekeeper.sweep, lambda: self._run)
         self._entered = 0
         self._started: list[Extension] = []
         self.notices: list[str] = []
-        self.features = Extensions()
-        self.unchecked = UncheckedResults(parts, self._descriptions, self.features, self.ready)
-
-    @property
-    def base_url(self) -> str:
-        """The URL of the REST resources, without a slash at the end."""
-        return self.parts.addresses.base_url
-
-    @property
-    def is_authenticated(self) -> bool:
-        """Whether there is an authenticator."""
-        return self.parts.access.is_authenticated
-
-    def now(self) -> datetime:
-        """The time by which results expire: that of a store on PostgreSQL, else this machine's."""
-        return self.parts.clock.now()
-
-    def set_secrets(self, secrets: Sequence[str]) -> None:
-        """Replace the secrets while requests run: the first one signs from now on, and all of them are accepted.
-
-        In two steps on every server, no link and no cursor is refused: first [old, new], then [new, old].
-
-        Raises:
-            ConfigurationError: there is none, or one is too short; the former ones stay.
-        """
-        if not self.parts.seal.replace(secrets):
-            logger.warning(
-                "The secret that signed until now was removed: results that it signed cannot be read."
-            )
-
-    @property
-    def maximum_connections(self) -> int:
-        """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
-        # ResourceStore does not ask for this attribute: a store of the application may have no connections.
-        sources = sum(source.maximum_connections for source in self.parts.sources.values())
-        return sources + int(getattr(self.store, "maximum_connections", 0))
+        self.unchecked = UncheckedResults(parts, self._descriptions, self.features)
 
     # Creating -------------------------------------------------------------------------------------------
 
@@ -285,15 +254,15 @@ class ResultServer:
                 database's planner, "capped:N" (exact, or more than N), "none"; "auto" is exact if that takes no
                 longer than `Settings.count_budget`, else estimated.
             profile: statistics of the columns, of "sample" rows or of the "full" result, within
-                `Settings.profile_budget`. The model is told where its sample is misleading; the statistics are in the
-                response.
+                `ProfileSettings.profile_budget`. The model is told where its sample is misleading; the statistics are
+                in the response.
             principal: the person or service that owns the resource; no one else can read it.
             source: the name of the database, if there are several.
             wait: how long to wait for the query. If it takes longer, the answer is a response whose status is
                 "pending", and the query goes on (see docs/pending.md).
-            keep: True runs the query once and keeps its rows in the server's `storage`: pages, streams and questions
-                read them, and no longer the database. "slow" does so if the query is slow (`Settings.keep_after`).
-                `Settings.keep` unless given (see docs/kept-results.md).
+            keep: True runs the query once and keeps its rows in the storage of the feature Kept: pages, streams and
+                questions read them, and no longer the database. "slow" does so if the query is slow
+                (`KeptSettings.keep_after`). `KeptSettings.keep` unless given (see docs/kept-results.md).
             parent: the resource, or its URI, that is refined if there is no Select; `principal` must have the right to
                 read it.
             refinement: the query over the parent (see docs/querying.md), as JSON or as an object of `dualsql.query`.
@@ -316,18 +285,10 @@ class ResultServer:
             StorageError: the resource could not be stored.
         """
         checked = options.checked(self.settings)
-        await self.ready()
-        return await self.responses.create_or_refine(checked)
+        await self._ready()
+        return await self.parts.creator.create_or_refine(checked)
 
     # Serving --------------------------------------------------------------------------------------------
-
-    async def identify(self, request: Request) -> Principal | None:
-        """The principal that sent the request; None for an anonymous caller.
-
-        Raises:
-            UnauthenticatedError: the credential is not valid.
-        """
-        return await self.parts.access.identify(request)
 
     async def open_resource(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """Load a live resource and check that `principal` may do `action` with it.
@@ -336,7 +297,7 @@ class ResultServer:
             ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
             TamperedError: the stored row was not written by this server.
         """
-        await self.ready()
+        await self._ready()
         return await self.parts.access.open(resource_id, principal, action)
 
     async def get_resource(self, resource_id: str, principal: Principal | None = None) -> Resource | None:
@@ -404,50 +365,32 @@ class ResultServer:
             await self.open_resource(resource_id, principal, "read"), principal, count=count
         )
 
-    def metadata_of(self, resource: Resource) -> ResourceDescription:
-        """The metadata of a resource; not recorded in the audit."""
-        return self._descriptions.metadata_of(resource)
-
-    async def pin(self, resource_id: str, principal: Principal | None) -> None:
-        """Keep a result until it is deleted.
-
-        Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
-        """
-        await self.open_resource(resource_id, principal, "pin")
-        # Deleted, or expired, since it was opened.
-        if not await self.unchecked.pin(resource_id, principal):
-            raise not_found()
-
-    async def unpin(self, resource_id: str, principal: Principal | None) -> datetime:
-        """Let a pinned result expire again, one lifetime from now. Returns when it expires.
-
-        Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
-        """
-        await self.open_resource(resource_id, principal, "pin")
-        expires_at = await self.unchecked.unpin(resource_id, principal)
-        if expires_at is None:
-            raise not_found()
-        return expires_at
-
-    async def delete(self, resource_id: str, principal: Principal | None) -> None:
-        """Delete a result; its links stop working.
-
-        Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
-        """
-        await self.open_resource(resource_id, principal, "delete")
-        if not await self.unchecked.delete(resource_id, principal):
-            raise not_found()
-
     async def pin_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """As `pin`, with the specification's name and answer: False where `principal` sees no such result."""
-        return await _is_done(self.pin(resource_id, principal))
+        """Keep a result until it is deleted; False where `principal` sees no such result.
+
+        Raises:
+            ForbiddenError: `principal` may not pin it.
+        """
+        return await self._is_open(resource_id, principal, "pin") and await self.unchecked.pin(
+            resource_id, principal
+        )
 
     async def delete_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """As `delete`, with the specification's name and answer: False where `principal` sees no such result."""
-        return await _is_done(self.delete(resource_id, principal))
+        """Delete a result, so that its links stop working; False where `principal` sees no such result.
+
+        Raises:
+            ForbiddenError: `principal` may not delete it.
+        """
+        return await self._is_open(resource_id, principal, "delete") and await self.unchecked.delete(
+            resource_id, principal
+        )
+
+    async def _is_open(self, resource_id: str, principal: Principal | None, action: Action) -> bool:
+        try:
+            await self.open_resource(resource_id, principal, action)
+        except (ResourceNotFoundError, ResourceExpiredError):
+            return False
+        return True
 
     async def list_resources(
         self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None
@@ -458,25 +401,8 @@ class ResultServer:
             UnauthenticatedError: the caller is anonymous.
             BadParameterError: the limit is out of range, or the cursor was not made by this server.
         """
-        await self.ready()
+        await self._ready()
         return await self.parts.access.find(principal, limit=checked_listing(limit), cursor=cursor)
-
-    def probes(self) -> Mapping[str, Probe]:
-        """What tells the state of each part; with the source of the last start."""
-        from dualsql.databases.health import SourceHealth
-
-        probes: dict[str, Probe] = {SERVER: self._run.state}
-        if self._run.is_closed:  # its connections are: no probe opens them again
-            return probes
-        probes["store"] = StoreHealth(self.parts.store).state
-        for name, source in self.parts.sources.items():
-            probes[f"database {name}"] = SourceHealth(source, self.parts.policy.secured, self.settings).state
-        return probes
-
-    @property
-    def unproved(self) -> Sequence[str]:
-        """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
-        return [name for name, source in self.parts.sources.items() if unproved_notice(source) is not None]
 
     def _readings(self) -> Iterator[GaugeReading]:
         """What is in use at present."""
@@ -487,10 +413,6 @@ class ResultServer:
         yield GaugeReading("cached_bytes", self.parts.views.cached_bytes)
         for feature in self.features:
             yield from feature.readings()
-
-    async def _sweep_features(self) -> None:
-        for feature in self.features:
-            await feature.sweep()
 
     # Start and shutdown -------------------------------------------------------------------------------------
 
@@ -506,13 +428,10 @@ class ResultServer:
         """
         if self._run.is_closed:
             self._renew()
-        await self.ready()
+        await self._ready()
 
-    async def ready(self) -> None:
-        """Start on first use; every request awaits it.
-
-        A server that was shut down is not started, nor one whose databases failed a proof.
-        """
+    async def _ready(self) -> None:
+        """See `Parts.ready`."""
         if self._run.loop is not asyncio.get_running_loop():
             # Until it has started. From then on, a request pays for the comparison only.
             await self._run_here().ready()
@@ -532,58 +451,18 @@ class ResultServer:
             if feature not in self._started:  # by an attempt that failed later
                 await feature.start()
                 self._started.append(feature)
-        await self._compare_clocks()
         for source in self.parts.sources.values():
             await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
             if columns := self.parts.policy.tenant_columns:
                 from dualsql.databases.comparison import prove_tenants
 
                 await prove_tenants(source, columns, timeout=self.settings.query_timeout)
-            if (unproved := unproved_notice(source)) is not None:
-                self._notice(unproved)
-        await self._note_missing_tables()
-        await self._compare_connections()
+        async for notice in self.maintenance.notices():
+            self.notices.append(notice)
+            logger.warning("%s", notice)
         self._housekeeper.start()
         self.parts.jobs.start()
         EVENTS.watch(self._readings)
-
-    async def _compare_clocks(self) -> None:
-        ahead = (await self.parts.clock.synchronize()).total_seconds()
-        if abs(ahead) > TOLERATED_SKEW:
-            self._notice(
-                f"The clock of this machine is {abs(ahead):,.0f} seconds {'ahead of' if ahead > 0 else 'behind'} the "
-                "store's. Results expire by the store's clock. Set both clocks, for example with NTP."
-            )
-
-    def _notice(self, text: str) -> None:
-        self.notices.append(text)
-        logger.warning("%s", text)
-
-    async def _compare_connections(self) -> None:
-        """Say which database allows fewer connections than this worker may open."""
-        for name, source in self.parts.sources.items():
-            wanted = source.maximum_connections
-            # The limit is the server's: the store's connections count, too, if it is in a database there.
-            if getattr(self.store, "server", None) == server_at(source.engine.sync_engine.url):
-                wanted += int(getattr(self.store, "maximum_connections", 0))
-            allowed = await connection_limit(source, timeout=self.settings.query_timeout)
-            if allowed is not None and wanted > allowed:
-                self._notice(
-                    f"This worker may open {wanted} connections to the database {name!r} (and its store, if that is on "
-                    f"the same server), which allows this user {allowed}. Lower maximum_concurrent_queries, "
-                    "maximum_streams or maximum_pending, or raise max_connections (docs/operations.md)."
-                )
-
-    async def _note_missing_tables(self) -> None:
-        """Log the tables that no database has: every query of one is going to fail."""
-        timeout = self.settings.query_timeout
-        missing_in = [await missing_tables(source, timeout=timeout) for source in self.parts.sources.values()]
-        # One registry serves all databases, so a table that one of them lacks may be in another.
-        missing = sorted(set(missing_in[0]).intersection(*missing_in))
-        if missing:
-            self._notice(
-                f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
-            )
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         """Leave an event loop that has ended without a shutdown."""
@@ -611,10 +490,6 @@ class ResultServer:
         for feature in self.features:
             feature.renew()
 
-    async def sweep(self) -> int:
-        """Delete the resources that expired longer than `gone_retention` ago. Returns their number."""
-        return await self._housekeeper.sweep()
-
     async def drain(self, timeout: timedelta | None = None) -> None:
         """Prepare a shutdown: call it when the process is told to stop, while requests are still answered.
 
@@ -631,11 +506,11 @@ class ResultServer:
         if any(running):
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
             logger.warning(text, *running, allowed.total_seconds())
-        parts = (self.parts.streams, self.parts.jobs, *self.features)
-        streams, queries, *others = await asyncio.gather(*(part.drain(allowed) for part in parts))
-        if any((streams, queries, *others)):
+        parts = (self.parts.streams, self.parts.jobs, self.features)
+        remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
+        if any(remaining):
             text = "Stopping: %d streams, %d pending queries and %d other tasks did not end in time."
-            logger.warning(text, streams, queries, sum(others))
+            logger.warning(text, *remaining)
 
     async def shutdown(self) -> None:
         """End streams and slow queries, stop housekeeping, write access counts, close the store and own engines.
@@ -693,7 +568,13 @@ class ResultServer:
 
 
 def _parts_of(
-    options: KernelOptions, settings: Settings, store: ResourceStore, seal: Seal, accesses: AccessLog
+    options: KernelOptions,
+    settings: Settings,
+    store: ResourceStore,
+    seal: Seal,
+    accesses: AccessLog,
+    *,
+    ready: Callable[[], Awaitable[None]],
 ) -> Parts:
     clock = Clock(store)
     addresses = Addresses.of(options.base_url, settings.uri_scheme)
@@ -714,6 +595,7 @@ def _parts_of(
     records = RunRecords(store, settings, clock)
     jobs = Jobs(access, store, settings, records)
     return Parts(
+        ready=ready,
         settings=settings,
         addresses=addresses,
         registry=registry,
@@ -737,11 +619,3 @@ def _parts_of(
 def _checked(store: ResourceStore) -> ResourceStore:
     # Ours raise StorageError by themselves.
     return store if type(store) in (MemoryStore, SQLResourceStore) else checked_store(store)
-
-
-async def _is_done(operation: Awaitable[None]) -> bool:
-    try:
-        await operation
-    except (ResourceNotFoundError, ResourceExpiredError):
-        return False
-    return True

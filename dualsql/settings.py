@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from functools import wraps
-from types import NoneType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
 
 from dualsql.errors import ConfigurationError
 from dualsql_client.errors import refuse_unknown_keywords
@@ -23,9 +22,6 @@ ALL_ACTIONS: frozenset[Action] = frozenset(get_args(Action))
 
 KeepOption = Literal["slow"] | bool
 """Whether the rows of a run are kept: always, never, or those of a query that was slow."""
-
-LEAST_KEEP_MEMORY = 256 * 1024**2
-"""Bytes with which one file can be written while another one is read."""
 
 SnapshotTags = Mapping[str, str | Callable[[], str | None]]
 """By source: a name for the present state of its data, as a text or a function that tells it (None: it moves)."""
@@ -108,14 +104,15 @@ class RateLimits:
                 )
 
 
-def setting(default: T, meaning: str, *, positive: bool = False) -> T:
-    """One field of `Settings`.
+def setting(default: T, meaning: str, *, positive: bool = False, is_checked: bool = True) -> T:
+    """One field of a `SettingsGroup`.
 
     Args:
         meaning: one or two sentences for docs/settings.md and help().
         positive: zero is refused too, because it would stop everything or never pause.
+        is_checked: a value has the type of the default. False where the group checks it in another way.
     """
-    about = {"meaning": meaning, "positive": positive}
+    about = {"meaning": meaning, "positive": positive, "is_checked": is_checked}
     if isinstance(default, dict):
         # dataclasses refuse a mutable default.
         return cast("T", field(default_factory=default.copy, metadata=about))
@@ -123,7 +120,23 @@ def setting(default: T, meaning: str, *, positive: bool = False) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SettingsGroup:
+    """Settings of a server, or of one of its features. Each is a `setting`, and is checked by its default."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for an invalid value."""
+        for option in settings_in(type(self)):
+            if option.metadata["is_checked"]:
+                _check(option, getattr(self, option.name))
+
+
+def settings_in(kind: type[SettingsGroup]) -> list[Field[Any]]:
+    """The settings of a group, in their order."""
+    return [option for option in fields(kind) if "meaning" in option.metadata]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(SettingsGroup):
     """Limits and behaviour of one server."""
 
     default_expiration: timedelta = setting(
@@ -140,7 +153,6 @@ class Settings:
         "Rows that a model sees of a result that does not fit `text_budget` and `results_budget`, when the tool names "
         "no number. A result that fits is shown whole; with 0 no row is shown of any.",
     )
-    maximum_sample_size: int = setting(1_000, "The most rows that a tool may show.")
     default_page_size: int = setting(100, "Rows of a page when the request names no limit.", positive=True)
     maximum_page_size: int = setting(10_000, "The largest limit of a page.", positive=True)
     maximum_page_bytes: int = setting(
@@ -156,13 +168,6 @@ class Settings:
         timedelta(seconds=30), "How long a caller may take to send a request body.", positive=True
     )
     maximum_sort_keys: int = setting(16, "Columns in one sort.")
-    maximum_groups: int = setting(
-        100_000, "The most groups of a question about a result whose answer is read by pages.", positive=True
-    )
-    maximum_refinement_depth: int = setting(
-        8, "How many times a result may be refined, counted from the tool's Select."
-    )
-    maximum_refinements: int = setting(100, "How many refinements of one result this process makes.")
     maximum_stream_rows: int = setting(100_000_000, "The most rows of one stream.", positive=True)
     maximum_stream_bytes: int = setting(
         64 * 1024**3, "The most bytes of one stream, before compression.", positive=True
@@ -190,9 +195,7 @@ class Settings:
         False,
         "Serve databases that have no read-only sessions: True for the only database, or the names of such sources. "
         "Nothing but a SELECT is sent to them; that nothing is written is up to the rights of their users.",
-    )
-    maximum_document_size: int = setting(
-        1024 * 1024, "Bytes of a frozen Select, before compression.", positive=True
+        is_checked=False,
     )
     text_budget: int = setting(4_000, "Characters of the sample in the text of a tool result.")
     results_budget: int = setting(
@@ -210,11 +213,6 @@ class Settings:
         timedelta(seconds=20),
         "How long running streams and pending queries may go on once the server is told to stop. Then streams end with "
         "an error that tells their readers to resume.",
-    )
-    health_timeout: timedelta = setting(
-        timedelta(seconds=2),
-        "How long a readiness check may take. A store or database that has not answered by then is not ready.",
-        positive=True,
     )
     maximum_concurrent_queries: int = setting(
         15, "Statements that run at once on one database, besides its streams.", positive=True
@@ -256,15 +254,6 @@ class Settings:
         "Use the planner's estimate under hooks, too. Its statistics cover the rows of all tenants, so an estimate "
         "tells a little about rows that its reader may not see.",
     )
-    profile_budget: timedelta = setting(
-        timedelta(seconds=10),
-        "Time limit of a profile. Statistics that are not known by then are left out, and the profile says so.",
-        positive=True,
-    )
-    profile_sample: int = setting(10_000, 'Rows that profile="sample" reads.', positive=True)
-    maximum_profile_columns: int = setting(
-        100, "Columns of one profile. It says how many were left out.", positive=True
-    )
     result_cache: ResultCache | None = setting(
         None, "Keep the rows of pages for a while. Each page then says whether it was `cached`."
     )
@@ -281,62 +270,6 @@ class Settings:
     )
     maximum_watched: int = setting(1_000, "Resources that clients may subscribe to at once.")
     keep_sample: bool = setting(False, "Store the sample rows with the resource (data at rest).")
-    keep: KeepOption = setting(
-        "slow",
-        "Which results a server with a `storage` keeps if the tool does not say: all (True), none (False), or those of "
-        'slow queries ("slow", see `keep_after`).',
-    )
-    keep_after: timedelta = setting(
-        timedelta(seconds=2),
-        'With keep="slow": if sample and total are not there after so long, or after `wait` if that is shorter, the '
-        "query is stopped and run again as one whose rows are kept.",
-    )
-    keep_for: timedelta = setting(
-        timedelta(days=1),
-        "How old the rows of a kept result may be, also of a pinned one. Then they are read from the database again.",
-        positive=True,
-    )
-    keep_rows: int = setting(
-        10_000_000, "The most rows of one kept result. A larger one is read from its database.", positive=True
-    )
-    keep_bytes: int = setting(
-        4 * 1024**3,
-        "The largest file of one kept result. A larger one is read from its database.",
-        positive=True,
-    )
-    keep_quota: int | None = setting(
-        16 * 1024**3,
-        "Bytes that the kept rows of one principal may take, and those of all callers without one together; None for "
-        "no limit. Further results are read from their database.",
-        positive=True,
-    )
-    keep_total: int | None = setting(
-        64 * 1024**3,
-        "Bytes that all files of the storage may take; None for no limit. Further results are read from their "
-        "database.",
-        positive=True,
-    )
-    keep_memory: int = setting(
-        2 * 1024**3,
-        "Bytes of memory with which a process reads and writes the files of kept results: divided among at most 16 "
-        "files that are open at once.",
-        positive=True,
-    )
-    keep_cache: str = setting(
-        "",
-        "If the `storage` is the URL of an object store: the folder of the copies that are read. By default "
-        "`dualsql/kept` in the cache folder of the user.",
-    )
-    keep_cache_bytes: int = setting(
-        16 * 1024**3,
-        "Bytes that these copies may take together; more than `keep_bytes`.",
-        positive=True,
-    )
-    keep_past_rule_changes: bool = setting(
-        False,
-        "Keep results also under hooks that are functions, row filters with subqueries, and row security. A change of "
-        "what these read is not seen: a reader gets the kept rows until `keep_for` is over.",
-    )
     allow_text: bool = setting(False, "Accept text() and literal_column() in statements.")
     anonymous_actions: frozenset[Action] = setting(
         frozenset({"read", "delete"}),
@@ -358,20 +291,6 @@ class Settings:
         "How often one principal, and one address, may create results, ask for rows and open streams. Further requests "
         "are refused with 429 (RATE_LIMITED).",
     )
-    pages: bool = setting(
-        False,
-        "Answer a browser's GET of a result, and of the list of results, with a page (docs/pages.md). "
-        "Programs still get JSON. Needs the extra `web`.",
-    )
-    pages_in_text: bool = setting(
-        False,
-        "With `pages`, the text of a result ends in the URL of its page. A person can open it, if they may read the "
-        "result.",
-    )
-    pages_show_sql: bool = setting(
-        False,
-        "Pages show the SQL of a result, without its values, to those who may read it. It names tables and columns.",
-    )
     signed_links: bool = setting(
         False, "Allow `server.links.create`, and answer requests that carry such a link."
     )
@@ -386,11 +305,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for an invalid value."""
-        for option in fields(Settings):
-            if option.name not in ("keep", "unproved_read_only"):
-                _check(option.name, getattr(self, option.name))
-        if self.keep_memory < LEAST_KEEP_MEMORY:
-            raise ConfigurationError(f"keep_memory must be at least {LEAST_KEEP_MEMORY}.")
+        # Not super(): a dataclass with slots is another class than the one that this method was written in.
+        SettingsGroup.__post_init__(self)
         if isinstance(self.unproved_read_only, str) or not isinstance(
             self.unproved_read_only, bool | Collection
         ):
@@ -398,17 +314,11 @@ class Settings:
                 "unproved_read_only must be True, False or names of sources.",
                 hint='For example {"warehouse"}.',
             )
-        if not is_keep_option(self.keep):
-            raise ConfigurationError('keep must be True, "slow" or False.')
         if self.default_expiration > self.maximum_lifetime:
             raise ConfigurationError(
                 f"default_expiration is {self.default_expiration}, and maximum_lifetime {self.maximum_lifetime}.",
                 hint="Set both: a resource that is not pinned never lives longer than maximum_lifetime.",
             )
-
-
-_SETTINGS = {option.name: option for option in fields(Settings)}
-_TYPES = get_type_hints(Settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,14 +336,20 @@ class SettingDescription:
     meaning: str
 
 
-def describe_settings() -> list[SettingDescription]:
-    """Every setting, in the order of `Settings`."""
+def describe_settings(kind: type[SettingsGroup] = Settings) -> list[SettingDescription]:
+    """Every setting of a group, in its order."""
     return [
         SettingDescription(
             option.name, str(option.type), _as_code(_default(option)), str(option.metadata["meaning"])
         )
-        for option in _SETTINGS.values()
+        for option in settings_in(kind)
     ]
+
+
+def document(kind: type[SettingsGroup]) -> None:
+    """Add the meaning of each setting to the docstring of a group, which help() shows."""
+    described = "\n".join(f"    {each.name}: {each.meaning}" for each in describe_settings(kind))
+    kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{described}"
 
 
 def _as_code(value: Any) -> str:
@@ -448,18 +364,13 @@ def _as_code(value: Any) -> str:
 _UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
-    """Each setting by its name."""
-    return {name: getattr(settings, name) for name in _SETTINGS}
-
-
 def _default(option: Any) -> Any:
     return option.default if option.default_factory is MISSING else option.default_factory()
 
 
-def _check(name: str, value: object) -> None:
-    default = _default(_SETTINGS[name])
-    if value is None and NoneType in get_args(_TYPES[name]):
+def _check(option: Field[Any], value: object) -> None:
+    name, default = option.name, _default(option)
+    if value is None and str(option.type).endswith("| None"):
         return
     if isinstance(default, bool | int | str | timedelta):
         # Not isinstance: True is an int, and would be a limit of 1.
@@ -468,7 +379,7 @@ def _check(name: str, value: object) -> None:
                 f"{name} must be a {type(default).__name__}.", hint=f"For example {default!r}."
             )
         size = value.total_seconds() if isinstance(value, timedelta) else value
-        is_positive = _SETTINGS[name].metadata["positive"]
+        is_positive = option.metadata["positive"]
         if isinstance(size, int | float) and (size < 0 or (size == 0 and is_positive)):
             raise ConfigurationError(
                 f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
@@ -496,27 +407,22 @@ def is_keep_option(value: object) -> bool:
     return isinstance(value, bool) or (isinstance(value, str) and value == "slow")
 
 
-Settings.__doc__ = f"{Settings.__doc__}\n\nAttributes:\n" + "\n".join(
-    f"    {found.name}: {found.meaning}" for found in describe_settings()
-)
+document(Settings)
 
 
 def takes(
-    options: Callable[P, Options], *, made: Callable[..., Options] | None = None
+    options: Callable[P, Options],
 ) -> Callable[[Callable[[Owner, Options], T]], Callable[Concatenate[Owner, P], T]]:
     """A decorator: the method takes the fields of the dataclass `options` as parameters, and gets an instance of it.
 
     Type checkers and help() show each field with its type and default.
-
-    Args:
-        made: makes the dataclass from the arguments; by default its constructor.
 
     Raises:
         TypeError: a keyword is not a field, and the message names the most similar field; or a field is missing, given
             twice, or given without the name that it needs.
     """
     signature = _signature_of(options)
-    make: Callable[..., Options] = made or options
+    make: Callable[..., Options] = options
     names = list(signature.parameters)
     required = [each for each in names[1:] if signature.parameters[each].default is inspect.Parameter.empty]
     unnamed = [
@@ -562,10 +468,8 @@ class _AsWritten(str):
 
 
 def _signature_of(options: Any) -> inspect.Signature:
-    """The signature of a method that takes the fields of a dataclass, those of its first base last."""
+    """The signature of a method that takes the fields of a dataclass, the required ones first."""
     known = {each.name: each for each in fields(options)}
-    *_, base, _ = options.__mro__
-    inherited = {each.name for each in fields(base)}
     parameters = [
         each.replace(
             annotation=_AsWritten(each.annotation),
@@ -574,4 +478,5 @@ def _signature_of(options: Any) -> inspect.Signature:
         for each in inspect.signature(options).parameters.values()
     ]
     owner = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return inspect.Signature([owner, *sorted(parameters, key=lambda each: each.name in inherited)])
+    parameters.sort(key=lambda each: (each.kind, each.default is not each.empty))
+    return inspect.Signature([owner, *parameters])

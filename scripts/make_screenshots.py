@@ -22,7 +22,7 @@ from PIL import Image
 from playwright.async_api import Browser, Page, async_playwright
 from starlette.requests import Request
 
-from dualsql import Principal
+from dualsql import Pages, Principal, default_features
 from dualsql.serve import Selection, build_server, serve_app
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
@@ -60,7 +60,11 @@ async def demo(folder: Path) -> AsyncIterator[tuple[Any, str]]:
     listener = socket.create_server(("127.0.0.1", 8765))
     home = "http://127.0.0.1:8765/"
     dual, _ = await build_server(
-        url, Selection(everything=True), base_url=f"{home}resources", pages=True, authenticate=anyone
+        url,
+        Selection(everything=True),
+        base_url=f"{home}resources",
+        features=default_features(Pages()),
+        authenticate=anyone,
     )
     server = uvicorn.Server(uvicorn.Config(serve_app(dual), log_config=None, access_log=False))
     serving = asyncio.create_task(server.serve([listener]))

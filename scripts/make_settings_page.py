@@ -7,21 +7,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dualsql import Pages
+from dualsql.feature import Feature
+from dualsql.features import default_features
 from dualsql.settings import SettingDescription, describe_settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-Every setting is a keyword argument of `DualResponseServer`, and a field of `dualsql.Settings`, which `settings=` takes
-as a whole. A keyword argument takes precedence. A value that could only be a mistake is refused: `ConfigurationError`.
+## The server
+
+These are the fields of `dualsql.Settings`. A value that could only be a mistake is refused: `ConfigurationError`.
 
 ```python
-dual = DualResponseServer(engine, base_url=url, tables=Base, query_timeout=timedelta(seconds=5))
+dual = DualResponseServer(
+    engine, base_url=url, tables=Base, settings=Settings(query_timeout=timedelta(seconds=5))
+)
 ```
 
-`scripts/make_settings_page.py` writes this page from `dualsql/settings.py`.
+`scripts/make_settings_page.py` writes this page from `dualsql/settings.py` and the settings of each feature.
+"""
 
+FEATURE = """
+## {name}
+
+```python
+features=default_features({name}({example}))
+```
+"""
+
+TABLE = """
 | Setting | Type | Default | Meaning |
 |---|---|---|---|
 """
@@ -33,7 +49,15 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "".join(map(_row, describe_settings()))
+    sections = [_section(feature) for feature in default_features(Pages()) if feature.settings_group]
+    return HEAD + TABLE + "".join(map(_row, describe_settings())) + "".join(sections)
+
+
+def _section(feature: Feature) -> str:
+    assert feature.settings_group is not None
+    described = describe_settings(feature.settings_group)
+    head = FEATURE.format(name=type(feature).__name__, example=f"{described[0].name}=...")
+    return head + TABLE + "".join(map(_row, described))
 
 
 def _row(setting: SettingDescription) -> str:

@@ -33,6 +33,10 @@ SMALL_MODULES = {
         (f"dualsql/{name}/feature.py" for name in ("charts", "profiles", "query", "sql", "web")),
         "the object that a server gets",
     ),
+    **dict.fromkeys(
+        (f"dualsql/{name}/settings.py" for name in ("kept", "profiles", "query", "web")),
+        "the arguments of a feature, read by its services",
+    ),
     "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
     "dualsql/feature.py": "what all features are",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",

@@ -32,7 +32,15 @@ class Tables(Feature):
         self.saved_queries = checked_saved_queries(self._given, parts.sources)
 
     def catalogue(self, *, visible: Visible | None = None, scheme: str = "catalog") -> Catalogue:
-        """See `DualResponseServer.catalogue`."""
+        """The catalogue of tables and saved queries: `catalogue().seen_by(principal)`.
+
+        Args:
+            visible: hides further tables, besides those that the hooks deny.
+            scheme: of the URIs.
+
+        Raises:
+            ConfigurationError: the scheme cannot be used.
+        """
         return Catalogue(
             self._parts.registry,
             {name: source.engine.dialect for name, source in self._parts.sources.items()},

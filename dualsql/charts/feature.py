@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from dualsql.charts.http import OPERATION, chart_routes
 from dualsql.charts.service import ChartService
 from dualsql.extension import Parts
-from dualsql.feature import Feature
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import Operation
+from dualsql.openapi.operations import DescribedFeature, Operation
 from dualsql.query.feature import Queries
 from dualsql.settings import Settings
 
@@ -18,14 +17,16 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 
-class Charts(Feature):
-    """Charts; see docs/charts.md. It needs the feature Queries before it in the list."""
+class Charts(DescribedFeature):
+    """Charts; see docs/charts.md."""
+
+    needs = (Queries,)
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         queries = server.features.get(Queries).service
         services = (parts.creator, parts.views, parts.access, queries)
-        self.service = ChartService(*services, settings=parts.settings, start=server.ready)
+        self.service = ChartService(*services, settings=parts.settings, start=parts.ready)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""

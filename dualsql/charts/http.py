@@ -70,7 +70,7 @@ async def _answer_chart(
         BadParameterError: the resource is not a chart.
         NotAcceptableError: the caller wants a picture, and the extra `charts` is not installed.
     """
-    principal = await server.identify(request)
+    principal = await server.access.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
     kind = _PICTURES.get(media_type)
     try:

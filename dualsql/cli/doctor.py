@@ -23,7 +23,14 @@ from sqlalchemy import MetaData, Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
-from dualsql.cli.serve import authenticate_of, is_of_this_machine, selection_of, settings_of, without_log
+from dualsql.cli.serve import (
+    authenticate_of,
+    is_of_this_machine,
+    kept_of,
+    selection_of,
+    settings_of,
+    without_log,
+)
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import server_at
 from dualsql.databases.opening import open_source
@@ -37,9 +44,9 @@ from dualsql.features import DualResponseServer
 from dualsql.freeze import Registry
 from dualsql.kept import ObjectResultStorage, storage_at
 from dualsql.kept.files import require_packages
+from dualsql.maintenance import TOLERATED_SKEW
 from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import Clock
-from dualsql.server import TOLERATED_SKEW
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 
@@ -114,7 +121,7 @@ def _configuration(options: ServeOptions) -> list[Finding]:
             tables=MetaData(),
             secrets=secrets(options),
             authenticate=authenticate_of(options),
-            **settings_of(options),
+            settings=settings_of(options),
         )
         if options.store is not None and not secrets(options):
             raise ConfigurationError(
@@ -195,7 +202,7 @@ async def _open(options: ServeOptions) -> AsyncIterator[Source]:
 
 def _settings_or_default(options: ServeOptions) -> Settings:
     try:
-        return Settings(**settings_of(options))
+        return settings_of(options)
     except ConfigurationError:  # the first check has told it
         return Settings()
 
@@ -332,8 +339,8 @@ async def _storage(options: ServeOptions) -> list[Finding]:
     if options.keep is None:
         return []
     findings: list[Finding] = []
-    settings = _settings_or_default(options)
     with _noting("kept results", findings):
+        settings = kept_of(options).settings
         require_packages()
         storage = storage_at(options.keep, settings)
         try:

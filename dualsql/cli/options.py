@@ -15,8 +15,8 @@ import typer
 
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.formats.samples import TextFormat
+from dualsql.kept.settings import KeptSettings
 from dualsql.response import ResultsFormat
-from dualsql.settings import Settings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -177,7 +177,7 @@ class ServeOptions:
     ] = ""
     keep_cache_bytes: Annotated[
         int, typer.Option(help="Bytes that these copies may take together.", min=1)
-    ] = Settings().keep_cache_bytes
+    ] = KeptSettings().keep_cache_bytes
     secret_file: Annotated[
         Path | None,
         typer.Option(

@@ -41,13 +41,16 @@ from dualsql.errors import (
     QueryTimeoutError,
     StorageError,
 )
-from dualsql.features import DualResponseServer
-from dualsql.health import routes_until_started
+from dualsql.feature import Feature
+from dualsql.features import DualResponseServer, default_features
+from dualsql.health import Health, routes_until_started
 from dualsql.http.problems import answer_starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
+from dualsql.kept.feature import Kept
 from dualsql.log import LogFormatter, request_logger
+from dualsql.openapi.feature import OpenAPI
 from dualsql.run import START_INTERVAL
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
@@ -63,11 +66,12 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.settings import LimitedAction, Rate, RateLimits
+from dualsql.settings import LimitedAction, Rate, RateLimits, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.engines import MIGRATE_HINT
 from dualsql.store.protocol import ResourceStore
 from dualsql.telemetry import metrics_route
+from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
 
 _LISTED = 20  # relations that are left out, by name
@@ -189,7 +193,7 @@ async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[
 
 def _health(options: ServeOptions, dual: DualResponseServer) -> ASGIApp:
     metrics = [metrics_route()] if options.metrics else []
-    return Starlette(routes=[*dual.health_routes(), *metrics])
+    return Starlette(routes=[*dual.features.get(Health).process_routes(), *metrics])
 
 
 def openapi(origin: str) -> str:
@@ -202,10 +206,10 @@ def openapi(origin: str) -> str:
         UNOPENED_URL,
         base_url=f"{origin}/resources",
         tables=MetaData(),
-        pages=True,
+        features=default_features(Pages()),
         authenticate=static_tokens({}),
     )
-    return json.dumps(server.openapi(), indent=2)
+    return json.dumps(server.features.get(OpenAPI).document(), indent=2)
 
 
 def is_of_this_machine(base_url: str | None) -> bool:
@@ -263,9 +267,9 @@ async def _server_of(
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,
             store=await _store(options),
-            storage=options.keep,
             secrets=secrets(options),
-            **settings_of(options),
+            features=features_of(options),
+            settings=settings_of(options),
         )
     _configure_log(options)
     if options.secret_file is not None:
@@ -300,7 +304,22 @@ def _split(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def settings_of(options: ServeOptions) -> dict[str, Any]:
+def features_of(options: ServeOptions) -> list[Feature]:
+    """The features of the server: the default ones and pages."""
+    return default_features(kept_of(options), pages_of(options))
+
+
+def pages_of(options: ServeOptions) -> Pages:
+    """The pages of the server."""
+    return Pages(pages_in_text=options.pages_in_text)
+
+
+def kept_of(options: ServeOptions) -> Kept:
+    """The kept results of the server."""
+    return Kept(options.keep, keep_cache=options.keep_cache, keep_cache_bytes=options.keep_cache_bytes)
+
+
+def settings_of(options: ServeOptions) -> Settings:
     """The settings of the server.
 
     Raises:
@@ -314,13 +333,9 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
                 hint="Give scheme and host, without a path: https://app.example.com",
             )
     settings: dict[str, Any] = {
-        "pages": True,
-        "pages_in_text": options.pages_in_text,
         "cors_origins": origins,
         "allowed_hosts": _split(options.allowed_hosts),
         "unproved_read_only": options.unproved_read_only,
-        "keep_cache": options.keep_cache,
-        "keep_cache_bytes": options.keep_cache_bytes,
     }
     rates = {
         "principal": _rates("--rate-limits", options.rate_limits),
@@ -332,7 +347,7 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
         settings["default_sample_size"] = options.sample_size
     if options.count_budget is not None:
         settings["count_budget"] = timedelta(seconds=options.count_budget)
-    return settings
+    return Settings(**settings)
 
 
 def _rates(flag: str, text: str | None) -> dict[LimitedAction, Rate]:
@@ -465,7 +480,7 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
 def _reload(options: ServeOptions, dual: DualResponseServer) -> None:
     """Read the file of secrets again. What is wrong with it is logged, and the former ones stay."""
     try:
-        dual.set_secrets(secrets(options))
+        dual.maintenance.set_secrets(secrets(options))
     except ConfigurationError as error:
         logging.getLogger(__name__).error("The secrets were not read again: %s", error)
     else:
@@ -502,7 +517,11 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
     """
     startup = Started()
     outline = DualResponseServer(
-        options.database, base_url=base_url, tables=MetaData(), **settings_of(options)
+        options.database,
+        base_url=base_url,
+        tables=MetaData(),
+        features=default_features(pages_of(options)),
+        settings=settings_of(options),
     )
     mcp = _build_mcp(options, outline)
     answer_once_started(mcp, startup)
@@ -598,7 +617,7 @@ _ENDS_WITH_THE_PROCESS = (
 def _announcement(options: ServeOptions, setup: Built, admin: socket | None) -> Iterator[str]:
     base_url, reflected = setup.server.base_url, setup.reflected
     tables = len(reflected.metadata.tables)
-    only = ", read-only" * (not setup.server.unproved)
+    only = ", read-only" * (not setup.server.maintenance.unproved)
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options)}{only}."
     if options.files:
         yield "The files were read once. Start the server again to read them anew."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -26,12 +27,14 @@ class SourceHealth:
     After an outage the source is proved anew: another server may have taken its place. A failed proof is final.
     """
 
-    def __init__(self, source: Source, secured: Sequence[Any], settings: Settings) -> None:
+    def __init__(
+        self, source: Source, secured: Sequence[Any], settings: Settings, timeout: timedelta
+    ) -> None:
         self._source = source
         self._secured = secured
-        self._timeout = settings.health_timeout
+        self._timeout = timeout
         # Checks do not wait for a slot: many queries are no reason to call the database unreachable.
-        limits = QueryLimits(replace(settings, queue_timeout=settings.health_timeout))
+        limits = QueryLimits(replace(settings, queue_timeout=timeout))
         self._unhindered = replace(source, limits=limits)
         self._outage = Outage(f"The health check of the database {source.name!r}")
         self._must_be_proved = False

@@ -8,10 +8,11 @@ from starlette.applications import Starlette
 from dualsql.demo.app import build_app
 from dualsql.demo.database import Base, build, default_folder, keep_secret, sqlite_url
 from dualsql.demo.host import act
-from dualsql.features import DualResponseServer
+from dualsql.features import DualResponseServer, default_features
 from dualsql.serve.listening import listen, origin_of, running, stop_on_signals
-from dualsql.settings import ALL_ACTIONS
+from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.store import SQLResourceStore
+from dualsql.web.feature import Pages
 
 
 async def run(
@@ -49,9 +50,9 @@ async def _make_app(origin: str, database: str, console: Console) -> Starlette:
         tables=Base,
         store=SQLResourceStore(database),
         secrets=[keep_secret(default_folder())],
-        default_sample_size=10,
-        pages=True,
-        anonymous_actions=ALL_ACTIONS,  # nobody signs in to a demo, and it pins a result
+        features=default_features(Pages()),
+        # Nobody signs in to a demo, and it pins a result.
+        settings=Settings(default_sample_size=10, anonymous_actions=ALL_ACTIONS),
     )
     return build_app(dual)
 

@@ -66,6 +66,7 @@ from dualsql.log import (
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
+from dualsql.settings import Action
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     NOTES_HEADER,
@@ -113,6 +114,7 @@ class FeatureRoutes:
         representations: by media type, the function that answers GET of a resource when Accept prefers that type.
         listing_representations: the same for the collection.
         present: gives answers in JSON another form.
+        reads_link_cookie: a browser may send the signed link of a result in a cookie.
     """
 
     routes: Sequence[BaseRoute] = ()
@@ -120,6 +122,7 @@ class FeatureRoutes:
     representations: Mapping[str, Endpoint] = field(default_factory=dict)
     listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
     present: Presenter | None = None
+    reads_link_cookie: bool = False
 
 
 def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASGIApp:
@@ -207,7 +210,8 @@ class Routes:
         self._representations = dict(
             chain.from_iterable(feature.representations.items() for feature in features)
         )
-        self._varies = "Accept, Cookie" if server.settings.pages else "Accept"
+        self._reads_cookie = any(feature.reads_link_cookie for feature in features)
+        self._varies = "Accept, Cookie" if self._reads_cookie else "Accept"
         self._listings = dict(
             chain.from_iterable(feature.listing_representations.items() for feature in features)
         )
@@ -217,7 +221,7 @@ class Routes:
         represent = _preferred(request, self._representations)
         if represent is not None:
             return await represent(request)
-        link, query = split_request(self.server, request)
+        link, query = self._split(request)
         count = parse_count(query)
         wanted = parse_query(query) if count is None else None
         if wanted is not None:
@@ -238,14 +242,14 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
-        link, query = split_request(self.server, request)
+        link, query = self._split(request)
         refuse_query(query)
         body = await read_json_body(request, self.server.settings)
         return await self._answer_page(request, parse_body(body), link)
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
-        link, query = split_request(self.server, request)
+        link, query = self._split(request)
         if request.method == "POST":
             refuse_query(query)
             body = await read_json_body(request, self.server.settings)
@@ -262,23 +266,35 @@ class Routes:
     async def pin(self, request: Request) -> Response:
         """PUT of the resource or of /pin: keep it until it is deleted."""
         refuse_query(request.scope["query_string"])
-        principal = await self.server.identify(request)
-        await self.server.pin(resource_id_of(request), principal)
+        principal, resource = await self._opened(request, "pin")
+        # Deleted, or expired, since it was opened.
+        if not await self.server.unchecked.pin(resource.id, principal):
+            raise not_found()
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
 
     async def unpin(self, request: Request) -> Response:
         """DELETE of /pin: let the resource expire again."""
         refuse_query(request.scope["query_string"])
-        principal = await self.server.identify(request)
-        expires_at = await self.server.unpin(resource_id_of(request), principal)
+        principal, resource = await self._opened(request, "pin")
+        expires_at = await self.server.unchecked.unpin(resource.id, principal)
+        if expires_at is None:
+            raise not_found()
         return JSONAnswer(Unpinned(status="ready", expires_at=instant(expires_at)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE: delete the resource; its links stop working."""
         refuse_query(request.scope["query_string"])
-        principal = await self.server.identify(request)
-        await self.server.delete(resource_id_of(request), principal)
+        principal, resource = await self._opened(request, "delete")
+        if not await self.server.unchecked.delete(resource.id, principal):
+            raise not_found()
         return Response(status_code=204)
+
+    def _split(self, request: Request) -> tuple[SentLink | None, bytes]:
+        return split_request(self.server, request, reads_cookie=self._reads_cookie)
+
+    async def _opened(self, request: Request, action: Action) -> tuple[Principal | None, Resource]:
+        principal = await self.server.access.identify(request)
+        return principal, await self.server.open_resource(resource_id_of(request), principal, action)
 
     async def list(self, request: Request) -> Response:
         """GET on the collection: the caller's own resources, newest first."""
@@ -286,10 +302,12 @@ class Routes:
         if represent is not None:
             return await represent(request)
         limit, cursor = parse_listing(request.scope["query_string"])
-        principal = await self.server.identify(request)
+        principal = await self.server.access.identify(request)
         listing = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         resources = [
-            ListedResource(**self.server.metadata_of(found), url=f"{self.server.base_url}/{found.id}")
+            ListedResource(
+                **self.server.unchecked.metadata_of(found), url=f"{self.server.base_url}/{found.id}"
+            )
             for found in listing.resources
         ]
         answer = ResourceListing(resources=resources, next_cursor=listing.next_cursor)
@@ -316,7 +334,9 @@ LINK_COOKIE = "dualsql_link"
 """Of the path of one result: the signed link that a page was opened with."""
 
 
-def split_request(server: ResultServer, request: Request) -> tuple[SentLink | None, bytes]:
+def split_request(
+    server: ResultServer, request: Request, *, reads_cookie: bool = False
+) -> tuple[SentLink | None, bytes]:
     """The signed link of a request, if the server has such links, and the rest of its query string."""
     query: bytes = request.scope["query_string"]
     if not server.settings.signed_links:
@@ -324,7 +344,7 @@ def split_request(server: ResultServer, request: Request) -> tuple[SentLink | No
     token, query = split_link(query)
     if token is not None:
         return SentLink(token, is_in_address=True), query
-    token = request.cookies.get(LINK_COOKIE) if server.settings.pages else None
+    token = request.cookies.get(LINK_COOKIE) if reads_cookie else None
     return None if token is None else SentLink(token, is_in_address=False), query
 
 
@@ -362,7 +382,7 @@ async def open_result(
         except ResourceNotFoundError:
             if link.is_in_address:
                 raise
-    principal = await server.identify(request)
+    principal = await server.access.identify(request)
     return Opened(principal, await server.open_resource(resource_id, principal, "read"), None)
 
 

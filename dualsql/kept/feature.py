@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dualsql.errors import BadParameterError
 from dualsql.events import GaugeReading
-from dualsql.extension import Parts
-from dualsql.feature import Feature
+from dualsql.extension import Extension, Parts
 from dualsql.http.parameters import refuse_body, refuse_query, resource_id_of
 from dualsql.http.problems import RETRY_SOON, JSONAnswer, method_routes
 from dualsql.http.router import FeatureRoutes
@@ -17,12 +17,12 @@ from dualsql.kept.objects import storage_at
 from dualsql.kept.refresh import Refreshes
 from dualsql.kept.runs import KeptRunner
 from dualsql.kept.service import ResultKeeper
-from dualsql.kept.storage import ResultStorage
+from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
-from dualsql.openapi.operations import READS, Operation, in_json
+from dualsql.openapi.operations import READS, DescribedFeature, Operation, in_json
 from dualsql.resource import Principal
-from dualsql.results.options import checked_wait
-from dualsql.settings import Settings
+from dualsql.results.options import checked_wait, storage_missing
+from dualsql.settings import Settings, takes
 from dualsql_client.wire import ResourceDescription
 
 if TYPE_CHECKING:
@@ -35,43 +35,127 @@ REFRESH = "/{resource_id}/refresh"
 REFRESH_METHODS = ("POST",)
 
 
-class Kept(Feature):
+class KeptWork(Extension):
+    """The files of a server with a storage, and the refreshes that run."""
+
+    def __init__(self, keeper: ResultKeeper, refreshes: Refreshes) -> None:
+        self.keeper = keeper
+        self.refreshes = refreshes
+
+    async def start(self) -> None:
+        """See `Extension`."""
+        await self.keeper.start()
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Extension`."""
+        return await self.refreshes.drain(timeout)
+
+    async def close(self) -> None:
+        """See `Extension`."""
+        await self.refreshes.close()
+
+    async def release(self) -> None:
+        """See `Extension`."""
+        await self.keeper.close()
+
+    def renew(self) -> None:
+        """See `Extension`."""
+        self.keeper.renew()
+        self.refreshes.renew()
+
+    def abandon(self) -> None:
+        """See `Extension`."""
+        self.keeper.abandon()
+
+    def forget(self, resource_id: str) -> None:
+        """See `Extension`."""
+        self.refreshes.forget(resource_id)
+
+    async def sweep(self) -> None:
+        """See `Extension`."""
+        await self.keeper.sweep()
+
+    def readings(self) -> Iterator[GaugeReading]:
+        """See `Extension`."""
+        if self.keeper.stored_bytes is not None:
+            yield GaugeReading("kept_bytes", self.keeper.stored_bytes)
+
+
+class Kept(DescribedFeature):
     """Kept results; see docs/kept-results.md.
 
     Args:
         storage: where the rows are kept: a folder, the URL of an object store (s3://bucket/prefix), or a
             `ResultStorage`. Without one, rows are read from their databases.
+
+    The further arguments are its settings: see `KeptSettings`.
     """
 
-    def __init__(self, storage: ResultStorage | str | Path | None = None) -> None:
-        self._storage = storage
+    settings_group = KeptSettings
+
+    @takes(KeptSettings)
+    def __init__(self, settings: KeptSettings) -> None:
+        self.settings = settings
+        self.work: KeptWork | None = None
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        storage = self._storage
-        if isinstance(storage, str | Path):
-            storage = storage_at(storage, parts.settings)
         self._server = server
-        self.keeper = ResultKeeper(storage, parts.store, parts.seal, parts.settings, parts.clock)
-        views = KeptViews(self.keeper, parts.records, parts.policy, parts.settings)
-        self.runner = KeptRunner(self.keeper, views, parts.views, parts.sources, parts.settings)
-        self._refreshes = Refreshes(
+        kept, storage = self.settings, self.settings.storage
+        if storage is None:
+            if kept.keep is True:
+                raise storage_missing()
+            return
+        if isinstance(storage, str | Path):
+            storage = storage_at(storage, kept)
+        keeper = ResultKeeper(
+            storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept=kept
+        )
+        views = KeptViews(keeper, parts.policy, parts.settings, kept)
+        runner = KeptRunner(keeper, views, parts.views, parts.sources, kept)
+        refreshes = Refreshes(
             parts.access,
-            self.keeper,
+            keeper,
             parts.records,
             settings=parts.settings,
-            run=self.runner.run_again,
+            run=runner.run_again,
             tell=parts.notifier.notify,
         )
-        if storage is not None:
-            parts.views.kept, parts.creator.runner = views, self.runner
+        parts.views.kept, parts.creator.runner = views, runner
+        self.work = KeptWork(keeper, refreshes)
+        server.features.add(self.work)
 
     async def refresh(
         self, resource_id: str, principal: Principal | None, *, wait: timedelta | None = None
     ) -> ResourceDescription:
-        """See `DualResponseServer.refresh`."""
+        """Run the query of a result again and keep its rows; see docs/kept-results.md.
+
+        Readers get the old rows until the new ones are complete, and then the new ones. Cursors of the old rows are
+        refused from then on. A result that was read from its database becomes a kept one.
+
+        Args:
+            wait: how long to wait for the query. If it takes longer, it goes on, and the metadata say how far it is.
+                None waits until it ends.
+
+        Returns:
+            The metadata of the result.
+
+        Raises:
+            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `open_resource`.
+            ResourcePendingError, ResourceFailedError: the result has no rows.
+            BadParameterError: the server has no `storage`.
+            LimitExceededError: the rows cannot be kept. The result stays as it was, as after other errors.
+            TooManyQueriesError: `Settings.maximum_pending` refreshes run already.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed, or took longer than
+                `Settings.pending_timeout`.
+        """
         resource = await self._server.open_resource(resource_id, principal, "refresh")
-        await self._refreshes.answer(resource, principal, checked_wait(wait))
+        resource.require_ready()
+        if self.work is None:
+            raise BadParameterError(
+                "This server keeps no results.", hint="Read the result: its rows are those of the database."
+            )
+        await self.work.refreshes.answer(resource, principal, checked_wait(wait))
         return await self._server.describe(resource_id, principal)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
@@ -81,8 +165,8 @@ class Kept(Feature):
             """POST of /refresh: read the rows of a kept result again."""
             refuse_query(request.scope["query_string"])
             await refuse_body(request, server.settings)
-            principal = await server.identify(request)
-            wait = server.settings.keep_after
+            principal = await server.access.identify(request)
+            wait = self.settings.keep_after
             metadata = await self.refresh(resource_id_of(request), principal, wait=wait)
             is_running = "rows_so_far" in metadata.get("kept", {})
             return JSONAnswer(metadata, headers=RETRY_SOON if is_running else {})
@@ -103,41 +187,3 @@ class Kept(Feature):
                 errors=READS,
             )
         ]
-
-    async def start(self) -> None:
-        """See `Feature`."""
-        await self.keeper.start()
-
-    async def drain(self, timeout: timedelta) -> int:
-        """See `Feature`."""
-        return await self._refreshes.drain(timeout)
-
-    async def close(self) -> None:
-        """See `Feature`."""
-        await self._refreshes.close()
-
-    async def release(self) -> None:
-        """See `Extension`."""
-        await self.keeper.close()
-
-    def renew(self) -> None:
-        """See `Feature`."""
-        self.keeper.renew()
-        self._refreshes.renew()
-
-    def abandon(self) -> None:
-        """See `Feature`."""
-        self.keeper.abandon()
-
-    def forget(self, resource_id: str) -> None:
-        """See `Feature`."""
-        self._refreshes.forget(resource_id)
-
-    async def sweep(self) -> None:
-        """See `Feature`."""
-        await self.keeper.sweep()
-
-    def readings(self) -> Iterator[GaugeReading]:
-        """See `Feature`."""
-        if self.keeper.stored_bytes is not None:
-            yield GaugeReading("kept_bytes", self.keeper.stored_bytes)

@@ -26,10 +26,10 @@ from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
 from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
+from dualsql.kept.settings import LEAST_KEEP_MEMORY
 from dualsql.plan import Shape
 from dualsql.plan.order import distinct_on
 from dualsql.resource import RELATION
-from dualsql.settings import LEAST_KEEP_MEMORY
 from dualsql.tenancy import ActiveRules
 from dualsql.tenancy.compiler import TableForms
 

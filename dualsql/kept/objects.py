@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from dualsql.errors import ConfigurationError, StorageError, require_package
 from dualsql.kept.locks import NO_FOLLOW, lock_file
+from dualsql.kept.settings import KeptSettings
 from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, move_into_place
-from dualsql.settings import Settings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -186,7 +186,7 @@ class ObjectResultStorage:
         return [*objects, *(file for file in copies if not FILE_NAME.fullmatch(file.name))]
 
 
-def storage_at(location: str | Path, settings: Settings) -> LocalResultStorage | ObjectResultStorage:
+def storage_at(location: str | Path, settings: KeptSettings) -> LocalResultStorage | ObjectResultStorage:
     """The storage in a folder, or at the URL of an object store, whose copies are where the settings say.
 
     Raises:

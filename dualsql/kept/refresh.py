@@ -9,7 +9,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from dualsql.errors import BadParameterError, DualResponseError, QueryInterruptedError, TooManyQueriesError
+from dualsql.errors import DualResponseError, QueryInterruptedError, TooManyQueriesError
 from dualsql.kept.service import ResultKeeper
 from dualsql.log import Outage, log_failure
 from dualsql.resource import KeptRows, Principal, Resource, Total, problem_of
@@ -78,7 +78,6 @@ class Refreshes:
 
         Raises:
             ResourcePendingError, ResourceFailedError: the result has no rows.
-            BadParameterError: the server keeps no results.
             TooManyQueriesError: `Settings.maximum_pending` run already.
             LimitExceededError: the rows cannot be kept.
             DualResponseError: the query failed.
@@ -112,10 +111,6 @@ class Refreshes:
 
     async def _begin(self, resource: Resource, principal: Principal | None) -> _Refresh | None:
         resource.require_ready()
-        if not self._keeper.has_storage:
-            raise BadParameterError(
-                "This server keeps no results.", hint="Read the result: its rows are those of the database."
-            )
         if self._records.is_running(resource):
             return None
         if len(self._running) >= self._settings.maximum_pending:

@@ -14,6 +14,7 @@ from dualsql.errors import DualResponseError, LimitExceededError
 from dualsql.formats.writer import Chunk
 from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import KeptRun, ResultKeeper, UnusableError
+from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
 from dualsql.log import log_failure
 from dualsql.resource import KeptRows, Principal, Resource, Total
@@ -21,7 +22,6 @@ from dualsql.results.create import RunRequest, RunResult, ShownSample
 from dualsql.results.progress import RunProgress, report_to_caller
 from dualsql.results.streams import OF_VALUES
 from dualsql.results.view import NOT_KEPT_ROWS, ROWS_OF_NOW, KeptAnswer, View, Views
-from dualsql.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ class KeptRunner:
         kept_views: KeptViews,
         views: Views,
         sources: Mapping[str, Source],
-        settings: Settings,
+        kept: KeptSettings,
     ) -> None:
         self._keeper = keeper
         self._kept_views = kept_views
         self._views = views
         self._sources = sources
-        self._settings = settings
+        self._kept = kept
 
     async def run(self, request: RunRequest) -> RunResult:
         """See `Runner`."""
@@ -81,11 +81,10 @@ class KeptRunner:
         return kept
 
     async def _run(self, request: RunRequest) -> RunResult:
-        keep = self._keeper.default if request.options.keep is None else request.options.keep
+        keep = self._kept.keep if request.options.keep is None else request.options.keep
         view, progress = request.view, request.progress
         if keep is False:
             return RunResult(await request.sample(view), view)
-        self._keeper.require_storage()
         report_to_caller(progress)
         if request.answer is not None:
             return await self._run_over_kept_rows(request, request.answer)
@@ -110,7 +109,7 @@ class KeptRunner:
     async def _run_quickly(self, request: RunRequest) -> RunResult | None:
         """Read the sample from the database. None if that takes long and the rows can be kept: then it was stopped."""
         view, wait = request.view, request.options.wait
-        at_most = self._settings.keep_after if wait is None else min(self._settings.keep_after, wait)
+        at_most = self._kept.keep_after if wait is None else min(self._kept.keep_after, wait)
         if not at_most:
             return None
         running = asyncio.ensure_future(request.sample(view))

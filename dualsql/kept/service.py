@@ -34,10 +34,10 @@ from dualsql.kept.files import (
     require_packages,
     state_of,
 )
+from dualsql.kept.settings import KeptSettings
 from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, new_file_name
 from dualsql.resource import Clock, KeptRows, Principal, Resource
-from dualsql.results.options import storage_missing
-from dualsql.settings import KeepOption, Settings
+from dualsql.settings import Settings
 from dualsql.store.protocol import ListingPosition, ResourceState, ResourceStore
 
 P = ParamSpec("P")
@@ -116,18 +116,19 @@ class ResultKeeper:
 
     def __init__(
         self,
-        storage: ResultStorage | None,
+        storage: ResultStorage,
         store: ResourceStore,
         seal: Seal,
-        settings: Settings,
         clock: Clock,
+        *,
+        settings: Settings,
+        kept: KeptSettings,
     ) -> None:
-        self._storage_or_none = storage
-        if settings.keep is True:
-            self.require_storage()
+        self._storage = storage
         self._store = store
         self._seal = seal
         self._settings = settings
+        self._kept = kept
         self._clock = clock
         self._open: OrderedDict[str, KeptFile] = OrderedDict()
         self._referenced: set[str] = set()
@@ -140,8 +141,8 @@ class ResultKeeper:
     def renew(self) -> None:
         """Forget what belongs to the event loop of the last run."""
         self._limits = QueryLimits(self._settings)
-        disk = self._settings.keep_total or _SPILL_OF_UNBOUNDED
-        self._shares = MemoryShares(self._settings.keep_memory, disk)
+        disk = self._kept.keep_total or _SPILL_OF_UNBOUNDED
+        self._shares = MemoryShares(self._kept.keep_memory, disk)
         self._opening: dict[str, asyncio.Task[KeptFile]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -157,29 +158,8 @@ class ResultKeeper:
         Raises:
             ConfigurationError: it cannot be used, or a package is missing.
         """
-        if self._storage_or_none is not None:
-            require_packages()
-            await self._storage_or_none.open()
-
-    @property
-    def has_storage(self) -> bool:
-        """Whether results can be kept."""
-        return self._storage_or_none is not None
-
-    @property
-    def default(self) -> KeepOption:
-        """Which results are kept whose tool does not say."""
-        return False if self._storage_or_none is None else self._settings.keep
-
-    def require_storage(self) -> None:
-        """Raise ConfigurationError if there is no storage."""
-        if self._storage_or_none is None:
-            raise storage_missing()
-
-    @property
-    def _storage(self) -> ResultStorage:
-        assert self._storage_or_none is not None, "require_storage was asked"
-        return self._storage_or_none
+        require_packages()
+        await self._storage.open()
 
     async def close(self) -> None:
         """Close all files."""
@@ -218,8 +198,8 @@ class ResultKeeper:
                 (await asyncio.to_thread(file.stat)).st_size,
                 await asyncio.to_thread(digest_of, file),
             )
-            if size > self._settings.keep_bytes:
-                raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
+            if size > self._kept.keep_bytes:
+                raise UnusableError(_too_large("bytes", self._kept.keep_bytes))
             self._require_room(name, size)
             await self._storage.put(name, file)
             self._files[name].is_there = True
@@ -256,9 +236,9 @@ class ResultKeeper:
         for absent in [each for each, file in self._files.items() if file.is_there and each not in sizes]:
             del self._files[absent]
         theirs: dict[str, int] = {}
-        if self._settings.keep_quota is not None and resource.owner is None:
+        if self._kept.keep_quota is not None and resource.owner is None:
             theirs = await self._files_of_nobody(sizes, but=resource.id)
-        elif self._settings.keep_quota is not None and resource.owner is not None:
+        elif self._kept.keep_quota is not None and resource.owner is not None:
             principal = Principal(id=resource.owner, tenant=resource.tenant)
             theirs = await self._files_of(principal, sizes, but=resource.id)
         owner = resource.owner, resource.tenant
@@ -314,7 +294,7 @@ class ResultKeeper:
         """
         mine = self._files[name]
         mine.size = size
-        quota, total = self._settings.keep_quota, self._settings.keep_total
+        quota, total = self._kept.keep_quota, self._kept.keep_total
         others = {
             each: file
             for each, file in self._files.items()
@@ -350,10 +330,10 @@ class ResultKeeper:
     def _require_keepable(self, writer: KeptWriter, file: KeptFileWriter, chunk: Chunk) -> None:
         if writer.refusal is not None:
             raise UnusableError(writer.refusal)
-        if file.rows + chunk.rows > self._settings.keep_rows:
-            raise UnusableError(_too_large("rows", self._settings.keep_rows))
-        if file.size > self._settings.keep_bytes:
-            raise UnusableError(_too_large("bytes", self._settings.keep_bytes))
+        if file.rows + chunk.rows > self._kept.keep_rows:
+            raise UnusableError(_too_large("rows", self._kept.keep_rows))
+        if file.size > self._kept.keep_bytes:
+            raise UnusableError(_too_large("bytes", self._kept.keep_bytes))
 
     # Reading ----------------------------------------------------------------------------------------------
 
@@ -405,8 +385,6 @@ class ResultKeeper:
             opening.exception()  # whoever waits for it raises it; all may have left
 
     def _require_usable(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> None:
-        if self._storage_or_none is None:
-            raise UnusableError("This server keeps no results.")
         if "reason" in kept:
             raise UnusableError(kept["reason"])
         if not kept.keys() - _OF_RUNS:
@@ -417,7 +395,7 @@ class ResultKeeper:
             raise TamperedError("The record of the kept rows is not valid.")
         if kept["storage"] != self._storage.id:
             raise UnusableError("The rows are kept at another server.")
-        if datetime.fromisoformat(kept["as_of"]) + self._settings.keep_for <= self._clock.now():
+        if datetime.fromisoformat(kept["as_of"]) + self._kept.keep_for <= self._clock.now():
             raise UnusableError("The kept rows are too old.")
         if fingerprint is None or kept["fingerprint"] != fingerprint:
             raise UnusableError("The rules for the rows have changed since they were kept.")
@@ -461,7 +439,7 @@ class ResultKeeper:
 
     async def of(self, resource_id: str) -> KeptRows | None:
         """What the row of a resource says of its kept rows."""
-        resource = None if self._storage_or_none is None else await self._store.get(resource_id)
+        resource = await self._store.get(resource_id)
         return None if resource is None else resource.kept
 
     async def forget(self, resource_id: str, kept: KeptRows | None) -> None:
@@ -479,8 +457,6 @@ class ResultKeeper:
 
     async def sweep(self) -> int:
         """Delete the files that no resource needs any more. Returns how many."""
-        if self._storage_or_none is None:
-            return 0
         files = await self._list_files()
         self._referenced &= {file.name for file in files}
         # A row that was refreshed no longer names the first of its files.
@@ -498,7 +474,7 @@ class ResultKeeper:
         now, match = self._clock.now(), FILE_NAME.fullmatch(file.name)
         standing = None if match is None else standings.get(match[1])
         is_over = standing is not None and standing.expires_at is not None and standing.expires_at <= now
-        if is_over or file.written_at + self._settings.keep_for <= now:
+        if is_over or file.written_at + self._kept.keep_for <= now:
             return True
         if match is not None and standing is not None and await self._is_named(match[1], file.name):
             return False

@@ -16,9 +16,9 @@ from dualsql.freeze.values import exact_forms
 from dualsql.kept.cells import uses_of
 from dualsql.kept.files import kept_statement
 from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
+from dualsql.kept.settings import KeptSettings
 from dualsql.log import log_failure
 from dualsql.resource import KeptRows, Resource, instant
-from dualsql.results.progress import RunRecords
 from dualsql.results.view import Derived, Original, View
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, Policy
@@ -35,11 +35,11 @@ _MOST_PLANS = 16
 class KeptViews:
     """Opens the kept rows of one server's results; a `KeptReader`."""
 
-    def __init__(self, keeper: ResultKeeper, records: RunRecords, policy: Policy, settings: Settings) -> None:
+    def __init__(self, keeper: ResultKeeper, policy: Policy, settings: Settings, kept: KeptSettings) -> None:
         self._keeper = keeper
-        self._records = records
         self._policy = policy
         self._settings = settings
+        self._kept = kept
         self._plans: MutableMapping[str, tuple[Derived, ActiveRules]] = util.LRUCache(_MOST_PLANS)
         self._by_code_point: dict[str, bool] = {}
 
@@ -92,16 +92,14 @@ class KeptViews:
 
     async def describe(self, resource: Resource, live: View) -> KeptDescription:
         """See `KeptReader`."""
-        run = self._records.describe(resource)
         kept = resource.kept or KeptRows()
         try:
             view = await self.usable_view(resource, kept, live)
         except UnusableError as error:
-            return KeptDescription(**{**run, "reason": str(error)})
+            return KeptDescription(kept=False, reason=str(error))
         record = view.kept or kept
         as_of = instant(datetime.fromisoformat(record["as_of"]))
-        rows = KeptDescription(kept=True, as_of=as_of, rows=record["rows"], bytes=record["bytes"])
-        return KeptDescription(**{**run, **rows})
+        return KeptDescription(kept=True, as_of=as_of, rows=record["rows"], bytes=record["bytes"])
 
     async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
         """See `KeptReader`."""
@@ -155,7 +153,7 @@ class KeptViews:
     async def obstacle_to_keeping(self, view: View, fingerprint: str | None) -> str | None:
         """Why the rows of a view with this fingerprint may not be kept; None if they may."""
         obstacle = self._known_obstacle(view, fingerprint)
-        if obstacle is not None or self._settings.keep_past_rule_changes:
+        if obstacle is not None or self._kept.keep_past_rule_changes:
             return obstacle
         try:
             is_narrowed = await has_policies(view.source, timeout=self._settings.query_timeout)
@@ -171,7 +169,7 @@ class KeptViews:
             return "Two columns have names that differ only in case."
         if fingerprint is None:
             return "A value of the statement or of a rule cannot be compared later."
-        if self._settings.keep_past_rule_changes:
+        if self._kept.keep_past_rule_changes:
             return None
         if self._policy.has_functions:
             return "The rows are narrowed by functions."

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         tool as tool,
     )
     from dualsql.mcp.negotiation import Envelope as Envelope
+    from dualsql.mcp.official import transport_security as transport_security
     from dualsql.mcp.options import (
         PlainEnvelope as PlainEnvelope,
         PlainToolOptions as PlainToolOptions,
@@ -70,6 +71,7 @@ _MODULES = {
     "skill": "dualsql.mcp.resources",
     "system_prompt": "dualsql.mcp.resources",
     "tool": "dualsql.mcp.decorators",
+    "transport_security": "dualsql.mcp.official",
 }
 
 __all__ = list(_MODULES)

@@ -14,10 +14,12 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool as ServerTool
 from mcp.server.mcpserver.utilities.context_injection import find_context_parameter
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, RootModel, ValidationError
 
+from dualsql.http.router import origin_of, own_hosts
 from dualsql.mcp.calls import (
     CallContext,
     Refuse,
@@ -32,6 +34,7 @@ from dualsql.mcp.calls import (
     with_signature,
 )
 from dualsql.mcp.negotiation import form_of_call, ids_of
+from dualsql.server import ResultServer
 
 PROFILE = SDKProfile(
     tool_errors=(ToolError,),
@@ -58,10 +61,23 @@ class _RefusedHosts(logging.Filter):
 
 
 _WHAT_TO_SET = (
-    "Behind a host name, pass streamable_http_app(transport_security=dual.transport_security()), which allows the "
-    "hosts of base_url and allowed_hosts, and the origins of cors_origins."
+    "Behind a host name, pass streamable_http_app(transport_security=dualsql.mcp.transport_security(dual)), which "
+    "allows the hosts of base_url and allowed_hosts, and the origins of cors_origins."
 )
 _REFUSED_HOSTS = _RefusedHosts()
+
+
+def transport_security(dual: ResultServer) -> TransportSecuritySettings:
+    """The check of Host and Origin for the SDK: `mcp.streamable_http_app(transport_security=...)`.
+
+    Without it the SDK's application answers 421 "Invalid Host header" to every name but those of the loopback.
+    """
+    hosts = sorted(own_hosts(dual.base_url) | frozenset(dual.settings.allowed_hosts))
+    return TransportSecuritySettings(
+        # The SDK's `host:*` matches the host with a port only (mcp/server/transport_security.py).
+        allowed_hosts=[form for host in hosts for form in (host, f"{host}:*")],
+        allowed_origins=[origin_of(dual.base_url), *map(origin_of, dual.settings.cors_origins)],
+    )
 
 
 def register(server: MCPServer[Any], tool: Tool) -> None:

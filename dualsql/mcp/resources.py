@@ -389,7 +389,7 @@ class ResultsProvider:
     def _time_left(self, resource: Resource) -> int:
         left = timedelta() if resource.status == "pending" else self._ttl
         if resource.expires_at is not None:
-            left = min(left, resource.expires_at - self._dual.now())
+            left = min(left, resource.expires_at - self._dual.parts.clock.now())
         return max(0, int(left.total_seconds() * 1_000))
 
 

@@ -130,7 +130,7 @@ class Tasks(Extension):
 
     async def _cancel(self, ctx: Context, params: _TaskParams) -> HandlerResult:
         resource = await self._open(_parse(ctx, params)[0], "delete")
-        await self._dual.responses.cancel(resource, principal=self._current_principal())
+        await self._dual.unchecked.cancel(resource, self._current_principal())
         return {}
 
     async def _open(self, resource_id: str, action: Action) -> Resource:
@@ -147,7 +147,7 @@ class Tasks(Extension):
     async def _result(self, resource: Resource, style: ResultStyle, ctx: Context) -> Mapping[str, Any]:
         call = ToolCall(resource.name, wanted(getattr(ctx.request, "headers", None)))
         try:
-            response = await self._dual.responses.show_again(resource, principal=self._current_principal())
+            response = await self._dual.unchecked.show_again(resource, self._current_principal())
         except DualResponseError as error:
             problem = resource.failure if isinstance(error, ResourceFailedError) else None
             result = problem_result(problem or problem_of(error), style.envelope, call)

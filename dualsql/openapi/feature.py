@@ -5,41 +5,33 @@ These are its endpoints (arXiv 2510.05968, section 6), and OpenAPI.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dualsql.dual_mode import DualMode
 from dualsql.extension import Parts
-from dualsql.feature import Feature
+from dualsql.feature import Feature, feature_routes
 from dualsql.formats import json
 from dualsql.http.parameters import refuse_query
 from dualsql.http.problems import JSONAnswer, answering, method_routes
 from dualsql.http.router import FeatureRoutes
+from dualsql.openapi.document import openapi_document
 from dualsql.openapi.operations import (
     DOCUMENT_METHODS,
     JSON,
     OPENAPI,
+    DescribedFeature,
     Operation,
-    openapi_document,
     resource_operations,
 )
 from dualsql.resource import WELL_KNOWN, service
-from dualsql.settings import Settings
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
-
-
-@runtime_checkable
-class DescribedFeature(Protocol):
-    """A feature that describes its routes."""
-
-    def operations(self, settings: Settings) -> Sequence[Operation]:
-        """What the routes take and answer."""
 
 
 class OpenAPI(Feature):
@@ -66,12 +58,14 @@ class OpenAPI(Feature):
         return FeatureRoutes(documents=list(chain.from_iterable(documents)))
 
     def document(self) -> dict[str, Any]:
-        """See `DualResponseServer.openapi`."""
+        """The REST resources as OpenAPI 3.1, as `/openapi.json` of the router answers."""
         server = self._server
-        return openapi_document(server.base_url, self._operations(), is_authenticated=server.is_authenticated)
+        return openapi_document(
+            server.base_url, self._operations(), is_authenticated=server.access.is_authenticated
+        )
 
     def well_known(self) -> Route:
-        """See `DualResponseServer.well_known`."""
+        """A route for the root of an application: `/.well-known/resource-link-service`."""
 
         async def answer(request: Request) -> Response:
             refuse_query(request.scope["query_string"])
@@ -89,9 +83,9 @@ class OpenAPI(Feature):
 
     def _operations(self) -> list[Operation]:
         server = self._server
-        routes = [each.routes(server) for each in server.features if isinstance(each, Feature)]
+        routes = feature_routes(server)
         described = [feature for feature in server.features if isinstance(feature, DescribedFeature)]
-        return [
+        operations = [
             *resource_operations(
                 server.settings,
                 chain.from_iterable(each.representations for each in routes),
@@ -99,3 +93,6 @@ class OpenAPI(Feature):
             ),
             *chain.from_iterable(feature.operations(server.settings) for feature in described),
         ]
+        if DualMode in server.features:
+            return operations
+        return [operation.without_dual_mode() for operation in operations]

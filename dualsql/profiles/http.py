@@ -31,7 +31,7 @@ def profile_routes(server: ResultServer, service: ProfileService) -> FeatureRout
     async def profile(request: Request) -> Response:
         """Answer the profile of a resource. Signed links give access to rows only, not to profiles."""
         kind, columns = parse_profile(request.scope["query_string"])
-        principal = await server.identify(request)
+        principal = await server.access.identify(request)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":  # HEAD runs no query
             await service.check(resource, principal=principal, kind=kind, columns=columns)

@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from dualsql.columns.result import ResultColumn, chosen_columns
+from dualsql.columns.result import chosen_columns
 from dualsql.errors import DatabaseBusyError, LimitExceededError, QueryExecutionError, QueryTimeoutError
 from dualsql.kept.cells import Use
 from dualsql.profiles import estimates, findings, statistics
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, first_profiled_rows, profiled_rows
 from dualsql.profiles.findings import ProfileResult
+from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
 from dualsql.results.create import ProfiledSample
@@ -28,9 +29,10 @@ Statistics = dict[str, dict[str, Any]]
 class ProfileService:
     """Profiles the results of one server."""
 
-    def __init__(self, views: Views, access: AccessControl) -> None:
+    def __init__(self, views: Views, access: AccessControl, settings: ProfileSettings) -> None:
         self._views = views
         self._access = access
+        self._settings = settings
 
     async def profile(
         self,
@@ -40,14 +42,25 @@ class ProfileService:
         kind: str = "sample",
         columns: Sequence[str] | None = None,
     ) -> Profile:
-        """See `DualResponseServer.profile`."""
+        """See `Profiles.profile`."""
         profile_kind = checked_profile(kind)
         self._access.admit("ask", principal)
         view = await self._view(resource, principal, profile_kind, columns)
         await self._access.note("profile", principal, resource=resource)
-        result = await fetch_profile(view, profile_kind, columns)
+        result = await fetch_profile(view, self._settings, profile_kind, columns)
         await self._access.note_access(resource)
         return result.to_wire(view.source.engine.dialect)
+
+    async def profile_sample(
+        self, view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]
+    ) -> ProfiledSample:
+        """The profile of a new result, and notes on the columns that its sample misrepresents; a `Profiler`."""
+        found = await fetch_profile(view, self._settings, kind)
+        notes = findings.sample_notes(found, view.shape.columns, sample)
+        return ProfiledSample(
+            found.to_wire(view.source.engine.dialect),
+            ProfileNotes(covers=found.covers, complete=found.is_complete, notes=notes),
+        )
 
     async def check(
         self,
@@ -59,7 +72,8 @@ class ProfileService:
     ) -> None:
         """Raise what `profile` raises before its first query."""
         profile_kind = checked_profile(kind)
-        _profiling(await self._view(resource, principal, profile_kind, columns), profile_kind, columns)
+        view = await self._view(resource, principal, profile_kind, columns)
+        _profiling(view, self._settings, profile_kind, columns)
 
     async def _view(
         self,
@@ -73,7 +87,9 @@ class ProfileService:
         if view.kept is None:
             return view
         live = self._views.live(resource, principal)
-        of_kept, of_live = (_profiling(one, kind, columns).data.profiled for one in (view, live))
+        of_kept, of_live = (
+            _profiling(one, self._settings, kind, columns).data.profiled for one in (view, live)
+        )
         uses: list[tuple[str, Use]] = []
         for one, other in zip(of_kept, of_live, strict=True):
             if list(one.statistic_names) != list(other.statistic_names):
@@ -82,17 +98,9 @@ class ProfileService:
         return view if await self._views.kept.can_use(view, live, uses) else live
 
 
-async def profile_sample(view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]) -> ProfiledSample:
-    """The profile of a new result, and notes on the columns that its sample misrepresents."""
-    result = await fetch_profile(view, kind)
-    notes = findings.sample_notes(result, view.shape.columns, sample)
-    return ProfiledSample(
-        result.to_wire(view.source.engine.dialect),
-        ProfileNotes(covers=result.covers, complete=result.is_complete, notes=notes),
-    )
-
-
-async def fetch_profile(view: View, kind: ProfileKind, columns: Sequence[str] | None = None) -> ProfileResult:
+async def fetch_profile(
+    view: View, settings: ProfileSettings, kind: ProfileKind, columns: Sequence[str] | None = None
+) -> ProfileResult:
     """The statistics of these columns, of rows that the view's principal may see.
 
     Args:
@@ -102,31 +110,32 @@ async def fetch_profile(view: View, kind: ProfileKind, columns: Sequence[str] | 
         UnknownColumnError: there is no such column.
         QueryExecutionError, DatabaseBusyError: the first statement failed or got no connection.
     """
-    return await _profiling(view, kind, columns).run()
+    return await _profiling(view, settings, kind, columns).run()
 
 
-def _profiling(view: View, kind: ProfileKind, columns: Sequence[str] | None) -> _Profiling:
+def _profiling(
+    view: View, settings: ProfileSettings, kind: ProfileKind, columns: Sequence[str] | None
+) -> _Profiling:
     requested = chosen_columns(view.shape.columns, columns)
-    first = requested[: view.settings.maximum_profile_columns]
-    data = replace(_data(view, kind, first), left_out=len(requested) - len(first))
-    return _Profiling(view, data, kind)
-
-
-def _data(view: View, kind: ProfileKind, columns: Sequence[ResultColumn]) -> ProfiledRows:
+    chosen = requested[: settings.maximum_profile_columns]
     ordered, hides = view.ordered(), view.rules.form.hides
-    if kind == "full":
-        return profiled_rows(ordered, columns, hides)
-    return first_profiled_rows(ordered, columns, hides, most=view.settings.profile_sample)
+    data = (
+        profiled_rows(ordered, chosen, hides)
+        if kind == "full"
+        else first_profiled_rows(ordered, chosen, hides, most=settings.profile_sample)
+    )
+    data = replace(data, left_out=len(requested) - len(chosen))
+    return _Profiling(view, data, kind, settings.profile_budget)
 
 
 class _Profiling:
     """Runs the statements of one profile one after the other, until the time budget is used up."""
 
-    def __init__(self, view: View, data: ProfiledRows, kind: ProfileKind) -> None:
+    def __init__(self, view: View, data: ProfiledRows, kind: ProfileKind, budget: timedelta) -> None:
         self._view = view
         self.data = data
         self._kind = kind
-        self._budget = view.settings.profile_budget.total_seconds()
+        self._budget = budget.total_seconds()
         self._ends_at = _now() + self._budget
 
     async def run(self) -> ProfileResult:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dualsql.extension import Parts
-from dualsql.feature import Feature
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import Operation
+from dualsql.openapi.operations import DescribedFeature, Operation
 from dualsql.query.http import query_operations, query_routes
 from dualsql.query.service import QueryService, RefineService, query_forms
-from dualsql.settings import Settings
+from dualsql.query.settings import QuerySettings
+from dualsql.settings import Settings, takes
 from dualsql.sql.feature import SQL
 from dualsql.sql.service import NamedSources
 
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 
-class Queries(Feature):
-    """Queries over results; see docs/querying.md. Those in SQL may read tables that the feature SQL offers, if it is
-    before this one in the list.
+class Queries(DescribedFeature):
+    """Queries over results; see docs/querying.md. Those in SQL may read tables that the feature SQL offers.
+
+    Its arguments are its settings: see `QuerySettings`.
     """
 
+    uses = (SQL,)
+    settings_group = QuerySettings
     statement_forms = (query_forms,)
+
+    @takes(QuerySettings)
+    def __init__(self, settings: QuerySettings) -> None:
+        self.settings = settings
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
@@ -33,12 +40,19 @@ class Queries(Feature):
             if SQL in server.features
             else NamedSources(parts.registry, parts.sources, parts.policy)
         )
-        self.service = QueryService(parts.views, parts.pages, parts.streams, parts.settings, sources)
+        self.service = QueryService(
+            parts.views,
+            parts.pages,
+            parts.streams,
+            sources,
+            settings=parts.settings,
+            query_settings=self.settings,
+        )
         refinements = RefineService(
             parts.access,
             self.service,
             parts.creator,
-            settings=parts.settings,
+            settings=self.settings,
             addresses=parts.addresses,
         )
         parts.creator.refine = refinements.create

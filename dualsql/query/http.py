@@ -115,7 +115,7 @@ def _endpoint(
         window = without_nulls({name: values[name] for name in WINDOW if name in values})
         query = read({name: value for name, value in values.items() if name not in WINDOW})
         format_ = _wanted_format(window.get("format"), request)
-        principal = await server.identify(request)
+        principal = await server.access.identify(request)
         query = _of_caller(query, principal)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
         if format_ is None:
@@ -140,7 +140,7 @@ def _refining(server: ResultServer) -> Endpoint:
         keys = TEXT_KEYS if "sql" in values else (*KEYS, *WINDOW_KEYS)
         refuse_unknown(values, (*keys, *NAMING), "key")
         refinement = {key: value for key, value in values.items() if key not in NAMING}
-        principal = await server.identify(request)
+        principal = await server.access.identify(request)
         making = server.create_response(
             name=values.get("name", "Refined"),
             parent=resource_id_of(request),

@@ -262,7 +262,7 @@ async def _list(dual: ResultServer, caller: Principal | None) -> Managed:
 
 
 def _schema(dual: ResultServer, resource: Resource) -> Managed:
-    description = dual.metadata_of(resource)
+    description = dual.unchecked.metadata_of(resource)
     return Managed(
         operation="schema",
         dataAccessId=resource.id,

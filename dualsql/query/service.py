@@ -42,6 +42,7 @@ from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
 from dualsql.query.select import uses_in
+from dualsql.query.settings import QuerySettings
 from dualsql.resource import (
     LINEAGE,
     UNCOUNTED,
@@ -84,12 +85,20 @@ class QueryService:
     """Runs queries over the resources of one server."""
 
     def __init__(
-        self, views: Views, pages: ResultPages, streams: Streams, settings: Settings, sources: NamedSources
+        self,
+        views: Views,
+        pages: ResultPages,
+        streams: Streams,
+        sources: NamedSources,
+        *,
+        settings: Settings,
+        query_settings: QuerySettings,
     ) -> None:
         self._views = views
         self._pages = pages
         self._streams = streams
         self._settings = settings
+        self._maximum_groups = query_settings.maximum_groups
         self._sources = sources
         self._statements: MutableMapping[tuple[str | Derived, bytes, str, frozenset[str]], Derived] = (
             util.LRUCache(_MOST_STATEMENTS)
@@ -113,7 +122,7 @@ class QueryService:
         Raises:
             UnknownColumnError, BadParameterError: a column is not in the result, or does not support an operation.
             BadCursorError: the cursor belongs to another query.
-            LimitExceededError: there are more groups than `Settings.maximum_groups`.
+            LimitExceededError: there are more groups than `QuerySettings.maximum_groups`.
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
@@ -344,7 +353,7 @@ class QueryService:
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with the number of groups, which is counted up to a limit if the page does not show all."""
-        most = self._settings.maximum_groups
+        most = self._maximum_groups
         total = await view.total(CountMethod("capped", most))
         if total.kind == "capped":
             raise LimitExceededError(
@@ -439,7 +448,7 @@ class RefineService:
         query: QueryService,
         creator: Creator,
         *,
-        settings: Settings,
+        settings: QuerySettings,
         addresses: Addresses,
     ) -> None:
         self._access = access

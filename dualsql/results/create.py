@@ -63,7 +63,7 @@ from dualsql.resource import (
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
-from dualsql.results.options import CreateOptions, checked_size, storage_missing
+from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size, storage_missing
 from dualsql.results.progress import RunProgress
 from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
@@ -285,6 +285,7 @@ class Creator:
         runner: runs the statements of new resources.
         profiler: profiles their columns; None without such a feature.
         refine: creates the response of a refinement; None without such a feature.
+        page_in_text: the text of a response ends in the URL of its page.
     """
 
     def __init__(
@@ -306,6 +307,7 @@ class Creator:
         self.compile_checks = CompileChecks()
         self.runner: Runner = SampleRunner()
         self.profiler: Profiler | None = None
+        self.page_in_text = False
         self.refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
@@ -522,7 +524,7 @@ class Creator:
         most = most_rows(names, text_budget=settings.text_budget, results_budget=settings.results_budget)
         # The author's LIMIT, where it is small: then the total is known even if the count takes too long.
         limit = min(view.shape.limit or 0, _MOST_LIMITED)
-        return max(size, limit, min(most, settings.maximum_sample_size))
+        return max(size, limit, min(most, MAXIMUM_SAMPLE_SIZE))
 
     async def _profiled(self, view: View, options: CreateOptions, sample: Sample) -> ProfiledSample | None:
         kind = options.profile_kind
@@ -577,7 +579,7 @@ class Creator:
             as_of=shown.as_of,
             profile=None if profiled is None else profiled.profile,
             profile_notes=None if profiled is None else profiled.notes,
-            page_in_text=self._settings.pages and self._settings.pages_in_text,
+            page_in_text=self.page_in_text,
             notes=notes_in(resource.metadata),
         )
 

@@ -10,7 +10,7 @@ from dualsql.results.progress import RunRecords
 from dualsql.results.view import View, Views
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
-from dualsql_client.wire import ResourceDescription
+from dualsql_client.wire import KeptDescription, ResourceDescription
 
 
 class Descriptions:
@@ -44,9 +44,9 @@ class Descriptions:
                 resource = await self._counted(resource, principal, asked, view)
         metadata = self.metadata_of(resource)
         if resource.kept is not None and resource.status == "ready":
-            metadata["kept"] = await self._views.kept.describe(
-                resource, self._views.live(resource, principal)
-            )
+            described = await self._views.kept.describe(resource, self._views.live(resource, principal))
+            # A refresh may run in another process, also where this one keeps no rows.
+            metadata["kept"] = KeptDescription(**{**self._records.describe(resource), **described})
         elif resource.kept is not None and resource.status == "pending":
             metadata["kept"] = self._records.describe(resource)
         return metadata

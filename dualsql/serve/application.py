@@ -54,10 +54,12 @@ from dualsql.mcp import (
 )
 from dualsql.mcp.resource_server import Handler, low_level_server
 from dualsql.mcp.tasks import Tasks
+from dualsql.openapi.feature import OpenAPI
 from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.hosts import over_http
-from dualsql.settings import Settings, values_of
+from dualsql.settings import Settings
+from dualsql.web.feature import Pages
 from dualsql.web.home import Home, TokenSession
 from dualsql_client.errors import checked_keywords
 
@@ -147,7 +149,7 @@ class AuthMiddleware:
                     "The MCP endpoint is stateless: it has no session to listen to or to end.", known=METHODS
                 )
             request = Request(scope, receive)
-            principal = await self._dual.identify(request)
+            principal = await self._dual.access.identify(request)
             context = None if self._context is None else await self._context(request, principal)
         except Exception as error:  # noqa: BLE001 - the outermost edge: other exceptions become a fixed text
             await problem_response(error)(scope, receive, send)
@@ -221,7 +223,7 @@ def build_mcp(
     tool_options: ToolOptions = {"results_format": results_format, "text_format": text_format}
     if wait is not None:
         tool_options["wait"] = wait
-    if dual.settings.pages:
+    if Pages in dual.features:
         add_app(dual, server)
     add_catalogue(dual, server, notes=notes)
     add_execute_query(dual, server, **tool_options)
@@ -347,7 +349,6 @@ async def build_server(
     given = settings or Settings()
     if read_only_role is not None:
         given = replace(given, read_only_roles={**given.read_only_roles, _SOURCE: read_only_role})
-    given = replace(given, **{name: options.pop(name) for name in values_of(given) if name in options})
     found = await _reflected(database, selection, given)
     server = DualResponseServer(database, base_url=base_url, tables=found.metadata, settings=given, **options)
     try:
@@ -441,7 +442,7 @@ def serve_app(
     Args:
         mcp: an MCP server; by default the result of `build_mcp`.
         context: called for every MCP request; see `provided`.
-        session: how browsers sign in to the pages, if `Settings.pages` is set.
+        session: how browsers sign in to the pages, if the server has pages.
     """
     server = build_mcp(dual) if mcp is None else mcp
     # The call creates the session manager. The application itself is built below, for MCP and REST.
@@ -465,9 +466,9 @@ def serve_app(
     application = DataApplication(
         routes=[
             Route(path, endpoint, middleware=_cors(dual)),
-            dual.well_known(),
+            dual.features.get(OpenAPI).well_known(),
             Mount(resources, dual.router()),
-            *(_home(dual, server.name, path, session) if dual.settings.pages else []),
+            *(_home(dual, server.name, path, session) if Pages in dual.features else []),
         ],
         middleware=[Middleware(RequestLog), host_check(dual)],
         lifespan=lifespan,

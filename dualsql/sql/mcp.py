@@ -80,7 +80,7 @@ def add_execute_query(
         if (query is None) == (query_name is None):
             raise MalformedCallError(
                 "Give exactly one of query and query_name."
-                if texts.saved_queries
+                if texts.service.saved_queries
                 else "query must not be empty."
             )
         source = source_name or options.get("source")
@@ -94,11 +94,11 @@ def add_execute_query(
             if query_name is None:
                 return _answer(await texts.service.read(str(query), **arguments), limit)
             # In a thread, because hooks and `visible` are called for the tables of every saved query.
-            resolve = partial(texts.saved_queries.resolve, query_name, **arguments)
+            resolve = partial(texts.service.saved_queries.resolve, query_name, **arguments)
             return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit)
 
     description = f"Run a query.\n\n{_dialects(dual)} {_RULES}"
-    if texts.saved_queries:
+    if texts.service.saved_queries:
         description += f" {_NAMED}"
     else:
         publish_without(execute_query, "query_name", required={"query": _OnlyQuery})

@@ -120,10 +120,15 @@ class NamedSources:
 
 
 class SQLService:
-    """Makes Selects of SQL texts for one server."""
+    """Makes Selects of SQL texts for one server.
 
-    def __init__(self, sources: NamedSources) -> None:
+    Attributes:
+        saved_queries: the saved queries by name.
+    """
+
+    def __init__(self, sources: NamedSources, saved_queries: SavedQueries) -> None:
         self._sources = sources
+        self.saved_queries = saved_queries
 
     @property
     def databases(self) -> Mapping[str, str]:

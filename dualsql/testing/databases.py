@@ -6,7 +6,8 @@ import asyncio
 import csv
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
@@ -52,6 +53,7 @@ from dualsql.features import DualResponseServer
 from dualsql.resource import Principal
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
+from dualsql.settings import Settings
 from dualsql.tenancy import TenantFilter
 
 BASE_URL = "http://127.0.0.1:8000/resources"
@@ -148,13 +150,18 @@ class DatabaseTests:
     """
 
     pytestmark = pytest.mark.anyio
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Settings] = Settings()
     slow: ClassVar[Any] = SLOW
     query_timeout: ClassVar[timedelta] = timedelta(seconds=0.5)
 
     def serve(self, database: Database, **options: Any) -> DualResponseServer:
         """A server of the things."""
-        all_options: dict[str, Any] = {"base_url": BASE_URL, "tables": METADATA, **self.settings, **options}
+        all_options: dict[str, Any] = {
+            "base_url": BASE_URL,
+            "tables": METADATA,
+            "settings": self.settings,
+            **options,
+        }
         return DualResponseServer(database, **all_options)
 
     @pytest.fixture
@@ -362,7 +369,9 @@ class DatabaseTests:
             )
 
     async def test_a_slow_query_ends_in_time(self, filled_url: str) -> None:
-        async with self.serve(filled_url, query_timeout=self.query_timeout) as server:
+        async with self.serve(
+            filled_url, settings=replace(self.settings, query_timeout=self.query_timeout)
+        ) as server:
             start = datetime.now(UTC)
             with pytest.raises(QueryTimeoutError):
                 await server.create_response(self.slow, name="Slow")

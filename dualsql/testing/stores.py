@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
 
 from dualsql.errors import BadParameterError, DualResponseError, StorageError
-from dualsql.features import DualResponseServer
+from dualsql.features import DualResponseServer, default_features
 from dualsql.resource import INTERRUPTED, KeptRows, Principal, Resource, Total, new_resource_id
 from dualsql.store import MemoryStore
 from dualsql.store.protocol import (
@@ -832,8 +832,13 @@ class ResultStorageTests:
         assert list(await storage.list_files()) == []
 
     def _server(self, path: Path, table: Table, storage: ResultStorage) -> DualResponseServer:
+        from dualsql.kept.feature import Kept
+
         return DualResponseServer(
-            f"sqlite:///{path}", base_url="http://127.0.0.1/r", tables=table.metadata, storage=storage
+            f"sqlite:///{path}",
+            base_url="http://127.0.0.1/r",
+            tables=table.metadata,
+            features=default_features(Kept(storage)),
         )
 
 

@@ -94,7 +94,7 @@ async def tool_client(
         )
         scope = {"type": "http", "method": "POST", "path": "/", "query_string": b""}
         raw = [(name.lower().encode(), value.encode()) for name, value in request_headers.items()]
-        principal = await dual.identify(Request({**scope, "headers": raw, "app": rest}))
+        principal = await dual.access.identify(Request({**scope, "headers": raw, "app": rest}))
         model = await stack.enter_async_context(_session(mcp, principal))
         application = await stack.enter_async_context(DualResponseClient(dual.base_url, http=http))
         yield ToolClient(model=model, application=application, http=http)

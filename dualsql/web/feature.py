@@ -5,23 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dualsql.feature import Feature
+from dualsql.extension import Parts
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import Operation
-from dualsql.settings import Settings
+from dualsql.openapi.feature import OpenAPI
+from dualsql.openapi.operations import DescribedFeature, Operation
+from dualsql.profiles.feature import Profiles
+from dualsql.settings import Settings, takes
 from dualsql.web.routes import page_operations, page_routes
+from dualsql.web.settings import PageSettings
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 
-class Pages(Feature):
-    """Pages, where `Settings.pages` is on; see docs/pages.md."""
+class Pages(DescribedFeature):
+    """A browser's GET of a result, and of the list of results, is answered with a page; see docs/pages.md.
+
+    Programs still get JSON. It needs the extra `web`. Its arguments are its settings: see `PageSettings`.
+    """
+
+    needs = (Profiles, OpenAPI)
+    settings_group = PageSettings
+
+    @takes(PageSettings)
+    def __init__(self, settings: PageSettings) -> None:
+        self.settings = settings
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        parts.creator.page_in_text = self.settings.pages_in_text
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""
-        return page_routes(server) if server.settings.pages else FeatureRoutes()
+        return page_routes(server, shows_sql=self.settings.pages_show_sql)
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
         """See `DescribedFeature`."""
-        return page_operations(settings) if settings.pages else ()
+        return page_operations(settings)

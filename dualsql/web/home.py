@@ -139,11 +139,11 @@ class Home:
 
     async def show(self, request: Request) -> Response:
         """What is served, the caller's recent results, and a box for SQL."""
-        return await self._page(request, await self.server.identify(request), {})
+        return await self._page(request, await self.server.access.identify(request), {})
 
     async def ask(self, request: Request) -> Response:
         """Run a SQL text or a saved query as the caller, under the rules that a model's text is under."""
-        principal = await self.server.identify(request)
+        principal = await self.server.access.identify(request)
         form = await read_form(request, self.server, principal=principal)
         try:
             url = await while_connected(request.receive, self._ask(form, principal))
@@ -164,7 +164,7 @@ class Home:
             parameters = {
                 key.removeprefix("p."): value for key, value in form.items() if key.startswith("p.") and value
             }
-            query = texts.saved_queries.resolve(name, parameters=parameters, principal=principal)
+            query = texts.service.saved_queries.resolve(name, parameters=parameters, principal=principal)
         elif sql:
             query = await texts.service.read(sql, source=form.get("source") or None, principal=principal)
         else:
@@ -244,7 +244,7 @@ class Home:
                 "id": each.id,
                 "name": each.name,
                 "total": total_in_words(each.total_count, each.total_count_kind),
-                "time_left": time_left(each.expires_at, self.server.now()),
+                "time_left": time_left(each.expires_at, self.server.parts.clock.now()),
             }
             for each in listing.resources
         ]

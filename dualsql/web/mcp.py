@@ -19,8 +19,8 @@ from dualsql.mcp.decorators import plain_tool, show_results_in
 from dualsql.mcp.resource_server import register_provider
 from dualsql.query import read_result_query
 from dualsql.resource import Principal, id_in
-from dualsql.settings import Settings
 from dualsql.web.assets import assets, environment, require_templates
+from dualsql.web.feature import Pages
 from dualsql_client.wire import Page
 
 with extra("mcp"):
@@ -67,7 +67,7 @@ def add_app(
     """
     require_templates()
     show_results_in(server, APP_URI)
-    register_provider(server, AppProvider(dual.settings, reads_rows=reads_rows), principal)
+    register_provider(server, AppProvider(dual, reads_rows=reads_rows), principal)
     if reads_rows:
         _add_page_tool(dual, server, principal)
 
@@ -76,7 +76,7 @@ class AppProvider:
     """The App's document as an MCP resource; see `dualsql.mcp.resource_server.ResourceProvider`.
 
     Args:
-        settings: of the server: whether a result's URL opens in a browser, and how many rows a page may have.
+        dual: whether a result's URL opens in a browser, and how many rows a page may have.
         reads_rows: the tool that reads rows is registered; else the App shows the rows of a tool's answer.
     """
 
@@ -84,11 +84,11 @@ class AppProvider:
     start = APP_URI
     templates: Sequence[ResourceTemplate] = ()
 
-    def __init__(self, settings: Settings, *, reads_rows: bool) -> None:
+    def __init__(self, dual: ResultServer, *, reads_rows: bool) -> None:
         self._html = partial(
             app_html,
-            has_pages=settings.pages,
-            page_size=min(_PAGE_SIZE, settings.maximum_page_size) if reads_rows else 0,
+            has_pages=Pages in dual.features,
+            page_size=min(_PAGE_SIZE, dual.settings.maximum_page_size) if reads_rows else 0,
         )
 
     def owns(self, uri: str) -> bool:

@@ -66,14 +66,14 @@ _MOST_GRID_CELLS = 20_000
 _PENDING_SECONDS = 5
 
 
-def page_routes(server: ResultServer) -> FeatureRoutes:
+def page_routes(server: ResultServer, *, shows_sql: bool) -> FeatureRoutes:
     """The pages of results and listings.
 
     Raises:
         ConfigurationError: the extra `web` is not installed.
     """
     require_templates()
-    pages = WebPages(server)
+    pages = WebPages(server, shows_sql=shows_sql)
     result, listing = as_page(pages.result), as_page(pages.listing)
     return FeatureRoutes(
         routes=[
@@ -84,6 +84,7 @@ def page_routes(server: ResultServer) -> FeatureRoutes:
         documents=method_routes(REFERENCE, {"GET": as_page(pages.reference)}, DOCUMENT_METHODS),
         representations={HTML: result},
         listing_representations={HTML: listing},
+        reads_link_cookie=True,
     )
 
 
@@ -147,8 +148,9 @@ def page_operations(settings: Settings) -> list[Operation]:
 class WebPages:
     """One method per page."""
 
-    def __init__(self, server: ResultServer) -> None:
+    def __init__(self, server: ResultServer, *, shows_sql: bool) -> None:
         self.server = server
+        self._shows_sql = shows_sql
         self._reference: Mapping[str, Any] | None = None
 
     async def result(self, request: Request) -> Response:
@@ -157,7 +159,7 @@ class WebPages:
         A signed link in the address shows no rows: chats and mails fetch a link to preview it, which would use a
         single-use link up. The page has a button that opens it.
         """
-        link, query = split_request(self.server, request)
+        link, query = split_request(self.server, request, reads_cookie=True)
         if link is not None and link.is_in_address:
             values = {"link": link.token, "id": resource_id_of(request)}
             return render_form(self.server, request, "open.html", values)
@@ -190,7 +192,7 @@ class WebPages:
         """GET of a result's profile: as over REST, not by a signed link."""
         profiles = self.server.features.get(Profiles).service
         kind, columns = parse_profile(request.scope["query_string"])
-        principal = await self.server.identify(request)
+        principal = await self.server.access.identify(request)
         resource = await self.server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":
             await profiles.check(resource, principal=principal, kind=kind, columns=columns)
@@ -215,7 +217,7 @@ class WebPages:
         response.set_cookie(
             LINK_COOKIE,
             exchanged.token,
-            max_age=int((exchanged.expires_at - self.server.now()).total_seconds()),
+            max_age=int((exchanged.expires_at - self.server.parts.clock.now()).total_seconds()),
             path=None,  # a browser takes that of the form: this result's, whatever a proxy puts before it
             # Over http, browsers drop a cookie that is Secure.
             secure=self.server.base_url.startswith("https:"),
@@ -227,7 +229,7 @@ class WebPages:
     async def listing(self, request: Request) -> Response:
         """GET of the collection: the caller's own results, newest first."""
         limit, cursor = parse_listing(request.scope["query_string"])
-        principal = await self.server.identify(request)
+        principal = await self.server.access.identify(request)
         own_results = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         entries = [
             {
@@ -236,7 +238,7 @@ class WebPages:
                 "status": "pinned" if each.is_pinned else each.status,
                 "total": total_in_words(each.total_count, each.total_count_kind),
                 "created_at": each.created_at,
-                "time_left": time_left(each.expires_at, self.server.now()),
+                "time_left": time_left(each.expires_at, self.server.parts.clock.now()),
             }
             for each in own_results.resources
         ]
@@ -264,7 +266,7 @@ class WebPages:
         end = page.offset + len(page.rows)
         return {
             "total": total_in_words(page.total_count, page.total_count_kind),
-            "time_left": time_left(page.expires_at, self.server.now()),
+            "time_left": time_left(page.expires_at, self.server.parts.clock.now()),
             "as_of": page.as_of,
             "columns": [_header(column, page_request.sort) for column in page.columns],
             "rows": cells(page.columns, page.rows),
@@ -309,7 +311,7 @@ class WebPages:
             "chart": _chart(resource),
             "lineage": lineage,
             "parent": parent,
-            "sql": self.server.unchecked.sql_of(resource) if self.server.settings.pages_show_sql else None,
+            "sql": self.server.unchecked.sql_of(resource) if self._shows_sql else None,
         }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, OpenAPI, Pages, default_features
 from dualsql.cli.commands import app as dualsql
 from dualsql.demo import Base
 from dualsql_client.cli.commands import app as dualsql_client
@@ -54,9 +54,12 @@ def _cell(text: str) -> str:
 def rest_api() -> str:
     """Each operation of the OpenAPI document, with its parameters and answers."""
     server = DualResponseServer(
-        "sqlite://", base_url="https://api.example.com/resources", tables=Base, pages=True
+        "sqlite://",
+        base_url="https://api.example.com/resources",
+        tables=Base,
+        features=default_features(Pages()),
     )
-    document = server.openapi()
+    document = server.features.get(OpenAPI).document()
     text = "# REST\n\nThe operations of the [OpenAPI document](/docs/openapi.md), below the base URL.\n"
     for path, item in document["paths"].items():
         for method in METHODS:

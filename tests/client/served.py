@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from tests.client.hosting import listening_socket, origin_of, serving
+from tests.servers import create_server
 
 
 @dataclass
@@ -53,7 +54,7 @@ async def serving_results(
     with listening_socket() as bound:
         base_url = f"{origin_of(bound)}/resources"
         options: dict[str, Any] = {"anonymous_actions": ALL_ACTIONS, "allowed_hosts": ["*"]} | settings
-        dual = DualResponseServer(database, base_url=base_url, tables=tables, **options)
+        dual = create_server(database, base_url=base_url, tables=tables, **options)
         app = Starlette(routes=[Mount("/resources", dual.router())], lifespan=dual.lifespan)
         async with serving(app, bound):
             served = Served(base_url, dual, asyncio.get_running_loop(), {})

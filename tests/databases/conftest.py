@@ -18,6 +18,7 @@ from tests.databases.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
 from tests.schools import PROGRAMS, SCHOOLS, VISITS, Base, Program, School, fill, visits
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 
 T = TypeVar("T", str, URL)
 
@@ -68,7 +69,7 @@ async def make_server(database: Database) -> AsyncIterator[MakeServer]:
     made: list[DualResponseServer] = []
 
     async def make(**options: object) -> DualResponseServer:
-        made.append(DualResponseServer(database, base_url=BASE_URL, tables=Base, **options))  # type: ignore[arg-type]
+        made.append(create_server(database, base_url=BASE_URL, tables=Base, **options))
         await made[-1].start()
         return made[-1]
 
@@ -90,7 +91,7 @@ async def make_server_on() -> AsyncIterator[MakeServer]:
 
     async def make(engine: AsyncEngine, **options: object) -> DualResponseServer:
         await fill(engine)
-        made.append(DualResponseServer(engine, base_url=BASE_URL, tables=Base, **options))  # type: ignore[arg-type]
+        made.append(create_server(engine, base_url=BASE_URL, tables=Base, **options))
         await made[-1].start()
         return made[-1]
 

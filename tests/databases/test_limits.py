@@ -24,6 +24,7 @@ from tests.databases.kinds import DRIVERS, SLOW, MakeServer
 from tests.engines import opened
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 from tests.waiting import until
 
 pytestmark = pytest.mark.quick(50, "sqlite", "postgresql")
@@ -243,7 +244,7 @@ async def _refusal(engine: AsyncEngine, **settings: Any) -> Any:
 
 
 def _server(engine: AsyncEngine, **settings: Any) -> DualResponseServer:
-    return DualResponseServer(engine, base_url=BASE_URL, tables=Base, **settings)
+    return create_server(engine, base_url=BASE_URL, tables=Base, **settings)
 
 
 async def test_over_http_it_is_503_with_a_time_to_retry() -> None:

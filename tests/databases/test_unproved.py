@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -14,12 +15,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from typer.testing import CliRunner
 
-from dualsql import ConfigurationError, DualResponseServer, Registry, Settings
+from dualsql import ConfigurationError, DualResponseServer, Health, Registry, Settings
 from dualsql.cli.commands import app
 from dualsql.databases import backends, open_source
 from dualsql.databases.health import SourceHealth
 from dualsql.databases.sqlite import BACKEND as SQLITE
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA, ROWS, fill
+from tests.servers import create_server
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +48,7 @@ def institutions_url(institutions: AsyncEngine) -> str:
 
 
 def server_on(databases: Any, **options: Any) -> DualResponseServer:
-    return DualResponseServer(databases, base_url=BASE_URL, tables=METADATA, **options)
+    return create_server(databases, base_url=BASE_URL, tables=METADATA, **options)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ async def test_no_write_is_tried_and_the_operator_is_told(institutions: AsyncEng
         assert not [text for text in sent if "CREATE" in text]
         [notice] = server.notices
         assert "'data'" in notice and "Loose" in notice and "unproved_read_only" in notice
-        health = Starlette(routes=list(server.health_routes()))
+        health = Starlette(routes=list(server.features.get(Health).process_routes()))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(health), base_url="http://x") as http:
             answer = await http.get("/ready")
         assert answer.status_code == 200
@@ -99,7 +101,7 @@ async def test_nothing_is_tried_after_an_outage(institutions_url: str) -> None:
     source = open_source("default", institutions_url, Registry(METADATA), Settings(unproved_read_only=True))
     tried: list[str] = []
     event.listen(source.engine.sync_engine, "before_cursor_execute", lambda *told: tried.append(told[2]))
-    health = SourceHealth(source, (), Settings())
+    health = SourceHealth(source, (), Settings(), timedelta(seconds=2))
     health._must_be_proved = True
     assert await health.state() == "ok"
     await source.close()

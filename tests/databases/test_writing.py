@@ -22,6 +22,7 @@ from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import ASYNCHRONOUS, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 
 WRITES = (
     "DELETE FROM visits",
@@ -94,7 +95,7 @@ async def test_a_second_statement_hidden_in_text(make_server: MakeServer, sneaky
 async def test_mariadb_is_sent_no_text_with_a_semicolon(mariadb_url: str) -> None:
     engine = create_async_engine(mariadb_url)
     await fill(engine)
-    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base, allow_text=True) as server:
+    async with create_server(engine, base_url=BASE_URL, tables=Base, allow_text=True) as server:
         with pytest.raises(ForbiddenSQLError, match="semicolon"):
             await server.create_response(text("SELECT ';' AS x").columns(column("x")), name="x")
     await engine.dispose()

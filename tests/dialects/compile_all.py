@@ -31,6 +31,7 @@ from dualsql.databases.sqlite import BACKEND as SQLITE
 from dualsql.errors import DualResponseError
 from dualsql.tenancy.compiler import dialect_with_rules
 from tests.schools import Base, Program, School, fill, visits
+from tests.servers import create_server
 from tests.statements import STATEMENTS
 
 URLS = {
@@ -122,7 +123,7 @@ async def main() -> None:
             return CALLER
 
         options: Any = {"base_url": BASE_URL, "tables": Base, "hooks": RULES, "authenticate": caller}
-        async with DualResponseServer(engine, **options) as server:
+        async with create_server(engine, **options) as server:
             app = Starlette(routes=[Mount("/resources", server.router())])
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
                 for name in STATEMENTS:

@@ -16,6 +16,7 @@ from dualsql import (
     DualResponseError,
     DualResponseServer,
     ForbiddenError,
+    OpenAPI,
     Principal,
     Registry,
     RowFilter,
@@ -59,6 +60,7 @@ from tests.client.recorded import recordings
 from tests.freeze.dialects import DIALECTS
 from tests.freeze.shop import REGISTRY as SHOP, SHAPES
 from tests.schools import Base
+from tests.servers import create_server
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 SECRETS = ["a secret of more than thirty-two characters"]
@@ -74,7 +76,7 @@ def make_server(database: Any, **options: Any) -> DualResponseServer:
     settings: dict[str, Any] = {"base_url": BASE_URL, "tables": Base, "secrets": SECRETS, **options}
     if "queries" in settings:
         settings["saved_queries"] = settings.pop("queries")
-    return DualResponseServer(database, **settings)
+    return create_server(database, **settings)
 
 
 def routes_of(dual: DualResponseServer) -> list[BaseRoute]:
@@ -90,7 +92,7 @@ async def serving(
 ) -> AsyncIterator[tuple[DualResponseServer, httpx.AsyncClient]]:
     """A server of the schools, and a client that speaks to its routes."""
     async with make_server(database, **options) as dual:
-        app = Starlette(routes=[dual.well_known(), Mount("/resources", dual.router())])
+        app = Starlette(routes=[dual.features.get(OpenAPI).well_known(), Mount("/resources", dual.router())])
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
             yield dual, http

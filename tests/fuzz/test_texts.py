@@ -96,7 +96,7 @@ async def created(application: Application, text: str) -> str | None:
         message, hint = error.for_caller
         check_problem({"code": error.code, "message": message, "hint": hint, "details": error.details})
         return None
-    await application.server.delete(response.resource_id, ANN)
+    await application.server.delete_resource(response.resource_id, ANN)
     return str(response.sample)
 
 

@@ -19,6 +19,7 @@ from starlette.routing import Mount
 from dualsql.features import DualResponseServer
 from dualsql.resource import Principal
 from dualsql_client.wire import Problem
+from tests.servers import create_server
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 
@@ -86,7 +87,7 @@ class Application:
 async def running(database: str | AsyncEngine, **options: Any) -> AsyncIterator[Application]:
     """A server on `database`, mounted in an application, until the end of the block."""
     settings: dict[str, Any] = {"base_url": BASE_URL, "tables": METADATA, **options}
-    async with DualResponseServer(database, **settings) as server:
+    async with create_server(database, **settings) as server:
         app = Starlette(routes=[Mount("/resources", server.router())])
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from dualsql import OpenAPI
 from tests.http.application import ALL, Application, fill, running
 from tests.results.pending.conftest import FOREVER, MOMENT
 
@@ -42,7 +43,7 @@ async def ids_of(application: Application) -> list[str]:
 
 def paths_of(application: Application, ids: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each path that has HEAD, with each of the ids, and what HEAD is said to take."""
-    for path, operations in application.server.openapi()["paths"].items():
+    for path, operations in application.server.features.get(OpenAPI).document()["paths"].items():
         if "head" in operations:
             for resource_id in ids if "{id}" in path else ids[:1]:
                 yield f"/resources{path.format(id=resource_id)}", operations["head"]

@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import make_url
 from starlette.applications import Starlette
 
-from dualsql import health
+from dualsql import Health, health
 from dualsql.errors import ConfigurationError
 from dualsql.features import DualResponseServer
 from dualsql.resource import Resource
@@ -27,6 +27,7 @@ from dualsql.store import MemoryStore, SQLResourceStore, upgrade
 from dualsql.store.protocol import Requester
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import BASE_URL, METADATA
+from tests.servers import create_server
 
 SOON = timedelta(milliseconds=100)
 SECRETS = ["a secret of at least thirty-two characters"]
@@ -34,13 +35,13 @@ FIRST_AGAIN = {"server": "ok", "store": "ok", "database default": "ok"}
 
 
 def server_of(database: str, **options: Any) -> DualResponseServer:
-    return DualResponseServer(database, **{"base_url": BASE_URL, "tables": METADATA, **options})
+    return create_server(database, **{"base_url": BASE_URL, "tables": METADATA, **options})
 
 
 @asynccontextmanager
 async def probing(server: DualResponseServer) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the health routes alone."""
-    app = Starlette(routes=list(server.health_routes()))
+    app = Starlette(routes=list(server.features.get(Health).process_routes()))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://10.0.0.7") as http:
         yield http
 

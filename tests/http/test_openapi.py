@@ -15,7 +15,7 @@ from openapi_spec_validator import validate
 from sqlalchemy import MetaData
 from starlette.routing import Route
 
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, OpenAPI
 from dualsql.charts.http import CHART_QUERY
 from dualsql.http.parameters import (
     COUNT_QUERY,
@@ -27,6 +27,7 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import KINDS
 from dualsql.identity import static_tokens
 from dualsql.openapi import operations as openapi
+from dualsql.openapi.document import errors_by_code
 from dualsql.profiles.http import PROFILE_QUERY
 from dualsql.query.http import NAMING, WINDOW
 from dualsql.query.parse import KEYS, WINDOW_KEYS
@@ -34,6 +35,7 @@ from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import Principal
 from dualsql_client import wire
 from tests.http.application import Application, problem_of
+from tests.servers import create_server
 
 Document = dict[str, Any]
 OPTIONS: list[dict[str, Any]] = [
@@ -50,7 +52,7 @@ OF_ASSETS = "/assets/"
 
 
 def make(**options: Any) -> DualResponseServer:
-    return DualResponseServer(
+    return create_server(
         "sqlite+aiosqlite://", base_url="https://api.example.com/resources", tables=MetaData(), **options
     )
 
@@ -77,7 +79,7 @@ def body_names(operation: dict[str, Any]) -> list[str]:
 
 
 def test_it_is_valid(server: DualResponseServer) -> None:
-    document = server.openapi()
+    document = server.features.get(OpenAPI).document()
     validate(document)
     names = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(set(names)) == len(names) > 20
@@ -91,7 +93,7 @@ def test_it_has_the_routes_and_their_methods(server: DualResponseServer) -> None
         if isinstance(route, Route) and not route.path.startswith(OF_ASSETS)
         for method in route.methods or ()
     }
-    described = {(method, path) for method, path, _ in operations(server.openapi())}
+    described = {(method, path) for method, path, _ in operations(server.features.get(OpenAPI).document())}
     # Starlette's routes of GET alone answer HEAD, too; method_routes adds it only for paths that list it.
     heads = {("HEAD", path) for method, path in served if method == "GET"}
     assert described | heads == served | heads
@@ -120,7 +122,7 @@ def test_parameters_are_those_of_the_parsers(server: DualResponseServer) -> None
         "/{id}/sql": (*TEXT_KEYS, *WINDOW),
         "/{id}/refine": (*KEYS, *TEXT_KEYS, *WINDOW_KEYS, *NAMING),
     }
-    for method, path, operation in operations(server.openapi()):
+    for method, path, operation in operations(server.features.get(OpenAPI).document()):
         asked = "GET" if method == "HEAD" else method
         assert set(query_names(operation)) == set(queries.get((asked, path), ())), (method, path)
         assert set(body_names(operation)) == set(bodies.get(path, ()) if method == "POST" else ()), path
@@ -128,7 +130,7 @@ def test_parameters_are_those_of_the_parsers(server: DualResponseServer) -> None
 
 async def test_each_parameter_is_known_and_no_other(application: Application) -> None:
     """Each by itself is known, whatever is said of its value; one that is not described is unknown."""
-    for method, path, operation in operations(application.server.openapi()):
+    for method, path, operation in operations(application.server.features.get(OpenAPI).document()):
         if method in {"OPTIONS", "HEAD"}:
             continue
         at = path.replace("/{id}", await application.create()) if "{id}" in path else f"/resources{path}"
@@ -153,7 +155,7 @@ def test_bodies_of_pages_and_streams_are_the_client_s_types() -> None:
 
 
 def test_every_error_is_described_with_its_status_and_an_example() -> None:
-    document = make(pages=True).openapi()
+    document = make(pages=True).features.get(OpenAPI).document()
     answers = document["components"]["responses"]
     described = {
         code: int(status)
@@ -161,7 +163,7 @@ def test_every_error_is_described_with_its_status_and_an_example() -> None:
         for code in answer["content"]["application/json"]["examples"]
     }
     assert described == {code: kind.status for code, kind in KINDS.items()}
-    assert KINDS.keys() <= openapi.errors_by_code().keys()
+    assert KINDS.keys() <= errors_by_code().keys()
     named = {
         code
         for _, _, operation in operations(document)
@@ -174,13 +176,13 @@ def test_every_error_is_described_with_its_status_and_an_example() -> None:
 
 
 def test_every_header_in_the_tables_is_used() -> None:
-    text = json.dumps(make(pages=True).openapi())
+    text = json.dumps(make(pages=True).features.get(OpenAPI).document())
     assert [name for name in openapi.HEADERS if f'"#/components/headers/{name}"' not in text] == []
     assert [name for name in openapi.REQUEST_HEADERS if f'"name": "{name}"' not in text] == []
 
 
 def test_examples_fit_their_schemas(server: DualResponseServer) -> None:
-    document = json.loads(json.dumps(server.openapi()))
+    document = json.loads(json.dumps(server.features.get(OpenAPI).document()))
     checked = 0
     for schema, example in examples(document):
         validator = Draft202012Validator({**schema, "components": document["components"]})
@@ -206,7 +208,7 @@ def examples(part: Any) -> Iterator[tuple[dict[str, Any], Any]]:
 
 async def test_it_is_served_and_named_by_the_well_known_document(application: Application) -> None:
     answer = await application.http.get("/resources/openapi.json")
-    assert answer.json() == json.loads(json.dumps(application.server.openapi()))
+    assert answer.json() == json.loads(json.dumps(application.server.features.get(OpenAPI).document()))
     service = (await application.http.get("/resources/.well-known/resource-link-service")).json()
     assert service["openapi"] == f"{application.server.base_url}/openapi.json"
     refused = await application.http.post("/resources/openapi.json")
@@ -215,7 +217,7 @@ async def test_it_is_served_and_named_by_the_well_known_document(application: Ap
 
 
 async def test_every_header_of_an_answer_is_described(application: Application) -> None:
-    document = application.server.openapi()
+    document = application.server.features.get(OpenAPI).document()
     at = await application.create()
     requests = [
         ("GET", ""), ("HEAD", ""), ("POST", ""), ("OPTIONS", ""), ("PUT", "/pin"), ("DELETE", "/pin"), ("GET", "/rows"),
@@ -240,7 +242,7 @@ async def test_the_collection_has_two_methods(application: Application) -> None:
 
 async def test_other_methods_are_405_with_those_of_the_path(application: Application) -> None:
     described: dict[str, set[str]] = {}
-    for method, path, _ in operations(application.server.openapi()):
+    for method, path, _ in operations(application.server.features.get(OpenAPI).document()):
         described.setdefault(path, set()).add(method)
     for path, methods in described.items():
         at = path.replace("/{id}", await application.create()) if "{id}" in path else f"/resources{path}"

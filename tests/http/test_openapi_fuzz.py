@@ -32,7 +32,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql import LocalResultStorage
+from dualsql import LocalResultStorage, OpenAPI
 from dualsql.identity import static_tokens
 from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import WELL_KNOWN, Principal
@@ -276,7 +276,7 @@ async def test_the_headers_of_the_page_of_a_signed_link_are_described(sqlite_url
         signed = await application.server.links.create(made.resource_id, owner)
         address = f"/resources{path.format(id=made.resource_id)}?link={signed.partition('link=')[2]}"
         answer = await application.http.get(address, headers={"Accept": "text/html"})
-        document = application.server.openapi()
+        document = application.server.features.get(OpenAPI).document()
     assert answer.status_code == 200 and "set-cookie" in answer.headers
     assert set(answer.headers) <= described_headers(document, "GET", path, 200)
 
@@ -308,7 +308,7 @@ def serving(url: str) -> Iterator[type[Fuzzed]]:
     )
     application = loop.run_until_complete(running_application.__aenter__())
     try:
-        document = closed(json.loads(json.dumps(application.server.openapi())))
+        document = closed(json.loads(json.dumps(application.server.features.get(OpenAPI).document())))
         # What lists methods or describes the service is the same every time: it is asked in the other tests.
         schema = (
             schemathesis.openapi.from_dict(document)

@@ -36,8 +36,9 @@ from dualsql.databases.duckdb import DuckDBGuard, _driver_error
 from dualsql.databases.guard import FailureKind
 from dualsql.errors import DualResponseError
 from dualsql.formats.writer import WriterOptions
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.log import REQUEST, RequestRecord
+from tests.servers import create_server
 from tests.waiting import until
 
 ROWS = 130_000
@@ -86,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def server(url: str, storage: Path, **options: Any) -> AsyncIterator[DualResponseServer]:
     options = {"tables": metadata, "query_timeout": timedelta(minutes=2), **options}
-    async with DualResponseServer(
+    async with create_server(
         url, base_url="http://127.0.0.1/resources", storage=LocalResultStorage(storage), **options
     ) as dual:
         yield dual
@@ -116,7 +117,7 @@ def numbered(table: pa.Table, expected: range) -> bool:
 
 async def stopped_early(dual: DualResponseServer, made: DualResponse) -> None:
     """A reader that is slow holds few rows, and one that leaves ends the query and gives its connection back."""
-    (file,) = dual.features.get(Kept).keeper._open.values()
+    (file,) = dual.features.get(KeptWork).keeper._open.values()
     before = pa.total_allocated_bytes()
     for _ in range(20):
         stream = await dual.stream(made.resource_id, None, StreamRequest(format="arrow"))

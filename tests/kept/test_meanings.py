@@ -21,6 +21,7 @@ from dualsql.query import read_result_query
 from dualsql.results.view import NOT_KEPT_ROWS, ROWS_OF_NOW
 from tests.engines import opened, sqlite_url_in
 from tests.kept import chance, meanings
+from tests.servers import create_server
 
 ENGINES = ("sqlite", "postgresql", "mariadb")
 
@@ -37,7 +38,7 @@ class Asked(NamedTuple):
         resource = await self.dual.get_resource(made.resource_id)
         assert resource is not None
         try:
-            page = await self.dual.query.page_unchecked(
+            page = await self.dual.queries.page_unchecked(
                 resource, read_result_query({"sql": sql}), PageRequest(limit=200)
             )
         except DualResponseError as error:
@@ -59,7 +60,7 @@ async def asked(engine: str, folder: Path, request: pytest.FixtureRequest) -> As
         await connection.execute(insert(meanings.values), meanings.ROWS)
     folder.joinpath("kept").mkdir(mode=0o700)
     storage = LocalResultStorage(folder / "kept")
-    async with DualResponseServer(
+    async with create_server(
         url, base_url="http://127.0.0.1/r", tables=meanings.metadata, storage=storage
     ) as dual:
         rows = select(meanings.values)
@@ -84,7 +85,7 @@ async def test_an_answer_of_the_database_about_kept_rows_says_so(
             ("SELECT i + i AS x FROM data ORDER BY id", True),
         ):
             query = read_result_query({"sql": sql})
-            page = await server.dual.query.page_unchecked(resource, query, PageRequest(limit=3))
+            page = await server.dual.queries.page_unchecked(resource, query, PageRequest(limit=3))
             assert (page.as_of is not None, bool(page.notes)) == (is_kept, not is_kept), sql
             assert is_kept or "of the database now" in page.notes[0]
 
@@ -105,7 +106,7 @@ async def test_an_answer_says_that_kept_rows_are_not_read(
         assert resource is not None
         asked_for = read_result_query({"columns": ["id"]})
         for page in (
-            await server.dual.query.page_unchecked(resource, asked_for, PageRequest(limit=3)),
+            await server.dual.queries.page_unchecked(resource, asked_for, PageRequest(limit=3)),
             await server.dual.read_page(server.kept.resource_id, None, PageRequest(limit=3)),
         ):
             assert list(page.notes) == [NOT_KEPT_ROWS] and page.as_of is None
@@ -161,12 +162,12 @@ async def test_no_page_is_of_kept_rows_once_they_have_no_answer(
         )
         for _ in range(3):
             request_ = PageRequest(limit=20, cursor=cursor)
-            page = await server.dual.query.page_unchecked(resource, query, request_)
+            page = await server.dual.queries.page_unchecked(resource, query, request_)
             assert list(page.notes) == [ROWS_OF_NOW]
             ids += [row["id"] for row in page.rows]
             cursor = page.next_cursor
         assert ids == [row["id"] for row in meanings.ROWS] and cursor is None
-        answer = await server.dual.query.kept_answer(resource, query, None)
+        answer = await server.dual.queries.kept_answer(resource, query, None)
         assert answer is not None and answer.view is None, "not tried again"
 
 

@@ -27,12 +27,14 @@ from dualsql import (
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import QueryLimits
 from dualsql.errors import TamperedError
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.kept.files import MemoryShares, open_file, state_of
-from dualsql.settings import LEAST_KEEP_MEMORY, Settings
+from dualsql.kept.settings import LEAST_KEEP_MEMORY
+from dualsql.settings import Settings
 from dualsql_client.wire import SortKey
 from tests.kept.test_arrow import numbers
 from tests.kept.test_results import ROWS, kept_server, sales
+from tests.servers import create_server
 
 MEBIBYTE = 1024 * 1024
 
@@ -42,7 +44,7 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
         tmp_path, keep_memory=LEAST_KEEP_MEMORY, queue_timeout=timedelta(seconds=20)
     ) as kept:
         made = [await kept.make(select=select(sales).where(sales.c.id >= n)) for n in range(4)]
-        shares = kept.dual.features.get(Kept).keeper._shares
+        shares = kept.dual.features.get(KeptWork).keeper._shares
         assert shares.size == LEAST_KEEP_MEMORY // 2
 
         async def read(number: int) -> None:
@@ -50,7 +52,7 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
             assert len(lines) == ROWS - number % 4 and shares.open_files <= 1
 
         await asyncio.gather(*(read(number) for number in range(10)))
-        for file in kept.dual.features.get(Kept).keeper._open.values():
+        for file in kept.dual.features.get(KeptWork).keeper._open.values():
             await file.source.close()
         assert shares.open_files == 0
 
@@ -120,7 +122,7 @@ async def test_the_spill_of_readers_stays_and_that_of_a_process_that_died_goes(t
     async with kept_server(tmp_path) as kept:
         made, never = [await kept.make() for _ in range(2)]
         spills = [path.with_name(f"{path.name}.tmp") for path in kept.files()]
-        await kept.dual.features.get(Kept).keeper.close()
+        await kept.dual.features.get(KeptWork).keeper.close()
         for folder in spills:
             folder.mkdir()
             (folder / "blocks").write_bytes(b"rows")
@@ -132,7 +134,7 @@ async def test_the_spill_of_readers_stays_and_that_of_a_process_that_died_goes(t
         (mine,) = [folder for folder in spills if folder != left]
         mine.mkdir()
         os.utime(mine, (0, 0))
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         assert mine.exists() and not left.exists()
 
 
@@ -163,7 +165,7 @@ async def test_who_finds_no_share_is_told_to_try_again_and_one_that_is_left_is_t
 
 def test_a_bound_too_small_for_two_files_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="keep_memory"):
-        DualResponseServer(
+        create_server(
             "sqlite:///x.db",
             base_url="http://127.0.0.1",
             tables=numbers.metadata,
@@ -176,16 +178,18 @@ import asyncio, sys
 from datetime import timedelta
 from pathlib import Path
 from sqlalchemy import select
-from dualsql import DualResponseServer, LocalResultStorage, StreamRequest
+from dualsql import LocalResultStorage, StreamRequest
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import QueryLimits
 from dualsql.kept.files import MemoryShares, open_file, state_of
-from dualsql.settings import LEAST_KEEP_MEMORY, Settings
+from dualsql.kept.settings import LEAST_KEEP_MEMORY
+from dualsql.settings import Settings
 from tests.kept.test_arrow import numbers
 from tests.kept.test_memory import peak, sorted_rows
+from tests.servers import create_server
 
 async def main(folder):
-    async with DualResponseServer(
+    async with create_server(
         f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/r", tables=numbers.metadata,
         storage=LocalResultStorage(folder / "kept"), keep_memory=LEAST_KEEP_MEMORY,
         query_timeout=timedelta(minutes=5), queue_timeout=timedelta(minutes=5),

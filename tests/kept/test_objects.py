@@ -18,7 +18,7 @@ import pytest
 from obstore.store import ObjectStore
 
 from dualsql import ConfigurationError, ObjectResultStorage, SQLResourceStore, StorageError, TamperedError
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.kept.storage import StorageFullError
 from dualsql.store import upgrade
 from dualsql.testing import ResultStorageTests
@@ -125,8 +125,8 @@ async def test_a_host_reads_and_deletes_what_another_one_kept(s3: int, bucket: s
         for result in (made, gone, forged):
             await two.dual.delete_resource(result.resource_id, ANN)
         assert await objects_of(store) == set() == set(copies(tmp_path / "two"))
-        await one.dual.features.get(Kept).keeper.close()
-        await one.dual.sweep()
+        await one.dual.features.get(KeptWork).keeper.close()
+        await one.dual.maintenance.sweep()
         assert copies(tmp_path / "one") == {}
 
 
@@ -138,7 +138,7 @@ async def test_a_sweep_of_any_host_deletes_objects_that_nobody_needs(
     async with kept_server(tmp_path, storage=storage, keep_for=timedelta(microseconds=1)) as kept:
         made = await kept.make(ANN)
         assert "too old" in (await kept.said(made, ANN))["reason"]
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         assert await objects_of(store) == set()
 
 

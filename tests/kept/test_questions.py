@@ -20,6 +20,7 @@ from dualsql.results.view import ROWS_OF_NOW
 from dualsql_client.wire import SortKey
 from tests.engines import opened, sqlite_url_in
 from tests.kept import questions
+from tests.servers import create_server
 
 
 class Compared(NamedTuple):
@@ -36,7 +37,7 @@ class Compared(NamedTuple):
         resource = await self.dual.get_resource(made.resource_id)
         assert resource is not None
         try:
-            page = await self.dual.query.page_unchecked(
+            page = await self.dual.queries.page_unchecked(
                 resource, read_result_query(question), PageRequest(limit=200)
             )
         except DualResponseError as error:
@@ -53,7 +54,7 @@ class Compared(NamedTuple):
         return json.dumps(list(page.rows))
 
     async def profile(self, made: DualResponse, kind: str) -> Any:
-        found = await self.dual.profile(made.resource_id, None, kind=kind)
+        found = await self.dual.profiles.profile(made.resource_id, None, kind=kind)
         return {column["name"]: column for column in found["columns"]}
 
     async def chart(self, made: DualResponse, chart: Any) -> Any:
@@ -70,7 +71,7 @@ class Compared(NamedTuple):
 async def compared(engine: str, folder: Path, request: pytest.FixtureRequest) -> AsyncIterator[Compared]:
     url = await filled(engine, folder, request)
     table = questions.declared(engine)
-    async with DualResponseServer(
+    async with create_server(
         url,
         base_url="http://127.0.0.1/r",
         tables=table.metadata,
@@ -163,7 +164,7 @@ async def lines(server: Compared, made: DualResponse, sql: str) -> list[Any]:
     """The records of a stream of a text over a result."""
     resource = await server.dual.get_resource(made.resource_id)
     assert resource is not None
-    stream = await server.dual.query.stream_unchecked(
+    stream = await server.dual.queries.stream_unchecked(
         resource, read_result_query({"sql": sql}), StreamRequest()
     )
     data = b"".join([chunk.data async for chunk in stream.chunks])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dualsql import DualResponse, Principal, SQLResourceStore
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.store import upgrade
 from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, kept_server
 from tests.telemetry.exporting import exporting
@@ -70,10 +70,10 @@ async def test_a_metric_says_how_many_bytes_are_kept(tmp_path: Path) -> None:
         async with kept_server(tmp_path) as kept:
             made = await kept.make(ANN)
             size = int((await kept.said(made, ANN))["bytes"])
-            await kept.dual.sweep()
+            await kept.dual.maintenance.sweep()
             assert exports.value("dualsql.kept.bytes") == size
             assert await kept.dual.delete_resource(made.resource_id, ANN)
-            await kept.dual.sweep()
+            await kept.dual.maintenance.sweep()
             assert exports.value("dualsql.kept.bytes") == 0
 
 
@@ -92,12 +92,12 @@ async def test_many_at_once_do_not_exceed_quota_and_total(tmp_path: Path) -> Non
         assert all(said[owner].count("") <= 2 for owner in OWNERS)
         # Nothing is left behind of those that found no room.
         assert all("@" in path.name for path in files)
-        assert len(kept.dual.features.get(Kept).keeper._files) == len(files)
+        assert len(kept.dual.features.get(KeptWork).keeper._files) == len(files)
         for owner, one in zip(OWNERS * 6, made, strict=True):
             await kept.dual.delete_resource(one.resource_id, owner)
         assert kept.files() == []
         assert await reasons(kept, [await kept.make(ANN)], ANN) == [""]
-        assert len(kept.dual.features.get(Kept).keeper._files) == 1
+        assert len(kept.dual.features.get(KeptWork).keeper._files) == 1
 
 
 async def test_a_full_quota_is_told_and_a_refresh_needs_no_more(tmp_path: Path) -> None:
@@ -109,5 +109,5 @@ async def test_a_full_quota_is_told_and_a_refresh_needs_no_more(tmp_path: Path) 
         said = await kept.said(second, ANN)
         assert said["kept"] is False and "one principal" in said["reason"]
         # New rows take the place of the old ones, also in the quota.
-        assert "error" not in (await kept.dual.refresh(first.resource_id, ANN))["kept"]
+        assert "error" not in (await kept.dual.kept.refresh(first.resource_id, ANN))["kept"]
         assert await reasons(kept, [first], ANN) == [""] and len(kept.files()) == 1

@@ -31,7 +31,7 @@ from dualsql import (
     TamperedError,
 )
 from dualsql.errors import BadParameterError, DualResponseError, TooManyQueriesError
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.resource import KeptRows
 from dualsql.results.progress import RunProgress
 from dualsql_client import DualResponseClient, FetchError
@@ -63,7 +63,7 @@ async def test_the_rows_are_those_of_a_new_run(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     before, (old,) = await kept.said(made, ANN), kept.files()
     change(kept.data)
-    said: Any = await kept.dual.refresh(made.resource_id, ANN)
+    said: Any = await kept.dual.kept.refresh(made.resource_id, ANN)
     assert (said["total_count"], said["total_count_kind"], said["kept"]["rows"]) == (LEFT, "exact", LEFT)
     assert said["kept"]["as_of"] >= before["as_of"]
     assert len(await kept.lines(made, ANN)) == LEFT
@@ -77,7 +77,7 @@ async def test_the_rows_are_those_of_a_new_run(kept: KeptServer) -> None:
 
 async def test_a_result_that_was_read_from_the_database_is_kept_from_then_on(kept: KeptServer) -> None:
     made = await kept.make(ANN, keep=False)
-    assert (await kept.dual.refresh(made.resource_id, ANN))["kept"]["kept"]
+    assert (await kept.dual.kept.refresh(made.resource_id, ANN))["kept"]["kept"]
     change(kept.data)
     assert len(await kept.lines(made, ANN)) == ROWS
 
@@ -89,7 +89,7 @@ async def test_cursors_and_streams_of_the_old_rows_are_refused(kept: KeptServer)
     lines = b"".join([chunk.data async for chunk in stream.chunks]).splitlines()
     assert stream.resume is not None
     change(kept.data)
-    await kept.dual.refresh(made.resource_id, ANN)
+    await kept.dual.kept.refresh(made.resource_id, ANN)
     with pytest.raises(BadCursorError):
         await kept.page(made, ANN, limit=10, cursor=cursor)
     with pytest.raises(DualResponseError):
@@ -103,7 +103,7 @@ async def test_a_stream_of_the_old_rows_goes_on_to_its_end(kept: KeptServer) -> 
     stream = await kept.dual.stream(made.resource_id, ANN, StreamRequest())
     chunks = [await anext(stream.chunks), await anext(stream.chunks)]
     change(kept.data)
-    await kept.dual.refresh(made.resource_id, ANN)
+    await kept.dual.kept.refresh(made.resource_id, ANN)
     assert len(kept.files()) == 1
     chunks += [chunk async for chunk in stream.chunks]
     assert (sum(chunk.rows for chunk in chunks), stream.ending.is_complete) == (ROWS, True)
@@ -114,7 +114,7 @@ async def test_a_reader_who_opened_the_result_before_gets_the_new_rows_as_a_whol
     made = await kept.make(ANN)
     opened = await kept.dual.open_resource(made.resource_id, ANN, "read")
     change(kept.data)
-    await kept.dual.refresh(made.resource_id, ANN)
+    await kept.dual.kept.refresh(made.resource_id, ANN)
     page = await kept.dual.unchecked.read_page(opened, ANN, PageRequest(limit=1_000))
     assert {row["state"] for row in page.rows} == {"new"}
     assert (len(page.rows), page.total_count, page.total_count_kind) == (LEFT, LEFT, "exact")
@@ -131,7 +131,7 @@ async def test_pages_beside_refreshes_are_each_of_one_run(kept: KeptServer) -> N
         for state in range(6):
             with closing(sqlite3.connect(kept.data)) as connection, connection:
                 connection.execute("UPDATE sales SET state = ?", [f"run {state}"])
-            await kept.dual.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(made.resource_id, ANN)
 
     refreshing = asyncio.ensure_future(refreshed())
     seen: list[str] = []
@@ -154,10 +154,10 @@ async def test_only_who_owns_a_result_refreshes_it(kept: KeptServer) -> None:
     made, anybodys = await kept.make(ANN), await kept.make()
     for stranger in (BOB, Principal(id="ann", tenant="b"), None):
         with pytest.raises(ResourceNotFoundError):
-            await kept.dual.refresh(made.resource_id, stranger)
+            await kept.dual.kept.refresh(made.resource_id, stranger)
     for caller in (ANN, None):
         with pytest.raises(ForbiddenError, match="refresh"):
-            await kept.dual.refresh(anybodys.resource_id, caller)
+            await kept.dual.kept.refresh(anybodys.resource_id, caller)
 
 
 async def test_authorize_may_refuse_it(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_authorize_may_refuse_it(tmp_path: Path) -> None:
     async with kept_server(tmp_path, authorize=readers) as kept:
         made = await kept.make(ANN)
         with pytest.raises(ForbiddenError, match="refresh"):
-            await kept.dual.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(made.resource_id, ANN)
 
 
 # Failures ----------------------------------------------------------------------------------------------------
@@ -179,11 +179,11 @@ async def test_a_refresh_that_fails_leaves_the_old_rows(tmp_path: Path) -> None:
         with closing(sqlite3.connect(kept.data)) as connection, connection:
             connection.execute("INSERT INTO sales (tenant) SELECT 'a' FROM sales LIMIT 1")
         with pytest.raises(LimitExceededError, match="more than 250 rows"):
-            await kept.dual.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(made.resource_id, ANN)
         with closing(sqlite3.connect(kept.data)) as connection, connection:
             connection.execute("ALTER TABLE sales RENAME TO elsewhere")
         with pytest.raises(DualResponseError):
-            await kept.dual.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(made.resource_id, ANN)
         said = await kept.said(made, ANN)
         assert (said["kept"], said["rows"], said["error"]["code"]) == (True, ROWS, "QUERY_EXECUTION_FAILED")
         assert "elsewhere" not in str(said) and "no such table" not in str(said)
@@ -191,7 +191,7 @@ async def test_a_refresh_that_fails_leaves_the_old_rows(tmp_path: Path) -> None:
         with closing(sqlite3.connect(kept.data)) as connection, connection:
             connection.execute("ALTER TABLE elsewhere RENAME TO sales")
             connection.execute("DELETE FROM sales WHERE id > 20")
-        said = (await kept.dual.refresh(made.resource_id, ANN))["kept"]
+        said = (await kept.dual.kept.refresh(made.resource_id, ANN))["kept"]
         assert (said["rows"], "error" in said) == (LEFT, False)
 
 
@@ -199,14 +199,14 @@ async def test_it_needs_a_storage(tmp_path: Path) -> None:
     async with kept_server(tmp_path, storage=None) as kept:
         made = await kept.make(ANN, keep=False)
         with pytest.raises(BadParameterError, match="keeps no results"):
-            await kept.dual.refresh(made.resource_id, ANN)
+            await kept.dual.kept.refresh(made.resource_id, ANN)
 
 
 async def test_an_old_file_that_could_not_be_deleted_is_swept(
     kept: KeptServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await kept.make(ANN)
-    await kept.dual.sweep()  # which notes that the row names the file
+    await kept.dual.maintenance.sweep()  # which notes that the row names the file
     (old,) = kept.files()
 
     async def fails(*_: Any) -> None:
@@ -214,12 +214,12 @@ async def test_an_old_file_that_could_not_be_deleted_is_swept(
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalResultStorage, "delete", fails)
-        await kept.dual.refresh(made.resource_id, ANN)
+        await kept.dual.kept.refresh(made.resource_id, ANN)
     assert len(kept.files()) == 2
     two_hours_ago = (datetime.now(UTC) - timedelta(hours=2)).timestamp()
     for path in kept.files():
         os.utime(path, (two_hours_ago, two_hours_ago))
-    await kept.dual.sweep()
+    await kept.dual.maintenance.sweep()
     (left,) = kept.files()
     assert left != old
     assert (await kept.said(made, ANN))["kept"]
@@ -235,7 +235,7 @@ async def test_while_it_runs_the_old_rows_are_read_and_nobody_begins_another(
         made = await kept.make(ANN)
         change(kept.data)
         with locked(kept.data):
-            said: Any = await kept.dual.refresh(made.resource_id, ANN, wait=timedelta())
+            said: Any = await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
             assert (said["kept"]["kept"], said["kept"]["rows"], said["kept"]["rows_so_far"]) == (
                 True,
                 ROWS,
@@ -243,13 +243,13 @@ async def test_while_it_runs_the_old_rows_are_read_and_nobody_begins_another(
             )
             assert len(await kept.lines(made, ANN)) == ROWS
             for server in (kept, other):
-                said = await server.dual.refresh(made.resource_id, ANN, wait=timedelta())
+                said = await server.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
                 assert said["kept"]["rows_so_far"] == 0
             assert (
-                len(kept.dual.features.get(Kept)._refreshes._running),
-                len(other.dual.features.get(Kept)._refreshes._running),
+                len(kept.dual.features.get(KeptWork).refreshes._running),
+                len(other.dual.features.get(KeptWork).refreshes._running),
             ) == (1, 0)
-        said = await kept.dual.refresh(made.resource_id, ANN)  # which joins it, or begins the next
+        said = await kept.dual.kept.refresh(made.resource_id, ANN)  # which joins it, or begins the next
         assert (said["kept"]["rows"], "rows_so_far" in said["kept"]) == (LEFT, False)
         assert len(kept.files()) == 1
 
@@ -257,9 +257,9 @@ async def test_while_it_runs_the_old_rows_are_read_and_nobody_begins_another(
 async def test_a_deleted_result_stops_it(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     with locked(kept.data):
-        await kept.dual.refresh(made.resource_id, ANN, wait=timedelta())
-        task = kept.dual.features.get(Kept)._refreshes._running[made.resource_id].task
-        await kept.dual.delete(made.resource_id, ANN)
+        await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
+        task = kept.dual.features.get(KeptWork).refreshes._running[made.resource_id].task
+        await kept.dual.delete_resource(made.resource_id, ANN)
     assert isinstance(await task, QueryInterruptedError)
     assert kept.files() == []
 
@@ -268,10 +268,10 @@ async def test_a_shutdown_stops_it_and_says_so(tmp_path: Path, sqlite_store_url:
     async with stored(tmp_path, sqlite_store_url) as kept:
         made = await kept.make(ANN)
         with locked(kept.data):
-            await kept.dual.refresh(made.resource_id, ANN, wait=timedelta())
+            await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
             closing_down = asyncio.ensure_future(kept.dual.shutdown())
             await until(
-                lambda: asyncio.sleep(0, kept.dual.features.get(Kept)._refreshes._running),
+                lambda: asyncio.sleep(0, kept.dual.features.get(KeptWork).refreshes._running),
                 lambda found: not found,
             )
         await closing_down
@@ -285,7 +285,7 @@ async def test_a_drain_lets_it_end(kept: KeptServer) -> None:
     made = await kept.make(ANN)
     change(kept.data)
     with locked(kept.data):
-        await kept.dual.refresh(made.resource_id, ANN, wait=timedelta())
+        await kept.dual.kept.refresh(made.resource_id, ANN, wait=timedelta())
         draining = asyncio.ensure_future(kept.dual.drain(timedelta(seconds=60)))
     await draining
     assert (await kept.said(made, ANN))["rows"] == LEFT
@@ -298,14 +298,14 @@ async def test_a_server_that_died_is_believed_until_its_lease_is_over(kept: Kept
     for until_, is_running in ((timedelta(seconds=30), True), (-timedelta(seconds=1), False)):
         until_then = (datetime.now(UTC) + until_).isoformat()
         dead = KeptRows(**{**resource.kept, "running": {"rows": 7, "until": until_then}})
-        now = await kept.dual.features.get(Kept).keeper.of(made.resource_id)
+        now = await kept.dual.features.get(KeptWork).keeper.of(made.resource_id)
         assert await kept.dual.parts.records.change(made.resource_id, now, dead)
         said = await kept.said(made, ANN)
         assert said["kept"]
         assert said.get("rows_so_far") == (7 if is_running else None)
         assert said.get("error", {}).get("code") == (None if is_running else "QUERY_INTERRUPTED")
     change(kept.data)
-    assert (await kept.dual.refresh(made.resource_id, ANN))["kept"]["rows"] == LEFT
+    assert (await kept.dual.kept.refresh(made.resource_id, ANN))["kept"]["rows"] == LEFT
 
 
 async def test_of_two_that_end_at_once_one_has_replaced_the_rows(
@@ -315,12 +315,12 @@ async def test_of_two_that_end_at_once_one_has_replaced_the_rows(
         made = await kept.make(ANN)
         resource = await kept.dual.open_resource(made.resource_id, ANN, "read")
         found = [
-            await kept.dual.features.get(Kept).runner.run_again(resource, ANN, RunProgress())
+            await kept.dual.features.get(KeptWork).refreshes._run_kept(resource, ANN, RunProgress())
             for _ in range(2)
         ]
         changed = [await kept.dual.parts.records.change(resource.id, resource.kept, each) for each in found]
         assert changed == [True, False]
-        now = await kept.dual.features.get(Kept).keeper.of(resource.id)
+        now = await kept.dual.features.get(KeptWork).keeper.of(resource.id)
         assert now == found[0]
 
 
@@ -328,9 +328,9 @@ async def test_no_more_run_than_the_settings_allow(tmp_path: Path) -> None:
     async with kept_server(tmp_path, maximum_pending=1) as kept:
         one, two = await kept.make(ANN), await kept.make(ANN)
         with locked(kept.data):
-            await kept.dual.refresh(one.resource_id, ANN, wait=timedelta())
+            await kept.dual.kept.refresh(one.resource_id, ANN, wait=timedelta())
             with pytest.raises(TooManyQueriesError):
-                await kept.dual.refresh(two.resource_id, ANN, wait=timedelta())
+                await kept.dual.kept.refresh(two.resource_id, ANN, wait=timedelta())
         await kept.dual.drain(timedelta(seconds=60))
 
 

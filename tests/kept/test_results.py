@@ -57,12 +57,13 @@ from dualsql import (
     UnknownTableError,
 )
 from dualsql.kept import files, service
-from dualsql.kept.feature import Kept
+from dualsql.kept.feature import KeptWork
 from dualsql.query import read_result_query
 from dualsql.settings import KeepOption
 from dualsql.store.tables import resources
 from dualsql_client.wire import SortKey, row_digest
 from tests import engines
+from tests.servers import create_server
 
 metadata = MetaData()
 sales = Table(
@@ -129,7 +130,7 @@ async def kept_server(folder: Path, **options: Any) -> AsyncIterator[KeptServer]
     if not (folder / "data.db").exists():
         fill(folder / "data.db")
     options = {"storage": LocalResultStorage(folder / "kept"), "tables": metadata, **options}
-    async with DualResponseServer(
+    async with create_server(
         f"sqlite:///{folder / 'data.db'}", base_url="http://127.0.0.1/resources", **options
     ) as dual:
         yield KeptServer(dual, folder)
@@ -162,7 +163,7 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
         )
     ]
     questions = [
-        (await kept.dual.query.page_unchecked(resource, question, PageRequest(limit=50))).rows
+        (await kept.dual.queries.page_unchecked(resource, question, PageRequest(limit=50))).rows
         for question in (grouped, filtered, sql)
     ]
     return {
@@ -170,9 +171,9 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
         "questions": [list(map(list, map(dict.values, rows))) for rows in questions],
         "streams": [await kept.lines(made, format=written) for written in ("ndjson", "csv")],
         "sorted": await kept.lines(made, sort=(SortKey(field="price"),), columns=("price", "id")),
-        "profile": (await kept.dual.profile(made.resource_id, None, kind="full"))["covers"],
+        "profile": (await kept.dual.profiles.profile(made.resource_id, None, kind="full"))["covers"],
         "total": (await kept.dual.describe(made.resource_id, None, count="exact"))["total_count"],
-        "again": (await kept.dual.responses.show_again(resource, principal=None)).sample,
+        "again": (await kept.dual.unchecked.show_again(resource, None)).sample,
     }
 
 
@@ -421,7 +422,7 @@ async def test_a_signed_record_of_cells_that_nobody_can_read_is_refused(
 async def test_a_changed_file_is_refused(is_open: bool, kept: KeptServer) -> None:
     made = await kept.make()
     if not is_open:
-        await kept.dual.features.get(Kept).keeper.close()
+        await kept.dual.features.get(KeptWork).keeper.close()
     (file,) = kept.files()
     data = bytearray(file.read_bytes())
     data[-100] ^= 1
@@ -473,7 +474,7 @@ async def test_a_question_reads_no_other_file(kept: KeptServer) -> None:
         "SELECT * FROM duckdb_settings()",
     ):
         with pytest.raises((InvalidSQLError, ForbiddenSQLError, UnknownTableError, UnknownColumnError)):
-            await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
+            await kept.dual.queries.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
 
 
 async def answer(kept: KeptServer, made: DualResponse, sql: str) -> Any:
@@ -481,7 +482,9 @@ async def answer(kept: KeptServer, made: DualResponse, sql: str) -> Any:
     resource = await kept.dual.get_resource(made.resource_id)
     assert resource is not None
     try:
-        page = await kept.dual.query.page_unchecked(resource, read_result_query({"sql": sql}), PageRequest())
+        page = await kept.dual.queries.page_unchecked(
+            resource, read_result_query({"sql": sql}), PageRequest()
+        )
     except UnknownTableError as error:
         return error.message
     return page.rows
@@ -506,9 +509,9 @@ async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: p
     for _ in range(2):
         pages = await asyncio.gather(*(kept.page(made[n % 4], limit=1) for n in range(12)))
         assert [page.rows[0]["id"] for page in pages] == [0] * 12
-        assert len(kept.dual.features.get(Kept).keeper._open) == 2
-    await kept.dual.features.get(Kept).keeper.close()
-    assert not kept.dual.features.get(Kept).keeper._closing
+        assert len(kept.dual.features.get(KeptWork).keeper._open) == 2
+    await kept.dual.features.get(KeptWork).keeper.close()
+    assert not kept.dual.features.get(KeptWork).keeper._closing
     digests: list[files.HeldFile] = []
     digest = files.HeldFile.digest
 
@@ -589,7 +592,7 @@ async def test_a_deleted_result_leaves_no_file_and_streams_go_on(kept: KeptServe
     stream = await kept.dual.stream(made.resource_id, None, StreamRequest())
     first = await anext(stream.chunks)
     first = await anext(stream.chunks)
-    await kept.dual.delete(made.resource_id, None)
+    await kept.dual.delete_resource(made.resource_id, None)
     assert kept.files() == []
     rest = [chunk.rows async for chunk in stream.chunks]
     assert first.rows + sum(rest) == ROWS
@@ -620,18 +623,18 @@ async def test_sweeping_deletes_what_no_resource_needs(tmp_path: Path) -> None:
         for name in orphans[:2]:
             (kept.storage / name).write_bytes(b"x")
         (kept.storage / orphans[2]).mkdir()
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         # A file that nobody names yet may be of a result that is being made.
         assert len(kept.files()) == 4
         for name in orphans:
             os.utime(kept.storage / name, (0, 0))
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         (left,) = kept.files()
         assert left.name.startswith(made.resource_id)
         assert len(await kept.lines(made)) == ROWS
         # Deleted by another process: the next sweep takes the file.
         await kept.dual.store.delete(made.resource_id)
-        await kept.dual.sweep()
+        await kept.dual.maintenance.sweep()
         assert kept.files() == []
 
 
@@ -642,10 +645,10 @@ async def test_sweeping_deletes_what_duckdb_wrote_beside_a_file_that_is_gone(kep
     spilled.mkdir()
     (spilled / "duckdb_temp_1_0_storage_DEFAULT-0.tmp").write_bytes(b"x")
     os.utime(spilled, (0, 0))
-    await kept.dual.sweep()
+    await kept.dual.maintenance.sweep()
     assert spilled.exists()  # readers of the file may use it
-    await kept.dual.delete(made.resource_id, None)
-    await kept.dual.sweep()
+    await kept.dual.delete_resource(made.resource_id, None)
+    await kept.dual.maintenance.sweep()
     assert kept.files() == []
 
 
@@ -728,7 +731,7 @@ async def test_policies_that_were_not_declared_are_seen(
             execute(statement)
         notes = Table("notes", MetaData(), Column("id", Integer, primary_key=True))
         try:
-            async with DualResponseServer(
+            async with create_server(
                 url.replace("postgres@", f"{reader}@"),
                 base_url="http://127.0.0.1/resources",
                 tables=notes.metadata,
@@ -772,7 +775,7 @@ async def test_rows_under_declared_policies_are_not_kept_while_the_policies_are_
         ):
             postgresql_server.execute(statement, database)
         try:
-            async with DualResponseServer(
+            async with create_server(
                 url.replace("postgres@", f"{reader}@"),
                 base_url="http://127.0.0.1/resources",
                 tables=notes.metadata,
@@ -799,9 +802,9 @@ async def test_a_question_is_answered_after_many_other_results_were_read(kept: K
     first, *others = [await kept.make(ANN) for _ in range(20)]
     resource = await kept.dual.get_resource(first.resource_id, ANN)
     assert resource is not None
-    before = [await kept.dual.query.page_unchecked(resource, each, principal=ANN) for each in asked]
+    before = [await kept.dual.queries.page_unchecked(resource, each, principal=ANN) for each in asked]
     for other in others:
         await kept.page(other, ANN, limit=1)
-    after = [await kept.dual.query.page_unchecked(resource, each, principal=ANN) for each in asked]
+    after = [await kept.dual.queries.page_unchecked(resource, each, principal=ANN) for each in asked]
     assert [page.rows for page in after] == [page.rows for page in before]
     assert all(page.as_of is not None for page in after)

@@ -12,10 +12,11 @@ import pytest
 from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dualsql import DualResponseServer, LocalResultStorage
+from dualsql import LocalResultStorage
 from dualsql.errors import ConfigurationError
 from dualsql.kept.locks import lock_file
 from dualsql.testing import ResultStorageTests
+from tests.servers import create_server
 
 
 class TestLocalResultStorage(ResultStorageTests):
@@ -131,7 +132,7 @@ async def test_a_server_deletes_nothing_in_a_folder_of_something_else(tmp_path: 
     names = {"part-1": "rows", "backup@0123456789abcdef": "rows"}
     before = filled(tmp_path / "kept", names)
     engine = create_async_engine("sqlite+aiosqlite://")
-    server = DualResponseServer(
+    server = create_server(
         engine,
         base_url="http://localhost/resources",
         tables=MetaData(),

@@ -244,7 +244,7 @@ async def test_amounts_that_are_kept_as_texts_are_compared_by_the_database(
 
         async def found(operator: str) -> list[int]:
             asked = {"filters": [{"column": "v", "op": operator, "value": "-$0.01"}]}
-            page = await server.dual.query.page_unchecked(
+            page = await server.dual.queries.page_unchecked(
                 resource, read_result_query(asked), PageRequest(limit=9)
             )
             return [row["id"] for row in page.rows]

@@ -26,6 +26,7 @@ from tests.engines import opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import INSTITUTIONS, METADATA, institution
 from tests.http.live.serving import listening
+from tests.servers import create_server
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.long
@@ -122,9 +123,7 @@ async def _fill(coordinator: Cluster) -> list[str]:
 
 @asynccontextmanager
 async def serving(url: str, **options: Any) -> AsyncIterator[tuple[DualResponseServer, httpx.AsyncClient]]:
-    async with DualResponseServer(
-        url, base_url="http://shop/resources", tables=METADATA, **options
-    ) as server:
+    async with create_server(url, base_url="http://shop/resources", tables=METADATA, **options) as server:
         app = Starlette(routes=[Mount("/resources", server.router())])
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop") as http:
             yield server, http

@@ -24,6 +24,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseServer
 from tests.engines import sqlite_url_in
 from tests.schools import Base, fill
+from tests.servers import create_server
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 
@@ -120,7 +121,7 @@ async def make_dual(schools: AsyncEngine) -> AsyncIterator[MakeDual]:
 
         def make(**options: Any) -> DualResponseServer:
             settings: dict[str, Any] = {"base_url": BASE_URL, "tables": Base, **options}
-            dual = DualResponseServer(settings.pop("databases", schools), **settings)
+            dual = create_server(settings.pop("databases", schools), **settings)
             made.push_async_callback(dual.shutdown)
             return dual
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, OpenAPI
 from dualsql.mcp import add_resources, add_skill, skill, system_prompt
 from dualsql.mcp.resource_server import EXTENSION, low_level_server
 from tests.mcp.conftest import BASE_URL, Host, MakeDual
@@ -40,7 +40,7 @@ async def test_the_service_is_among_the_capabilities(make_dual: MakeDual, server
 
 @pytest.fixture
 async def client(dual: DualResponseServer) -> Any:
-    app = Starlette(routes=[dual.well_known(), Mount("/resources", dual.router())])
+    app = Starlette(routes=[dual.features.get(OpenAPI).well_known(), Mount("/resources", dual.router())])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
         yield client
@@ -89,7 +89,9 @@ async def test_every_route_is_in_the_document(dual: DualResponseServer, client: 
 
 
 async def test_signed_links_are_listed_where_they_are_served(make_dual: MakeDual) -> None:
-    app = Starlette(routes=[make_dual(signed_links=True, secrets=["s" * 40]).well_known()])
+    app = Starlette(
+        routes=[make_dual(signed_links=True, secrets=["s" * 40]).features.get(OpenAPI).well_known()]
+    )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL) as client:
         document = (await client.get("http://127.0.0.1:8000" + WELL_KNOWN)).json()
     linked = {

@@ -241,7 +241,7 @@ async def test_a_value_that_the_database_does_not_take_is_refused_by_its_name(fi
             for value in MISFITS:
                 given = [value] if query is AMONG else value
                 try:
-                    asked = server.saved_queries.resolve(query.name, parameters={"v": given})
+                    asked = server.sql.saved_queries.resolve(query.name, parameters={"v": given})
                     await server.create_response(asked.select, name="x")
                 except BadParameterError as error:
                     refused += 1

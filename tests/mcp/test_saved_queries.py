@@ -121,7 +121,7 @@ def test_a_name_is_one_that_a_uri_can_have(name: Any) -> None:
 def test_what_cannot_be_served_is_refused_at_the_start(make_dual: MakeDual) -> None:
     query = SavedQuery("all", select(School))
     foreign = SavedQuery("foreign", select(table("secrets", column("a"))))
-    assert list(make_dual(saved_queries=[query]).saved_queries) == ["all"]
+    assert list(make_dual(saved_queries=[query]).sql.saved_queries) == ["all"]
     for queries in (
         [query, SavedQuery("all", select(School.id))],
         [foreign],

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer
 from tests.profiles.databases import engine, url
 from tests.profiles.things import METADATA
+from tests.servers import create_server
 
 __all__ = ["engine", "url"]
 
@@ -20,7 +21,7 @@ PATIENT = timedelta(seconds=60)
 
 @pytest.fixture(scope="module")
 async def dual(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
-    async with DualResponseServer(
+    async with create_server(
         engine,
         base_url="http://127.0.0.1:8000/resources",
         tables=METADATA,

@@ -17,6 +17,7 @@ from dualsql_client.wire import Profile
 from tests.profiles.conftest import PATIENT
 from tests.profiles.test_profile import assert_right
 from tests.profiles.things import COUNT, METADATA, ROWS, things
+from tests.servers import create_server
 
 HURRY = 5.0
 """Seconds that are left after the summary: less than the tenth of the budget that is kept for estimates."""
@@ -43,7 +44,7 @@ async def estimated(
 ) -> Profile:
     response = await dual.create_response(statement, name="things")
     hurry()
-    return await dual.profile(response.resource_id, None, kind="full", columns=columns)
+    return await dual.profiles.profile(response.resource_id, None, kind="full", columns=columns)
 
 
 @pytest.mark.quick(1, "postgresql")
@@ -101,7 +102,7 @@ async def test_each_row_is_chosen_on_its_own(
 async def test_rows_too_wide_for_one_answer_are_chosen_more_rarely(
     engine: AsyncEngine, hurried: Callable[[], None]
 ) -> None:
-    async with DualResponseServer(
+    async with create_server(
         engine,
         base_url="http://127.0.0.1:8000/resources",
         tables=METADATA,

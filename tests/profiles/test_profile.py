@@ -26,7 +26,7 @@ async def profiled(dual: DualResponseServer, statement: Statement, kind: str = "
     assert response.profile is not None
     resource = await dual.unchecked.get(response.resource_id)
     assert resource is not None
-    assert await dual.profile(resource.id, None, kind=kind) == response.profile
+    assert await dual.profiles.profile(resource.id, None, kind=kind) == response.profile
     return response.profile
 
 
@@ -182,7 +182,7 @@ async def test_one_pass_and_one_statement_for_each_column_s_values(
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     try:
-        await dual.profile(resource.id, None, kind="full")
+        await dual.profiles.profile(resource.id, None, kind="full")
     finally:
         event.remove(engine.sync_engine, "before_cursor_execute", note)
     frequent = [sql for sql in sent if "counted_values" in sql]

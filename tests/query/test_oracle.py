@@ -49,7 +49,7 @@ async def _answered(
     """The whole answer, by a page as JSON has it."""
     question = read_structured_query(as_json(spec))
     principal = person(resource.tenant or "")
-    page = await application.server.query.page_unchecked(
+    page = await application.server.queries.page_unchecked(
         resource, question, PageRequest(limit=1_000), principal=principal
     )
     wire = loads(dumps(page.to_wire()))

@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, Column, Date, Double, Integer, MetaData, Stri
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, LocalResultStorage
+from tests.servers import create_server
 
 pytestmark = pytest.mark.quick(2, "sqlite")
 
@@ -65,7 +66,7 @@ async def dual(
         await connection.run_sync(METADATA.create_all)
         await connection.execute(insert(MARKS), ROWS)
     storage = LocalResultStorage(tmp_path / "kept")
-    async with DualResponseServer(
+    async with create_server(
         source_url, base_url="http://127.0.0.1/resources", tables=METADATA, storage=storage
     ) as server:
         yield server

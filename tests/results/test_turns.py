@@ -17,6 +17,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, select
 from dualsql import DualResponseServer, ResultCache
 from dualsql.resource import Resource
 from dualsql.store import MemoryStore, SQLResourceStore
+from tests.servers import create_server
 
 NUMBERS = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
 LONGEST = 10.0
@@ -42,7 +43,7 @@ async def test_the_other_tasks_run(
         connection.execute("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")
         connection.execute("INSERT INTO numbers VALUES (1)")
         connection.commit()
-    async with DualResponseServer(
+    async with create_server(
         f"sqlite:///{tmp_path / 'numbers.sqlite'}",
         base_url="http://127.0.0.1/resources",
         tables=NUMBERS.metadata,

@@ -16,11 +16,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from dualsql import ConfigurationError, DualResponseServer, ForbiddenError, Principal
-from dualsql.mcp import plain_tool
+from dualsql.mcp import plain_tool, transport_security
 from dualsql.serve import Selection, build_mcp, build_server, one_token, provided, required, serve_app
 from dualsql.serve.listening import listen, running
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.serve.conftest import TOKEN, calling, text_of
+from tests.servers import create_server
 
 EVERYTHING = Selection(everything=True)
 MODES: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")
@@ -237,9 +238,9 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(
 ) -> None:
     """It answers 421 to every name but those of the loopback unless it is told others; the log says how."""
     public, also = "https://data.example.com/resources", "also.example"
-    dual = DualResponseServer(shop, base_url=public, tables=MetaData(), allowed_hosts=[also])
+    dual = create_server(shop, base_url=public, tables=MetaData(), allowed_hosts=[also])
     app = build_mcp(dual).streamable_http_app(
-        stateless_http=True, transport_security=dual.transport_security()
+        stateless_http=True, transport_security=transport_security(dual)
     )
     statuses = []
     with listening_socket() as listening:
@@ -251,7 +252,7 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(
     [told] = [
         record.getMessage() for record in caplog.records if record.name == "mcp.server.transport_security"
     ]
-    assert "evil.example" in told and told.count("dual.transport_security()") == 1
+    assert "evil.example" in told and told.count("dualsql.mcp.transport_security(dual)") == 1
 
 
 @pytest.mark.parametrize(("before", "during"), [(700, 10_000), (50_000, 50_000), (0, 0)])

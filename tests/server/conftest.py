@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
 from tests.schools import Base, fill
+from tests.servers import create_server
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 UNHURRIED = timedelta(seconds=30)
@@ -39,7 +40,7 @@ async def make_server(schools: AsyncEngine) -> AsyncIterator[MakeServer]:
             "count_budget": UNHURRIED,
             **options,
         }
-        made.append(DualResponseServer(settings.pop("databases", schools), **settings))
+        made.append(create_server(settings.pop("databases", schools), **settings))
         return made[-1]
 
     yield make

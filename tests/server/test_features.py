@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pydoc
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from openapi_spec_validator import validate
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,19 +24,36 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql import (
+    SQL,
     BadParameterError,
+    Charts,
     ConfigurationError,
+    DualMode,
     DualResponseServer,
     Feature,
     FeatureRoutes,
     GaugeReading,
     Health,
+    Kept,
+    KeptRows,
+    OpenAPI,
     PageRequest,
+    Pages,
     Parts,
+    Profiles,
     Queries,
+    QueryTimeoutError,
     ResultServer,
+    Settings,
+    SettingsGroup,
 )
 from dualsql.features import default_features
+from dualsql.kept.settings import KeptSettings
+from dualsql.log import wait_until_logged
+from dualsql.profiles.service import ProfileService
+from dualsql.profiles.settings import ProfileSettings
+from dualsql.resource import problem_of
+from dualsql.settings import describe_settings
 from tests.engines import opened, sqlite_url_in
 
 BASE_URL = "http://127.0.0.1:8000/resources"
@@ -83,11 +103,12 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
     async with served(url) as server:
         made = await server.create_response(select(people), name="people")
         for asked in (
-            lambda: server.query,
+            lambda: server.queries,
             lambda: server.sql,
             lambda: server.charts,
-            server.openapi,
-            server.catalogue,
+            lambda: server.profiles,
+            lambda: server.kept,
+            lambda: server.features.get(OpenAPI),
         ):
             with pytest.raises(ConfigurationError, match="This server has no feature"):
                 asked()
@@ -124,7 +145,7 @@ class Visits(Feature):
         """See `Feature`."""
 
         async def visits(request: Request) -> JSONResponse:
-            principal = await server.identify(request)
+            principal = await server.access.identify(request)
             await server.open_resource(request.path_params["resource_id"], principal, "read")
             self.visits += 1
             return JSONResponse({"visits": self.visits})
@@ -172,6 +193,16 @@ class Visits(Feature):
         yield GaugeReading("pending", self.visits)
 
 
+class OtherVisits(Feature):
+    """The same under another class, so that a server takes both."""
+
+    def __init__(self) -> None:
+        self._visits = Visits()
+        self.calls = self._visits.calls
+        for name in ("attach", "start", "drain", "close", "release", "forget", "sweep"):
+            setattr(self, name, getattr(self._visits, name))
+
+
 async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(url: str) -> None:
     visits = Visits()
     async with served(url, *default_features(), visits) as server, client_of(server) as http:
@@ -182,22 +213,63 @@ async def test_a_feature_of_another_package_has_routes_and_runs_with_the_server(
             assert (await http.get(f"/resources/{path}")).json()["code"] == "BAD_PARAMETER", path
         assert (await http.get(f"/resources/{made.resource_id}/denied")).status_code == 403
         assert server.features.get(Visits) is visits and GaugeReading("pending", 1) in [*server._readings()]
-        await server.sweep()
+        await server.maintenance.sweep()
         await server.unchecked.delete(made.resource_id)
         await server.drain(timedelta())
     assert visits.calls[:2] == ["attach", "start"] and visits.calls[-2:] == ["close", "release"]
     assert {"sweep", "forget", "drain"} <= {*visits.calls}
 
 
-USED = Health()
+class OwnHealth(Health):
+    """Health of another package."""
+
+
+class First(Feature):
+    """It needs the second one."""
+
+
+class Second(Feature):
+    """It needs the first one."""
+
+    needs = (First,)
+
+
+First.needs = (Second,)
+
+
+class Refiner(Feature):
+    """Sets what Queries sets."""
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        parts.creator.refine = parts.creator.create
+
+
+class Profiler(Feature):
+    """Sets what Profiles sets."""
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        parts.creator.profiler = ProfileService(parts.views, parts.access, ProfileSettings()).profile_sample
+
+
+USED, ONCE = Health(), OwnHealth()
 
 
 def test_a_list_that_is_none_is_refused() -> None:
     DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[USED])
     with pytest.raises(ConfigurationError, match="keep needs a storage"):
-        DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[], keep=True)
+        DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[Kept(keep=True)])
     lists: list[tuple[list[Any], str]] = [
-        ([Health(), Health()], "given twice"),
+        ([Health(), Health()], "given twice: Health"),
+        ([Health(), OwnHealth()], "given twice: Health and OwnHealth"),
+        ([OwnHealth(), Health()], "given twice: OwnHealth and Health"),
+        ([ONCE, ONCE], "given twice: OwnHealth"),
+        ([Charts()], "Charts needs the feature Queries"),
+        ([Pages(), OpenAPI()], "Pages needs the feature Profiles"),
+        ([First(), Second()], "First and Second need each other"),
+        ([Queries(), Refiner()], "Queries and Refiner both set creator.refine"),
+        ([Profiles(), Profiler()], "Profiles and Profiler both set creator.profiler"),
         ([Queries], "is no feature"),
         (["Queries"], "is no feature"),
         ([USED], "belongs to another server"),
@@ -205,8 +277,182 @@ def test_a_list_that_is_none_is_refused() -> None:
     for features, words in lists:
         with pytest.raises(ConfigurationError, match=words):
             DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
-    with pytest.raises(ConfigurationError, match="belong to features"):
-        DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[], storage="kept")
+
+
+def test_a_feature_takes_the_place_of_the_default_one_of_its_class() -> None:
+    own = [OwnHealth(health_timeout=timedelta(seconds=1)), Kept("kept", keep_rows=5), Pages()]
+    features = default_features(*own)
+    kinds = [type(each) for each in default_features()]
+    assert {*map(type, features)} == {*kinds, OwnHealth, Pages} - {Health}
+    assert [each for each in features if each in own] == own
+    with pytest.raises(ConfigurationError, match="keep_rows must be positive"):
+        Kept("kept", keep_rows=0)
+    with pytest.raises(TypeError, match=r"Kept\(\) has no argument 'keep_row'. Did you mean 'keep_rows'"):
+        Kept("kept", keep_row=5)  # type: ignore[call-arg]
+
+
+def test_each_setting_has_one_name_and_help() -> None:
+    of_features = [each.settings_group for each in default_features(Pages())]
+    groups: list[type[SettingsGroup]] = [Settings, *(group for group in of_features if group is not None)]
+    names = [each.name for group in groups for each in describe_settings(group)]
+    assert len(names) == len({*names}) and {"keep", "pages_in_text", "health_timeout"} <= {*names}
+    assert "keep_rows: int = 10000000" in pydoc.plain(pydoc.render_doc(Kept))
+    assert "keep_rows: The most rows" in pydoc.plain(pydoc.render_doc(KeptSettings))
+
+
+def test_a_subclass_stands_for_a_feature() -> None:
+    own = OwnHealth()
+    server = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[own])
+    assert server.features.get(Health) is own and Health in server.features
+    with pytest.raises(ConfigurationError, match="no feature Queries"):
+        server.features.get(Queries)
+    both = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[OwnHealth(), SQL()])
+    with pytest.raises(ConfigurationError, match="Several features are a Feature: OwnHealth, SQL"):
+        both.features.get(Feature)
+
+
+@pytest.mark.parametrize("order", [(SQL, Queries, Charts), (Charts, Queries, SQL)])
+def test_features_are_attached_after_those_that_they_need(order: tuple[type[Feature], ...]) -> None:
+    server = DualResponseServer(
+        "sqlite://", base_url=BASE_URL, tables=metadata, features=[kind() for kind in order]
+    )
+    assert [type(each) for each in server.features] == [SQL, Queries, Charts]
+    assert server.queries._sources is server.features.get(SQL).sources
+
+
+class Represented(Feature):
+    """Answers with text."""
+
+    def __init__(self, path: str, media_type: str = "text/plain", document: str = "/a.txt") -> None:
+        self.path, self.media_type, self.document = path, media_type, document
+        self.calls = 0
+
+    def routes(self, server: ResultServer) -> FeatureRoutes:
+        """See `Feature`."""
+        self.calls += 1
+        return FeatureRoutes(
+            routes=[Route(self.path, self.answer)],
+            documents=[Route(self.document, self.answer)],
+            representations={self.media_type: self.answer},
+            listing_representations={self.media_type: self.answer},
+        )
+
+    async def answer(self, request: Request) -> Response:
+        """Text."""
+        return Response("text")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (("/{resource_id}/a", "text/x", "/b.txt"), "the path /{resource_id}/a"),
+        (("/{resource_id}/b", "text/x", "/a.txt"), "the path /a.txt"),
+        (("/{resource_id}/b", "text/plain", "/b.txt"), "the representation text/plain of a result"),
+    ],
+)
+def test_two_features_never_share_a_path_or_a_media_type(other: tuple[str, str, str], words: str) -> None:
+    class Beside(Feature):
+        routes = Represented(*other).routes
+
+    features = [Represented("/{resource_id}/a"), Beside()]
+    server = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
+    with pytest.raises(ConfigurationError, match=re.escape(f"Represented and Beside both set {words}")):
+        server.router()
+
+
+def test_a_feature_is_asked_for_its_routes_once() -> None:
+    one = Represented("/{resource_id}/a")
+    server = DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[one, OpenAPI()])
+    server.router()
+    server.router()
+    assert "text/plain" in json.dumps(server.features.get(OpenAPI).document()) and one.calls == 1
+
+
+def test_documents_name_dual_mode_answers_where_there_are_some() -> None:
+    bare = DualResponseServer(
+        "sqlite://", base_url=BASE_URL, tables=metadata, features=[OpenAPI(), Queries()]
+    )
+    plain = bare.features.get(OpenAPI).document()
+    validate(plain)
+    assert "DualMode" not in json.dumps(plain) and "X-Response-Format" not in json.dumps(plain)
+    dual = DualResponseServer(
+        "sqlite://", base_url=BASE_URL, tables=metadata, features=[OpenAPI(), DualMode()]
+    )
+    assert "DualModeAnswer" in json.dumps(dual.features.get(OpenAPI).document())
+
+
+class Failing(Feature):
+    """Fails whenever it is called."""
+
+    def forget(self, resource_id: str) -> None:
+        """See `Extension`."""
+        raise RuntimeError("forget")
+
+    async def sweep(self) -> None:
+        """See `Extension`."""
+        raise RuntimeError("sweep")
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Extension`."""
+        raise RuntimeError("drain")
+
+    async def close(self) -> None:
+        """See `Extension`."""
+        raise RuntimeError("close")
+
+    async def release(self) -> None:
+        """See `Extension`."""
+        raise RuntimeError("release")
+
+
+async def test_a_feature_that_fails_does_not_stop_the_others(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, after = Visits(), OtherVisits()
+    async with served(url, before, Failing(), after) as server:
+        made = await server.create_response(select(people), name="people")
+        await server.maintenance.sweep()
+        await server.unchecked.delete(made.resource_id)
+        await server.drain(timedelta())
+        with pytest.raises(RuntimeError):
+            await server.shutdown()
+        server.features._all.remove(server.features.get(Failing))
+    calls = ["attach", "start", "sweep", "forget", "drain", "close", "release"]
+    assert (before.calls[:7], after.calls[:7]) == (calls, calls)
+    wait_until_logged()
+    said = [record.getMessage() for record in caplog.records if "The feature Failing" in record.getMessage()]
+    assert [text.rpartition(" to ")[2] for text in said] == ["sweep", "forget a result", "drain"]
+
+
+async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url: str) -> None:
+    async with served(url) as server:
+        made = await server.create_response(select(people), name="people")
+        resource = await server.open_resource(made.resource_id, None, "read")
+        records = server.parts.records
+        running = records.running(None, 7)
+        assert await records.change(resource.id, None, running)
+        described = (await server.describe(resource.id, None))["kept"]
+        assert described == {"kept": False, "rows_so_far": 7, "reason": "This server keeps no results."}
+        failure = problem_of(QueryTimeoutError("Too slow."))
+        assert await records.change(resource.id, running, KeptRows(failure=failure))
+        assert (await server.describe(resource.id, None))["kept"]["error"]["code"] == "QUERY_TIMEOUT"
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+async def test_the_text_of_a_result_names_a_page_where_there_are_pages(url: str, *, is_wanted: bool) -> None:
+    async with served(url, Pages(pages_in_text=is_wanted), Profiles(), OpenAPI()) as server:
+        assert (await server.create_response(select(people), name="people")).page_in_text == is_wanted
+
+
+def public_names(kind: type) -> list[str]:
+    """The public methods and properties of a class, inherited ones included."""
+    return [name for name in dir(kind) if not name.startswith("_")]
+
+
+def test_a_server_has_at_most_twenty_public_methods_and_properties() -> None:
+    """What belongs to a feature is a method of what `server.queries`, `server.kept` and the like return."""
+    assert len(public_names(ResultServer)) <= 20
+    assert len(public_names(DualResponseServer)) <= 20
 
 
 LOADED = """

@@ -56,8 +56,8 @@ async def test_statements_that_differ_in_values_alone_are_compiled_once(dual: Du
         compiled.append(view)
         return page_forms(view)
 
-    dual.responses.compile_checks = CompileChecks()
-    dual.responses.compile_checks.add([noted])
+    dual.parts.creator.compile_checks = CompileChecks()
+    dual.parts.creator.compile_checks.add([noted])
     for number in (3, 5, 8):
         await dual.create_response(select(School.id).where(School.id < number), name="some")
     assert len(compiled) == 1

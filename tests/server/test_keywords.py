@@ -72,7 +72,7 @@ REAL = {
     for name in (
         "DualResponseServer.__init__",
         "ResultServer.create_response",
-        "DualResponseServer.profile",
+        "Profiles.profile",
     )
 }
 

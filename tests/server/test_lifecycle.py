@@ -74,7 +74,7 @@ async def test_the_sweeper_takes_what_is_long_gone_and_nothing_else(make_server:
     assert await server.unchecked.pin(pinned.resource_id)
     for _ in range(7):
         await server.create_response(ALL, name="gone", expiration=timedelta(0))
-    assert sum(await asyncio.gather(*(server.sweep() for _ in range(4)))) == 7
+    assert sum(await asyncio.gather(*(server.maintenance.sweep() for _ in range(4)))) == 7
     for response in (live, pinned):
         assert await server.unchecked.get(response.resource_id)
 
@@ -82,7 +82,7 @@ async def test_the_sweeper_takes_what_is_long_gone_and_nothing_else(make_server:
 async def test_a_pinned_resource_has_no_expiry(dual: DualResponseServer) -> None:
     response = await dual.create_response(ALL, name="x")
     assert await dual.unchecked.pin(response.resource_id)
-    metadata = dual.metadata_of(await dual.open_resource(response.resource_id, None, "read"))
+    metadata = dual.unchecked.metadata_of(await dual.open_resource(response.resource_id, None, "read"))
     assert (metadata["status"], metadata["expires_at"]) == ("pinned", None)
 
 
@@ -119,10 +119,10 @@ async def test_no_access_is_lost_or_counted_twice(make_server: MakeServer, datab
             for _ in range(30)
         )
     )
-    assert first.metadata_of(resource)["access_count"] == 30, "its own accesses are there at once"
+    assert first.unchecked.metadata_of(resource)["access_count"] == 30, "its own accesses are there at once"
     await asyncio.gather(*(server._descriptions._accesses.flush() for server in (first, second)))
     stored = await first.open_resource(response.resource_id, None, "read")
-    assert first.metadata_of(stored)["access_count"] == 60
+    assert first.unchecked.metadata_of(stored)["access_count"] == 60
     assert stored.last_accessed_at is not None
     assert abs(datetime.now(UTC) - stored.last_accessed_at) < timedelta(minutes=1)
 

@@ -16,7 +16,6 @@ from starlette.applications import Starlette
 
 from dualsql import (
     ConfigurationError,
-    DualResponseServer,
     LimitExceededError,
     MemoryStore,
     NotFreezableError,
@@ -24,6 +23,7 @@ from dualsql import (
 )
 from tests.schools import Base, School
 from tests.server.conftest import BASE_URL, MakeServer
+from tests.servers import create_server
 
 # What is about databases is in tests/databases and tests/results.
 pytestmark = pytest.mark.quick(50, "sqlite")
@@ -67,7 +67,7 @@ def test_a_wrong_argument_is_told_what_to_pass(argument: str, given: Any, told: 
         argument: given,
     }
     with pytest.raises(ConfigurationError, match=told) as refused:
-        DualResponseServer(options.pop("databases"), **options)
+        create_server(options.pop("databases"), **options)
     assert "hunter2" not in str(refused.value)
 
 

@@ -20,6 +20,8 @@ from starlette.routing import Mount
 from dualsql import (
     ConfigurationError,
     DualResponseServer,
+    Feature,
+    Health,
     MemoryStore,
     PageRequest,
     ServerUnavailableError,
@@ -30,6 +32,7 @@ from dualsql import (
     resource,
     run,
 )
+from dualsql.features import default_features
 from dualsql.log import wait_until_logged
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
@@ -37,6 +40,7 @@ from tests.engines import PostgreSQL, opened
 from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
 from tests.http.live.serving import listening
+from tests.servers import create_server
 from tests.waiting import PATIENCE, until
 
 SECRETS = ["a secret of at least thirty-two characters"]
@@ -53,7 +57,8 @@ async def institutions_url(sqlite_url: str, make_engine: Callable[[str], AsyncEn
 async def application(dual: DualResponseServer) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the server in its lifespan, and of its health routes."""
     app = Starlette(
-        routes=[*dual.health_routes(), Mount("/resources", dual.router())], lifespan=dual.lifespan
+        routes=[*dual.features.get(Health).process_routes(), Mount("/resources", dual.router())],
+        lifespan=dual.lifespan,
     )
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app)
@@ -115,14 +120,15 @@ async def test_an_unforeseen_error_of_a_later_attempt_is_logged_and_the_next_use
 ) -> None:
     failures = [StorageError("no store"), ValueError("unforeseen"), ValueError("unforeseen once more")]
 
-    class Failing(DualResponseServer):
-        async def _compare_clocks(self) -> None:
+    class Failing(Feature):
+        async def start(self) -> None:
             if failures:
                 raise failures.pop(0)
 
     monkeypatch.setattr(run, "START_INTERVAL", 0.02)
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
-    dual = Failing(institutions_url, base_url=BASE_URL, tables=METADATA)
+    features = [*default_features(), Failing()]
+    dual = DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, features=features)
     async with application(dual) as http:
         await until(lambda: http.get("/ready"), lambda found: found.status_code != 503)
         assert (await dual.create_response(ALL, name="all")).total_count == 60
@@ -238,7 +244,7 @@ async def test_a_worker_with_another_clock_says_so_and_answers_410_for_nothing_f
                 assert words in wrong.notices[0] and wrong.notices[0] in caplog.text
                 assert f"{abs(hours) * 3600:,}" in wrong.notices[0]
                 made.append(await wrong.create_response(ALL, name="x"))
-                assert await wrong.sweep() == 0
+                assert await wrong.maintenance.sweep() == 0
                 for each in made:
                     found = await wrong.open_resource(each.resource_id, None, "read")
                     left = found.expires_at - datetime.now(UTC) if found.expires_at else timedelta()
@@ -250,7 +256,7 @@ async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
 ) -> None:
     store = SQLResourceStore(postgresql_store_url)
     options: Any = {"store": store, "secrets": SECRETS}
-    async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, **options) as dual:
+    async with create_server(institutions_url, base_url=BASE_URL, tables=METADATA, **options) as dual:
         made = await dual.create_response(ALL, name="x")
 
         class Jumped(datetime):
@@ -259,7 +265,7 @@ async def test_a_clock_that_jumps_while_it_runs_changes_nothing(
                 return datetime.now(tz) + timedelta(hours=1)
 
         monkeypatch.setattr(resource, "datetime", Jumped)
-        assert await dual.sweep() == 0
+        assert await dual.maintenance.sweep() == 0
         assert await dual.open_resource(made.resource_id, None, "read")
 
 
@@ -281,12 +287,12 @@ async def test_a_worker_that_may_open_more_connections_than_there_are_says_so(
 
     def worker(**options: Any) -> DualResponseServer:
         store = SQLResourceStore(postgresql_url)
-        return DualResponseServer(
+        return create_server(
             postgresql_url, base_url=BASE_URL, tables=MetaData(), store=store, secrets=SECRETS, **options
         )
 
     async with worker() as dual:
-        assert dual.maximum_connections == (15 + 10 + 10) + 15
+        assert dual.maintenance.maximum_connections == (15 + 10 + 10) + 15
         assert dual.notices == []
     async with worker(maximum_streams=300) as dual:
         assert "may open 340 connections to the database 'default'" in dual.notices[0]
@@ -318,7 +324,7 @@ async def test_secrets_are_replaced_without_refusing_anybody(institutions_url: s
         page = await first.read_page(made.resource_id, None, PageRequest(limit=5))
         for step in ([OLD, NEW], [NEW, OLD]):
             for one, other in ((first, second), (second, first)):
-                one.set_secrets(step)
+                one.maintenance.set_secrets(step)
                 for each in (one, other):
                     request = PageRequest(limit=5, cursor=page.next_cursor)
                     page = await each.read_page(made.resource_id, None, request)
@@ -326,10 +332,10 @@ async def test_secrets_are_replaced_without_refusing_anybody(institutions_url: s
         later = await first.create_response(ALL, name="later")
         for worse in ([], ["short"], "text"):
             with pytest.raises(ConfigurationError):
-                second.set_secrets(worse)
+                second.maintenance.set_secrets(worse)
         assert await second.open_resource(later.resource_id, None, "read")
         for each in (first, second):
-            each.set_secrets([NEW])
+            each.maintenance.set_secrets([NEW])
         assert await second.open_resource(later.resource_id, None, "read")
         with pytest.raises(TamperedError):
             await second.open_resource(made.resource_id, None, "read")

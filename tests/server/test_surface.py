@@ -31,21 +31,24 @@ from dualsql.settings import describe_settings
 SEALED = """
 Access Action Asked Attributes Audit AuditAction AuditEvent Authenticate Authorize BadCursorError BadParameterError
 CallerMessage Catalogue Charts Chunk Column ColumnarContent ConfigurationError Count CountExecutionError CountMethod
-CreateOptions Database DatabaseBusyError DatabaseUnreachableError DualMode DualResponse DualResponseError
-DualResponseServer Endpoint Feature FeatureRoutes FirstRow ForbiddenError ForbiddenSQLError Format Gauge GaugeReading
-Health Hook HookContext InsufficientScopeError InvalidSQLError KeepOption Kept KeptDescription KeptProgress KeptRows
-LimitExceededError LimitedAction LinkForm LinkRecord Listing ListingPosition LocalResultStorage MappedSource Mask
-MemoryStore NoTotalOrderError NotFreezableError ObjectResultStorage OpenAPI Operation PackageMissingError Page
-PageOrder PageRequest Pages Parts Picture Presenter Principal Profile ProfileKind ProfileNotes ProfileOption Profiles
-Queries QueryCancelledError QueryExecutionError QueryInterruptedError QueryParameter QueryTimeoutError Rate
-RateLimitedError RateLimits Registry Requester Resource ResourceChanges ResourceDescription ResourceExpiredError
-ResourceFailedError ResourceNotFoundError ResourcePage ResourcePendingError ResourceState ResourceStore ResponseStatus
-ResultCache ResultChangedError ResultPage ResultQuery ResultServer ResultStorage ResultStream ResultsFormat Resuming
-Resumption Row RowFilter RowSecurity SQL SQLResourceStore SampleMethod SampleOption SampleWay SavedQuery ServerOptions
-ServerUnavailableError Settings Shared SnapshotTags SortKey Statement StatementForms Status StorageError StoredFile
-StreamEnding StreamRequest StructuredContent Tables TamperedError Telemetry TenantFilter TextFormat
-TooManyQueriesError ToolOptions ToolProblem Total TotalCountKind UnauthenticatedError UnknownColumnError
-UnknownTableError Usage ValueNotRepresentableError Visible Way WriterFactory WriterOptions
+CreateOptions Database DatabaseBusyError DatabaseUnreachableError DescribedFeature DualMode DualResponse
+DualResponseError DualResponseServer Endpoint Event Extension Feature FeatureRoutes FirstRow ForbiddenError
+ForbiddenSQLError Format Gauge GaugeReading Health HealthSettings Hook HookContext InsufficientScopeError
+InvalidSQLError JSONAnswer KeepOption Kept KeptDescription KeptProgress KeptRows KeptSettings LimitExceededError
+LimitedAction LinkForm LinkRecord Listener Listing ListingPosition LocalResultStorage MappedSource Mask Measurement
+MemoryStore NoTotalOrderError NotFreezableError ObjectResultStorage OpenAPI Opened Operation PackageMissingError Page
+PageOrder PageRequest PageSettings Pages Parts Picture Presenter Principal Profile ProfileKind ProfileNotes
+ProfileOption ProfileSettings Profiles Queries QueryCancelledError QueryExecutionError QueryInterruptedError
+QueryParameter QuerySettings QueryTimeoutError Rate RateLimitedError RateLimits Registry Requester Resource
+ResourceChanges ResourceDescription ResourceExpiredError ResourceFailedError ResourceNotFoundError
+ResourcePage ResourcePendingError ResourceState ResourceStore ResponseStatus ResultCache ResultChangedError ResultPage ResultQuery
+ResultServer ResultStorage ResultStream ResultsFormat Resuming Resumption Row RowFilter RowSecurity SQL
+SQLResourceStore SampleMethod SampleOption SampleWay SavedQuery SentLink ServerOptions ServerUnavailableError Settings
+SettingsGroup Shared SnapshotTags SortKey Statement StatementForms Status StorageError StoredFile StreamEnding
+StreamRequest StructuredContent Tables TamperedError Telemetry TenantFilter TextFormat TooManyQueriesError ToolOptions
+ToolProblem Total TotalCountKind UnauthenticatedError UnknownColumnError UnknownTableError Usage
+ValueNotRepresentableError Visible Way WorkKind WriterFactory WriterOptions default_features method_routes open_result
+read_json_body refuse_query setting split_request takes
 """.split()
 
 
@@ -115,7 +118,7 @@ def test_everything_that_a_public_signature_names_is_exported() -> None:
 
 def test_the_search_for_names_in_signatures_finds_them() -> None:
     found = {name for kind in (DualResponseServer, ResultServer) for name, _ in names_in_signatures(kind)}
-    assert {"PageRequest", "ResultStream", "StreamRequest", "Count", "Principal", "Profile"} <= found
+    assert {"PageRequest", "ResultStream", "StreamRequest", "Count", "Principal", "ToolOptions"} <= found
 
 
 def test_every_error_is_exported_and_has_a_code_of_its_own() -> None:
@@ -134,13 +137,12 @@ def test_every_error_is_exported_and_has_a_code_of_its_own() -> None:
 
 
 def test_help_shows_every_setting_with_its_type_and_default() -> None:
-    shown = pydoc.plain(pydoc.render_doc(DualResponseServer))
     words = pydoc.plain(pydoc.render_doc(Settings))
     described = {setting.name: setting for setting in describe_settings()}
     assert list(described) == [field.name for field in fields(Settings)]
     for name, setting in described.items():
         default = repr(getattr(Settings(), name))
-        assert f"{name}: {setting.type} = {default}" in shown
+        assert f"{name}: '{setting.type}' = {default}" in words
         assert f"{name}: {setting.meaning}" in words
 
 
@@ -158,19 +160,20 @@ def test_type_checkers_know_each_setting() -> None:
     """`make check` refuses an unused `type: ignore`: each line below is an error to mypy."""
     tables, url = MetaData(), "http://127.0.0.1/resources"
     with pytest.raises(ConfigurationError, match="default_page_size must be a int"):
-        DualResponseServer("sqlite://", base_url=url, tables=tables, default_page_size="many")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Did you mean 'default_page_size'"):
-        DualResponseServer("sqlite://", base_url=url, tables=tables, default_page_sise=5)  # type: ignore[call-arg]
+        Settings(default_page_size="many")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"has no argument 'hook'\. Did you mean 'hooks'"):
+        DualResponseServer("sqlite://", base_url=url, tables=tables, hook=[])  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="base_url"):
         DualResponseServer("sqlite://", tables=tables)  # type: ignore[call-arg]
 
 
-def test_a_setting_given_by_its_name_wins_over_settings() -> None:
-    url, settings = "http://127.0.0.1/resources", Settings(default_page_size=7, count_cap=9)
+def test_a_server_takes_at_most_twenty_arguments() -> None:
+    assert len(inspect.signature(DualResponseServer).parameters) <= 20
+    settings = Settings(default_page_size=7)
     made = DualResponseServer(
-        databases="sqlite://", base_url=url, tables=MetaData(), settings=settings, count_cap=10_000
+        databases="sqlite://", base_url="http://127.0.0.1/r", tables=MetaData(), settings=settings
     )
-    assert made.settings == Settings(default_page_size=7)
+    assert made.settings == settings
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,8 @@ async def main(url, folder):
         stream = await dual.stream(made.resource_id, None, dualsql.results.streams.StreamRequest(format="csv"))
         print(len(b"".join([chunk.data async for chunk in stream.chunks]).splitlines()))
     try:
-        storage = dualsql.LocalResultStorage(folder)
-        async with dualsql.DualResponseServer(url, storage=storage, **options):
+        features = dualsql.default_features(dualsql.Kept(folder))
+        async with dualsql.DualResponseServer(url, features=features, **options):
             pass
     except dualsql.errors.ConfigurationError as error:
         print(error.message)

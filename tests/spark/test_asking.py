@@ -128,7 +128,7 @@ async def test_a_profile_of_a_tool_s_result_and_a_question_to_it(asked_url: str)
             told = await connection.call("query_result", resource=made.resource_uri, **question)
         assert "gämma" in text_of(result)
         _assert_profiled(
-            await dual.profile(made.resource_uri.rpartition("/")[2], None, kind="full"), things.ROWS
+            await dual.profiles.profile(made.resource_uri.rpartition("/")[2], None, kind="full"), things.ROWS
         )
         kinds = sorted({row["kind"] for row in things.ROWS}, key=lambda kind: (kind is None, kind))
         groups = [[row["big"] for row in things.ROWS if row["kind"] == kind] for kind in kinds]
@@ -154,7 +154,7 @@ async def test_any_answer_is_that_of_the_full_rows(
 ) -> None:
     resource = await asked.server.unchecked.get(path.rpartition("/")[2])
     assert resource is not None
-    page = await asked.server.query.page_unchecked(
+    page = await asked.server.queries.page_unchecked(
         resource,
         read_structured_query(as_json(spec)),
         PageRequest(limit=1_000),

@@ -21,6 +21,7 @@ from dualsql.databases.reflection import Selection, reflect
 from dualsql.databases.spark.driver import SparkConnection, literal
 from dualsql.results.streams import StreamRequest
 from tests import waiting
+from tests.servers import create_server
 from tests.spark.cluster import Cluster
 
 pytestmark = pytest.mark.exhaustive
@@ -53,7 +54,7 @@ async def make_server(numbers_url: str) -> AsyncIterator[Callable[..., Any]]:
 
     async def make(**options: Any) -> DualResponseServer:
         made.append(
-            DualResponseServer(
+            create_server(
                 numbers_url, base_url=BASE_URL, tables=NUMBERS.metadata, unproved_read_only=True, **options
             )
         )
@@ -116,13 +117,13 @@ async def test_types_are_what_they_were(spark: Cluster, spark_url: str) -> None:
             (1, null, null, null, null, null, date'+12000-01-01', null, null, null, null, null)""",
         url=spark_url,
     )
-    async with DualResponseServer(
+    async with create_server(
         spark_url, base_url=BASE_URL, tables=[NUMBERS], unproved_read_only=True
     ) as server:
         found = await reflect(server.parts.sources["default"], Selection(everything=True))
     assert not found.left_out
     kinds = found.metadata.tables["kinds"]
-    async with DualResponseServer(
+    async with create_server(
         spark_url, base_url=BASE_URL, tables=found.metadata, unproved_read_only=True
     ) as server:
         made = await server.create_response(select(kinds).order_by(kinds.c.id.desc()), name="Kinds")

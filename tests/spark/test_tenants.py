@@ -17,6 +17,7 @@ from dualsql import DualResponseServer
 from dualsql.freeze.document import Statement
 from dualsql.results.streams import StreamRequest
 from tests import engines
+from tests.servers import create_server
 from tests.spark.cluster import Cluster
 from tests.spark.tables import created
 from tests.tenancy.tenants.answers import truth
@@ -68,7 +69,7 @@ async def tenanted(shared_url: str, tmp_path_factory: Any, anyio_backend: str) -
     folder: Path = tmp_path_factory.mktemp("own")
     async with (
         engines.opened(engines.sqlite_url_in(folder)) as own,
-        DualResponseServer(shared_url, query_timeout=timedelta(minutes=5), **options) as server,
+        create_server(shared_url, query_timeout=timedelta(minutes=5), **options) as server,
     ):
         await fill(own, [WHO])
         yield Tenanted(server, own)

@@ -43,6 +43,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseError, DualResponseServer, LocalResultStorage
 from dualsql_client import DualResponseClient, ParseError
 from dualsql_client.ndjson import decode_rows
+from tests.servers import create_server
 from tests.sql.value_texts import ValueText
 
 METADATA = MetaData()
@@ -217,7 +218,7 @@ async def doors(url: str, folder: Path) -> AsyncIterator[Doors]:
     """A server on the database."""
     kept = folder / "kept"
     kept.mkdir(mode=0o700, exist_ok=True)
-    async with DualResponseServer(
+    async with create_server(
         url, base_url=BASE_URL, tables=METADATA, storage=LocalResultStorage(kept)
     ) as server:
         app = Starlette(routes=[Mount("/resources", server.router())])

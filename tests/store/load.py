@@ -23,6 +23,7 @@ from dualsql.features import DualResponseServer
 from dualsql.store import SQLResourceStore
 from dualsql.store.protocol import Access
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
+from tests.servers import create_server
 
 SECRETS = ["the one secret that all processes of a load share"]
 SOME = select(INSTITUTIONS).where(INSTITUTIONS.c.id < 10)
@@ -66,7 +67,7 @@ class TellingStore(SQLResourceStore):
 
 def server_of(store: str | SQLResourceStore, data: str, **options: object) -> DualResponseServer:
     """A server as each process has one. It sweeps when it is told to, so that what is swept can be counted."""
-    return DualResponseServer(
+    return create_server(
         data,
         base_url=BASE_URL,
         tables=METADATA,
@@ -74,7 +75,7 @@ def server_of(store: str | SQLResourceStore, data: str, **options: object) -> Du
         secrets=SECRETS,
         gone_retention=timedelta(0),
         cleanup_interval=timedelta(hours=1),
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 
@@ -118,7 +119,7 @@ class Load:
         say("read", identifier, page.expires_at and page.expires_at.isoformat())
 
     async def _sweep(self) -> None:
-        say("swept", await self._server.sweep())
+        say("swept", await self._server.maintenance.sweep())
 
 
 def say(event: str, *facts: object) -> None:

@@ -17,6 +17,7 @@ from starlette.routing import Mount
 
 from dualsql.features import DualResponseServer
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
+from tests.servers import create_server
 from tests.telemetry.exporting import served
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -72,7 +73,7 @@ class Live:
 @asynccontextmanager
 async def live(database: str, sdk: str = "official", **options: Any) -> AsyncIterator[Live]:
     """The server, with one tool of the SDK."""
-    dual = DualResponseServer(database, base_url=BASE_URL, tables=[METADATA, MISSING], **options)
+    dual = create_server(database, base_url=BASE_URL, tables=[METADATA, MISSING], **options)
     mcp: Any = MCPServer("colleges") if sdk == "official" else FastMCP("colleges")
 
     @dual.tool(mcp)

@@ -49,7 +49,7 @@ async def everything(server: Live) -> None:
             await server.dual.create_response(SLOW, name="Slow", count="none")
 
     await asyncio.gather(slow(), slow())
-    await server.dual.sweep()
+    await server.dual.maintenance.sweep()
 
 
 @pytest.fixture(scope="module")

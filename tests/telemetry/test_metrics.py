@@ -137,7 +137,7 @@ async def test_expiry_refusals_and_pages_in_the_cache(institutions_url: str) -> 
             assert exports.value("dualsql.cached.bytes") > 100
             await until(lambda: datetime.now(UTC) > created + timedelta(milliseconds=1))
             assert (await application.http.get(path)).status_code == 404
-            await application.server.sweep()
+            await application.server.maintenance.sweep()
         assert exports.value("dualsql.refusals") >= 1
         assert exports.value("dualsql.expired") == 1
 

@@ -26,6 +26,7 @@ from dualsql.sql.mcp import add_query
 from tests.engines import opened
 from tests.http.application import by_header
 from tests.query.readings import ALL, HOOKS, METADATA, READINGS, ROWS, reading
+from tests.servers import create_server
 
 ORIGIN = "http://127.0.0.1:8000"
 SECRETS = ["a secret of more than thirty-two characters"]
@@ -142,7 +143,7 @@ async def twin_at(url: str, folder: Path, *, is_second: bool, is_kept: bool) -> 
             await connection.execute(insert(table), [{"id": n} for n in range(50)])
         # The statistics of planners are of all rows.
         await connection.exec_driver_sql("ANALYZE")
-    dual = DualResponseServer(
+    dual = create_server(
         url,
         base_url=f"{ORIGIN}/resources",
         tables=[METADATA, STATIONS.metadata, hidden],
@@ -205,4 +206,4 @@ async def others_work(twin: Twin) -> None:
         )
         twin.others.append(made.resource_id)
         if number % 3 == 0:
-            await twin.server.pin(made.resource_id, who)
+            await twin.server.pin_resource(made.resource_id, who)

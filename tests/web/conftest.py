@@ -21,6 +21,7 @@ from starlette.routing import Mount
 from dualsql.features import DualResponseServer
 from tests.engines import sqlite_url_in
 from tests.http.application import Application, by_header, fill, running
+from tests.servers import create_server
 from tests.web.browser import chromium
 from tests.web.hostile import CELLS
 
@@ -120,7 +121,7 @@ async def listening(engine: AsyncEngine, **options: Any) -> AsyncIterator[Site]:
         "anonymous_actions": frozenset({"read", "pin", "delete"}),
         **options,
     }
-    async with DualResponseServer(
+    async with create_server(
         engine, base_url=f"{origin}/data/resources", tables=METADATA, **settings
     ) as server:
         app = Starlette(routes=[Mount("/data/resources", server.router())])

@@ -23,6 +23,7 @@ from dualsql.mcp.resource_server import low_level_server
 from dualsql.web.mcp import APP_URI, MOST_ROWS, app_html
 from dualsql_client.wire import IMPLIED_ENCODINGS
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
+from tests.servers import create_server
 from tests.web.browser import needs_chromium, tab
 
 SERVERS = [MCPServer, FastMCP]
@@ -33,7 +34,7 @@ HOST = Path(__file__).with_name("host.html")
 
 @pytest.fixture
 async def dual(institutions_url: str) -> AsyncIterator[DualResponseServer]:
-    async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA, pages=True) as server:
+    async with create_server(institutions_url, base_url=BASE_URL, tables=METADATA, pages=True) as server:
         yield server
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 
-from dualsql import Principal
+from dualsql import Pages, Principal, default_features
 from dualsql.serve import Selection, build_server, one_token, serve_app
 from dualsql.web.home import TokenSession
 from tests.engines import sqlite_url_in
@@ -34,7 +34,7 @@ ANA = Principal(id="ana")
 async def home(database: str, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A browser at the home page of a database's own tables."""
     dual, _ = await build_server(
-        database, Selection(everything=True), base_url=BASE_URL, pages=True, **options
+        database, Selection(everything=True), base_url=BASE_URL, features=default_features(Pages()), **options
     )
     app: Starlette = serve_app(dual, session=options.get("authenticate"))
     async with app.router.lifespan_context(app):
@@ -209,7 +209,11 @@ async def test_home_in_a_browser(institutions_url: str, browser: Browser, width:
     base_url = f"{origin}/data/resources"
     signed_in = TokenSession(one_token(TOKEN), TOKEN, ANA, base_url=base_url)
     dual, _ = await build_server(
-        institutions_url, Selection(everything=True), base_url=base_url, pages=True, authenticate=signed_in
+        institutions_url,
+        Selection(everything=True),
+        base_url=base_url,
+        features=default_features(Pages()),
+        authenticate=signed_in,
     )
     app = serve_app(dual, session=signed_in)
     async with (

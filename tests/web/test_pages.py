@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import literal, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from dualsql import OpenAPI
 from dualsql.formats.table import FORMATS
 from dualsql.resource import Principal
 from dualsql.web.assets import assets, compressed_asset
@@ -432,7 +433,7 @@ async def test_the_reference_shows_the_whole_document_without_scripts(pages: App
     assert answer.status_code == 200 and is_page(answer)
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert "<script" not in answer.text and "http:" not in answer.text.replace(pages.server.base_url, "")
-    document = pages.server.openapi()
+    document = pages.server.features.get(OpenAPI).document()
     text = unescape(re.sub(r"<[^>]*>", "", answer.text))
     for path, item in document["paths"].items():
         for method in item.keys() - {"parameters"}:

@@ -18,6 +18,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseServer
 from dualsql_client import DualResponseClient, ParsedDualResponse
 from tests.databases.streams.reading import read_csv, read_xlsx
+from tests.servers import create_server
 
 ORIGIN = "http://127.0.0.1:8000"
 BASE = f"{ORIGIN}/resources"
@@ -48,7 +49,7 @@ async def served(database: Any, tables: Any, **options: Any) -> AsyncIterator[Se
     """A server over a database, whose queries wait for their turn as long as a busy machine needs."""
     options = {"queue_timeout": timedelta(minutes=2), **options}
     async with (
-        DualResponseServer(database, base_url=BASE, tables=tables, **options) as dual,
+        create_server(database, base_url=BASE, tables=tables, **options) as dual,
         httpx.AsyncClient(
             transport=httpx.ASGITransport(Starlette(routes=[Mount("/resources", dual.router())])),
             base_url=ORIGIN,

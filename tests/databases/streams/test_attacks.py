@@ -24,6 +24,7 @@ from tests.databases.streams.reading import read_arrow, read_csv
 from tests.engines import opened as opened_engine
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 from tests.waiting import PATIENCE
 
 NAMES = ("ndjson", "csv", "arrow", "parquet")
@@ -53,7 +54,7 @@ async def streamed(server: DualResponseServer, statement: Any, written: str) -> 
 
 
 def server_on(engine: AsyncEngine, **options: Any) -> DualResponseServer:
-    return DualResponseServer(engine, base_url=BASE_URL, tables=Base, **options)
+    return create_server(engine, base_url=BASE_URL, tables=Base, **options)
 
 
 @pytest.mark.quick(2)

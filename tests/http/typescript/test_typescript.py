@@ -12,11 +12,11 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql.features import DualResponseServer
 from dualsql.openapi.operations import OPENAPI
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.docs.blocks import blocks_of
 from tests.http.application import ALL, METADATA, ROWS
+from tests.servers import create_server
 
 HERE = Path(__file__).parent
 INSTALLED = HERE.parents[2] / ".typescript" / "node_modules"
@@ -45,7 +45,7 @@ async def base_url(institutions_url: str) -> AsyncIterator[tuple[str, str]]:
     """The base URL of a server, and the id of a result with all institutions."""
     with listening_socket() as listening:
         url = f"{origin_of(listening)}/resources"
-        server = DualResponseServer(institutions_url, base_url=url, tables=METADATA, pages=True)
+        server = create_server(institutions_url, base_url=url, tables=METADATA, pages=True)
         app = Starlette(routes=[Mount("/resources", server.router())])
         async with server, serving(app, listening):
             made = await server.create_response(ALL, name="All")

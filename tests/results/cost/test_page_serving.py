@@ -22,6 +22,7 @@ from dualsql_client.wire import SortKey
 from tests import engines
 from tests.server.conftest import BASE_URL
 from tests.server.test_safety import SECRET
+from tests.servers import create_server
 
 METADATA = MetaData()
 notes = Table(
@@ -160,8 +161,8 @@ async def test_a_row_that_was_replaced_is_read_as_it_is_now(apart: AsyncEngine, 
 async def test_a_deletion_elsewhere_acts_at_once(apart: AsyncEngine, store_url: str) -> None:
     options: dict[str, Any] = {"base_url": BASE_URL, "tables": METADATA, "secrets": [SECRET]}
     async with (
-        DualResponseServer(apart, store=SQLResourceStore(store_url), **options) as here,
-        DualResponseServer(apart, store=SQLResourceStore(store_url), **options) as there,
+        create_server(apart, store=SQLResourceStore(store_url), **options) as here,
+        create_server(apart, store=SQLResourceStore(store_url), **options) as there,
     ):
         resource = await kept(here, ALL)
         for server in (here, there):

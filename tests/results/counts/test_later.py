@@ -17,6 +17,7 @@ from tests.http.application import INSTITUTIONS, Application, by_header, problem
 from tests.identity.people import ANA, AS_ANA, AS_BOB, people
 from tests.results.counts.conftest import MANY, METADATA, events
 from tests.server.test_safety import SECRET
+from tests.servers import create_server
 
 pytestmark = pytest.mark.quick(50, "sqlite")
 
@@ -160,8 +161,8 @@ async def narrowed(engine: AsyncEngine) -> AsyncIterator[list[DualResponseServer
         "hooks": [TenantFilter(column="tenant", value=lambda who: who.tenant)],
     }
     async with (
-        DualResponseServer(engine, **options) as closed,
-        DualResponseServer(engine, allow_estimates_under_hooks=True, **options) as open_,
+        create_server(engine, **options) as closed,
+        create_server(engine, allow_estimates_under_hooks=True, **options) as open_,
     ):
         yield [closed, open_]
 

@@ -20,6 +20,7 @@ from dualsql import (
     StreamRequest,
     TenantFilter,
 )
+from tests.servers import create_server
 
 pytestmark = pytest.mark.quick(4)
 
@@ -98,7 +99,7 @@ async def test_rows_of_a_table_without_a_key_are_in_the_order_of_its_rows(
 ) -> None:
     rows = [row for row in ROWS if row["tenant"] == "a"] if hooks == "tenants" else ROWS
     wanted = [{**row, "word": None} for row in rows] if hooks == "tenants" else rows
-    async with DualResponseServer(
+    async with create_server(
         filled(tmp_path, engine),
         base_url="http://h/r",
         tables=METADATA,
@@ -126,7 +127,7 @@ async def test_rows_of_a_table_without_a_key_are_in_the_order_of_its_rows(
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 async def test_a_column_of_that_name_is_no_row_number(engine: str, tmp_path: Path) -> None:
     url = filled(tmp_path, engine, number="RowID")
-    async with DualResponseServer(
+    async with create_server(
         url, base_url="http://h/r", tables=METADATA, storage=LocalResultStorage(tmp_path / "kept")
     ) as dual:
         wanted = ROWS if engine == "sqlite" else by_all_columns(ROWS)
@@ -135,7 +136,7 @@ async def test_a_column_of_that_name_is_no_row_number(engine: str, tmp_path: Pat
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 async def test_groups_and_distinct_rows_have_their_nulls_last(engine: str, tmp_path: Path) -> None:
-    async with DualResponseServer(
+    async with create_server(
         filled(tmp_path, engine),
         base_url="http://h/r",
         tables=METADATA,

@@ -13,9 +13,9 @@ import pytest
 from fastmcp_tasks import TasksExtension
 from fastmcp_tasks.client import call_tool_task
 
-from dualsql import DualResponseServer
 from tests.http.application import ALL, BASE_URL, METADATA
 from tests.results.pending.conftest import FOREVER, MOMENT, UNHURRIED, Slow
+from tests.servers import create_server
 from tests.waiting import PATIENCE
 
 
@@ -28,7 +28,7 @@ async def client_of(slow: Slow, **options: Any) -> AsyncIterator[fastmcp.Client[
         "count_budget": UNHURRIED,
         **options,
     }
-    dual = DualResponseServer(slow.url, **settings)
+    dual = create_server(slow.url, **settings)
     server: fastmcp.FastMCP[Any] = fastmcp.FastMCP("schools", lifespan=dual.lifespan)
     server.add_extension(TasksExtension())
 

@@ -16,10 +16,10 @@ from dualsql import (
     BadParameterError,
     ConfigurationError,
     DualResponse,
+    Kept,
     LocalResultStorage,
     MemoryStore,
     Resource,
-    Settings,
     Shared,
 )
 from dualsql.errors import DatabaseBusyError
@@ -199,7 +199,7 @@ async def test_a_deleted_one_leaves_no_file(slow: Slow, tmp_path: Path) -> None:
             made = await app.server.create_response(ALL, name="All", wait=timedelta())
             await until_it_is_kept(slow)
             assert files(tmp_path) != []
-            await app.server.delete(made.resource_id, None)
+            await app.server.delete_resource(made.resource_id, None)
             await slow.until(0)
             await until_nothing_is_left(tmp_path)
 
@@ -274,7 +274,7 @@ async def test_a_run_leaves_the_time_to_read_its_first_rows_again(
 @pytest.mark.parametrize("keep", ["sometimes", "", 1, 0, [], b"slow"])
 async def test_an_option_that_is_none(keep: Any, slow: Slow, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="keep must be"):
-        Settings(keep=keep)
+        Kept(keep=keep)
     async with keeping(slow, tmp_path) as app:
         with pytest.raises(BadParameterError, match="keep must be"):
             await app.server.create_response(ALL, name="All", keep=keep)

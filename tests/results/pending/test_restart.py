@@ -48,7 +48,7 @@ async def test_a_server_that_dies(slow: Slow, postgresql_store_url: str) -> None
                 assert problem_of(refused, 409)["details"]["error"] == metadata["error"]
             stored = await app.server.store.get(ids[0])
             assert stored and stored.status == "pending"  # it is only seen as failed, until it is swept
-            await app.server.sweep()
+            await app.server.maintenance.sweep()
             stored = await app.server.store.get(ids[0])
             assert stored and (stored.status, stored.pending_until) == ("failed", None)
 

@@ -34,6 +34,7 @@ from dualsql.mcp.tasks import Tasks
 from dualsql.store import SQLResourceStore
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA
 from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS, Slow
+from tests.servers import create_server
 from tests.waiting import until
 
 
@@ -63,7 +64,7 @@ def serving(dual: DualResponseServer) -> MCPServer[Any]:
 @asynccontextmanager
 async def server_of(slow: Slow, **options: Any) -> AsyncIterator[MCPServer[Any]]:
     settings: dict[str, Any] = {"base_url": BASE_URL, "tables": METADATA, **options}
-    async with DualResponseServer(slow.url, **settings) as dual:
+    async with create_server(slow.url, **settings) as dual:
         yield serving(dual)
 
 

@@ -32,6 +32,7 @@ from dualsql.freeze.document import Statement
 from dualsql.tenancy import Hook
 from tests import engines
 from tests.quick import one_in
+from tests.servers import create_server
 from tests.tenancy.tenants.answers import answer, truth
 from tests.tenancy.tenants.databases import EVERYBODY, fill, principal_of
 from tests.tenancy.tenants.office import NORTH, SOUTH, VIEWS, Document, Person, document_tags
@@ -138,7 +139,7 @@ async def secure(guarded: Guarded) -> AsyncIterator[tuple[DualResponseServer, As
 
 
 def server(engine: AsyncEngine, hooks: Sequence[Hook], **settings: timedelta) -> DualResponseServer:
-    return DualResponseServer(engine, base_url=BASE_URL, tables=REGISTRY, hooks=hooks, **settings)  # type: ignore[arg-type]
+    return create_server(engine, base_url=BASE_URL, tables=REGISTRY, hooks=hooks, **settings)
 
 
 Secure = tuple[DualResponseServer, AsyncEngine]

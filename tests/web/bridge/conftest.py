@@ -25,6 +25,7 @@ from tests.client.hosting import listening_socket, origin_of, serving
 from tests.engines import sqlite_url_in
 from tests.mcp.test_identity import ISSUER, Verifier
 from tests.results.pending.conftest import counting
+from tests.servers import create_server
 from tests.web.browser import tab
 from tests.web.conftest import FLIGHTS, HOSTILE, METADATA, fill_flights
 
@@ -120,7 +121,7 @@ async def bridged(url: str, browser: Browser, **options: Any) -> AsyncIterator[B
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(listening_socket())
         origin = origin_of(listening)
-        dual = DualResponseServer(
+        dual = create_server(
             url,
             base_url=f"{origin}/resources",
             tables=METADATA,

@@ -212,7 +212,7 @@ async def test_a_result_that_is_deleted_or_expires_while_it_is_open(host: Bridge
     async with host.opened() as bridge:
         await bridge.start("flights")
         await expect(bridge.app.locator("tbody td").first).to_be_visible()
-        await host.dual.delete(await id_of(bridge), ANA)
+        await host.dual.delete_resource(await id_of(bridge), ANA)
         await bridge.app.locator("button.sort", has_text="delay").click()
         await expect(bridge.app.locator("#message")).to_contain_text("There is no such resource")
         await expect(bridge.app.get_by_role("button", name="Try again")).to_be_visible()

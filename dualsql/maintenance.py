@@ -1,0 +1,126 @@
+"""What an operator does with a running server and asks of it; see docs/operations.md."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+
+from dualsql.databases import connection_limit, missing_tables, unproved_notice
+from dualsql.databases.engines import server_at
+from dualsql.extension import Parts
+from dualsql.run import SERVER, Probe, Run
+from dualsql.store.housekeeping import StoreHealth
+from dualsql.store.protocol import ResourceStore
+
+logger = logging.getLogger(__name__)
+
+TOLERATED_SKEW = 2.0
+"""Seconds between the clocks of this machine and of the store."""
+
+
+class Maintenance:
+    """The maintenance of one server.
+
+    Args:
+        store: as it was given to the server.
+        sweep: deletes expired resources.
+        run: returns the present run of the server.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        store: ResourceStore,
+        sweep: Callable[[], Awaitable[int]],
+        run: Callable[[], Run],
+    ) -> None:
+        self._parts = parts
+        self._store = store
+        self._sweep = sweep
+        self._run = run
+
+    def set_secrets(self, secrets: Sequence[str]) -> None:
+        """Replace the secrets while requests run: the first one signs from now on, and all of them are accepted.
+
+        In two steps on every server, no link and no cursor is refused: first [old, new], then [new, old].
+
+        Raises:
+            ConfigurationError: there is none, or one is too short; the former ones stay.
+        """
+        if not self._parts.seal.replace(secrets):
+            logger.warning(
+                "The secret that signed until now was removed: results that it signed cannot be read."
+            )
+
+    async def sweep(self) -> int:
+        """Delete the resources that expired longer than `gone_retention` ago. Returns their number."""
+        return await self._sweep()
+
+    @property
+    def maximum_connections(self) -> int:
+        """How many connections this worker opens at most, to all its databases and its store (docs/operations.md)."""
+        sources = sum(source.maximum_connections for source in self._parts.sources.values())
+        return sources + self._connections_of_store
+
+    @property
+    def _connections_of_store(self) -> int:
+        # ResourceStore does not ask for this attribute: a store of the application may have no connections.
+        return int(getattr(self._store, "maximum_connections", 0))
+
+    @property
+    def unproved(self) -> Sequence[str]:
+        """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
+        return [name for name, source in self._parts.sources.items() if unproved_notice(source) is not None]
+
+    def probes(self, timeout: timedelta) -> Mapping[str, Probe]:
+        """What tells the state of each part; with the sources of the last start.
+
+        Args:
+            timeout: how long a database may take to answer.
+        """
+        from dualsql.databases.health import SourceHealth
+
+        run = self._run()
+        probes: dict[str, Probe] = {SERVER: run.state}
+        if run.is_closed:  # its connections are: no probe opens them again
+            return probes
+        probes["store"] = StoreHealth(self._parts.store).state
+        for name, source in self._parts.sources.items():
+            health = SourceHealth(source, self._parts.policy.secured, self._parts.settings, timeout)
+            probes[f"database {name}"] = health.state
+        return probes
+
+    async def notices(self) -> AsyncIterator[str]:
+        """What an operator should know, in one sentence each; the server asks when it starts."""
+        ahead = (await self._parts.clock.synchronize()).total_seconds()
+        if abs(ahead) > TOLERATED_SKEW:
+            yield (
+                f"The clock of this machine is {abs(ahead):,.0f} seconds {'ahead of' if ahead > 0 else 'behind'} the "
+                "store's. Results expire by the store's clock. Set both clocks, for example with NTP."
+            )
+        for source in self._parts.sources.values():
+            if (unproved := unproved_notice(source)) is not None:
+                yield unproved
+        if missing := await self._missing_tables():
+            yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
+        timeout = self._parts.settings.query_timeout
+        for name, source in self._parts.sources.items():
+            wanted = source.maximum_connections
+            # The limit is the server's: the store's connections count, too, if it is in a database there.
+            if getattr(self._store, "server", None) == server_at(source.engine.sync_engine.url):
+                wanted += self._connections_of_store
+            allowed = await connection_limit(source, timeout=timeout)
+            if allowed is not None and wanted > allowed:
+                yield (
+                    f"This worker may open {wanted} connections to the database {name!r} (and its store, if that is on "
+                    f"the same server), which allows this user {allowed}. Lower maximum_concurrent_queries, "
+                    "maximum_streams or maximum_pending, or raise max_connections (docs/operations.md)."
+                )
+
+    async def _missing_tables(self) -> Sequence[str]:
+        """The tables that no database has: every query of one is going to fail."""
+        timeout, sources = self._parts.settings.query_timeout, self._parts.sources.values()
+        missing_in = [await missing_tables(source, timeout=timeout) for source in sources]
+        # One registry serves all databases, so a table that one of them lacks may be in another.
+        return sorted(set(missing_in[0]).intersection(*missing_in))

@@ -1,0 +1,25 @@
+"""The settings of pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dualsql.settings import SettingsGroup, document, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSettings(SettingsGroup):
+    """The arguments of `Pages`."""
+
+    pages_in_text: bool = setting(
+        False,
+        "The text of a result ends in the URL of its page. A person can open it, if they may read the "
+        "result.",
+    )
+    pages_show_sql: bool = setting(
+        False,
+        "Pages show the SQL of a result, without its values, to those who may read it. It names tables and columns.",
+    )
+
+
+document(PageSettings)
