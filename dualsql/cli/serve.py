@@ -68,8 +68,7 @@ from dualsql.serve.listening import (
 )
 from dualsql.settings import LimitedAction, Rate, RateLimits
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.engines import MIGRATE_HINT
-from dualsql.store.protocol import ResourceStore
+from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession

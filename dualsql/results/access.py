@@ -36,7 +36,7 @@ from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
-from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
+from dualsql.store.rows import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
 from dualsql_client import conversions
 
 Authenticate = Callable[[Request], Awaitable[Principal | None]]

@@ -12,7 +12,6 @@ import orjson
 
 from dualsql.errors import StorageError
 from dualsql.resource import Principal, Resource
-from dualsql.store.engines import already_stored
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -22,8 +21,9 @@ from dualsql.store.protocol import (
     ResourceState,
     Usage,
 )
-from dualsql.store.tables import (
+from dualsql.store.rows import (
     Row,
+    already_stored,
     apply_changes,
     failed_values,
     first_to_expire,
