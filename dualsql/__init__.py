@@ -110,9 +110,8 @@ if TYPE_CHECKING:
         FeatureRoutes as FeatureRoutes,
         Opened as Opened,
         Presenter as Presenter,
-        SentLink as SentLink,
         open_result as open_result,
-        split_request as split_request,
+        query_of as query_of,
     )
     from dualsql.identity import (
         Audit as Audit,
@@ -128,6 +127,7 @@ if TYPE_CHECKING:
     )
     from dualsql.kept.feature import Kept as Kept
     from dualsql.kept.settings import KeptSettings as KeptSettings
+    from dualsql.links import SignedLinks as SignedLinks
     from dualsql.mcp.options import ToolOptions as ToolOptions
     from dualsql.openapi.feature import OpenAPI as OpenAPI
     from dualsql.openapi.operations import (
@@ -372,12 +372,12 @@ _MODULES = {
     "SampleOption": "dualsql.resource",
     "SampleWay": "dualsql.resource",
     "SavedQuery": "dualsql.saved_queries",
-    "SentLink": "dualsql.http.router",
     "ServerOptions": "dualsql.features",
     "ServerUnavailableError": "dualsql.errors",
     "Settings": "dualsql.settings",
     "SettingsGroup": "dualsql.settings",
     "Shared": "dualsql.tenancy",
+    "SignedLinks": "dualsql.links",
     "SnapshotTags": "dualsql.settings",
     "SortKey": "dualsql_client.wire",
     "Statement": "dualsql.freeze.document",
@@ -411,10 +411,10 @@ _MODULES = {
     "default_features": "dualsql.features",
     "method_routes": "dualsql.http.problems",
     "open_result": "dualsql.http.router",
+    "query_of": "dualsql.http.router",
     "read_json_body": "dualsql.http.parameters",
     "refuse_query": "dualsql.http.parameters",
     "setting": "dualsql.settings",
-    "split_request": "dualsql.http.router",
     "takes": "dualsql.settings",
 }
 

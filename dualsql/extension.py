@@ -19,7 +19,6 @@ from dualsql.resource import Addresses, Clock
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.jobs import Jobs
-from dualsql.results.links import Links
 from dualsql.results.pages import ResultPages
 from dualsql.results.progress import RunRecords
 from dualsql.results.streams import Streams
@@ -53,7 +52,6 @@ class Parts:
     seal: Seal
     clock: Clock
     access: AccessControl
-    links: Links
     records: RunRecords
     views: Views
     pages: ResultPages

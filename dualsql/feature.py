@@ -16,6 +16,7 @@ from dualsql.server import ResultServer
 from dualsql.settings import SettingsGroup
 
 EXTENSION_POINTS = (
+    ("access", "links"),
     ("views", "kept"),
     ("creator", "runner"),
     ("creator", "profiler"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from dualsql.charts.service import ChartService
     from dualsql.kept.feature import Kept
+    from dualsql.links import Links
     from dualsql.mcp.decorators import Function
     from dualsql.profiles.feature import Profiles
     from dualsql.query.service import QueryService
@@ -39,16 +40,16 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.dual_mode import DualMode
     from dualsql.health import Health
     from dualsql.kept.feature import Kept
+    from dualsql.links import SignedLinks
     from dualsql.openapi.feature import OpenAPI
     from dualsql.profiles.feature import Profiles
     from dualsql.query.feature import Queries
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    defaults = [
-        kind
-        for kind in (*(Telemetry, Health, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),)
-        if not any(isinstance(feature, kind) for feature in own)
+    kinds = (Telemetry, Health, SignedLinks, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode)
+    defaults: list[type[Feature]] = [
+        kind for kind in kinds if not any(isinstance(feature, kind) for feature in own)
     ]
     return [*(kind() for kind in defaults), *own]
 
@@ -108,6 +109,13 @@ class DualResponseServer(ResultServer):
         from dualsql.query.feature import Queries
 
         return self.features.get(Queries).service
+
+    @property
+    def links(self) -> Links:
+        """Signed links."""
+        from dualsql.links import SignedLinks
+
+        return self.features.get(SignedLinks).service
 
     @property
     def charts(self) -> ChartService:

@@ -42,7 +42,6 @@ from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
 from dualsql.results.descriptions import Descriptions
 from dualsql.results.jobs import Jobs
-from dualsql.results.links import Links
 from dualsql.results.options import (
     CreateOptions,
     checked_count,
@@ -55,7 +54,7 @@ from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Strea
 from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, takes, values_of
-from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
@@ -227,7 +226,6 @@ class ResultServer:
         self.parts = parts = _parts_of(options, self.settings, store, seal, accesses, ready=self._ready)
         self.base_url = parts.addresses.base_url
         self.access = parts.access
-        self.links = parts.links
         self.change_notifier = parts.notifier
         self.features = Extensions()
         self._descriptions = Descriptions(
@@ -616,7 +614,6 @@ def _parts_of(
         seal=seal,
         clock=clock,
         access=access,
-        links=Links(access, store, seal, settings, addresses),
         records=records,
         views=views,
         pages=ResultPages(Cursors(seal), access),
@@ -628,5 +625,6 @@ def _parts_of(
 
 
 def _checked(store: ResourceStore) -> ResourceStore:
-    # Ours raise StorageError by themselves.
-    return store if type(store) in (MemoryStore, SQLResourceStore) else checked_store(store)
+    # Ours raise StorageError by themselves; a subclass may not.
+    is_ours = type(store).__module__ in {"dualsql.store.memory", "dualsql.store.sql"}
+    return store if is_ours else checked_store(store)

@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dualsql.errors import ForbiddenError, ResourceNotFoundError
+from dualsql.errors import ForbiddenError
 from dualsql.events import EVENTS, Measurement
 from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
@@ -37,7 +37,6 @@ from dualsql.http.parameters import (
     read_json_body,
     refuse_query,
     resource_id_of,
-    split_link,
 )
 from dualsql.http.problems import (
     METHODS,
@@ -209,8 +208,8 @@ class Routes:
         self._representations = dict(
             chain.from_iterable(feature.representations.items() for feature in features)
         )
-        self._reads_cookie = any(feature.reads_link_cookie for feature in features)
-        self._varies = "Accept, Cookie" if self._reads_cookie else "Accept"
+        reads_cookie = any(feature.reads_link_cookie for feature in features)
+        self._varies = "Accept, Cookie" if reads_cookie else "Accept"
         self._listings = dict(
             chain.from_iterable(feature.listing_representations.items() for feature in features)
         )
@@ -220,12 +219,12 @@ class Routes:
         represent = _preferred(request, self._representations)
         if represent is not None:
             return await represent(request)
-        link, query = self._split(request)
+        query = query_of(self.server, request)
         count = parse_count(query)
         wanted = parse_query(query) if count is None else None
         if wanted is not None:
-            return await self._answer_page(request, wanted, link)
-        principal, resource, _ = await open_result(self.server, request, link, takes=False)
+            return await self._answer_page(request, wanted)
+        principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
         )
@@ -241,23 +240,21 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
-        link, query = self._split(request)
-        refuse_query(query)
+        refuse_query(query_of(self.server, request))
         body = await read_json_body(request, self.server.settings)
-        return await self._answer_page(request, parse_body(body), link)
+        return await self._answer_page(request, parse_body(body))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
-        link, query = self._split(request)
+        query = query_of(self.server, request)
         if request.method == "POST":
             refuse_query(query)
             body = await read_json_body(request, self.server.settings)
             wanted = parse_rows_body(body, request.headers)
         else:
             wanted = parse_rows_query(query, request.headers)
-        takes = request.method != "HEAD"
         principal, resource, _ = await open_result(
-            self.server, request, link, wanted=wanted.format, takes=takes
+            self.server, request, wanted=wanted.format, takes=request.method != "HEAD"
         )
         stream = await self.server.unchecked.stream(resource, principal, wanted)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
@@ -288,9 +285,6 @@ class Routes:
             raise not_found()
         return Response(status_code=204)
 
-    def _split(self, request: Request) -> tuple[SentLink | None, bytes]:
-        return split_request(self.server, request, reads_cookie=self._reads_cookie)
-
     async def _opened(self, request: Request, action: Action) -> tuple[Principal | None, Resource]:
         principal = await self.server.access.identify(request)
         return principal, await self.server.open_resource(resource_id_of(request), principal, action)
@@ -311,75 +305,47 @@ class Routes:
         ]
         return JSONAnswer(ResourceListing(resources=resources, next_cursor=listing.next_cursor))
 
-    async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
+    async def _answer_page(self, request: Request, wanted: PageRequest) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
-        principal, resource, _ = await open_result(self.server, request, link, takes=request.method != "HEAD")
+        principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
         reading = self.server.unchecked.read_page(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         return JSONAnswer(page.to_wire())
 
 
-class SentLink(NamedTuple):
-    """A signed link, and whether it stands in the address of the request rather than in a cookie."""
-
-    token: str
-    is_in_address: bool
-
-
-LINK_COOKIE = "dualsql_link"
-"""Of the path of one result: the signed link that a page was opened with."""
-
-
-def split_request(
-    server: ResultServer, request: Request, *, reads_cookie: bool = False
-) -> tuple[SentLink | None, bytes]:
-    """The signed link of a request, if the server has such links, and the rest of its query string."""
-    query: bytes = request.scope["query_string"]
-    if not server.settings.signed_links:
-        return None, query
-    token, query = split_link(query)
-    if token is not None:
-        return SentLink(token, is_in_address=True), query
-    token = request.cookies.get(LINK_COOKIE) if reads_cookie else None
-    return None if token is None else SentLink(token, is_in_address=False), query
-
-
 class Opened(NamedTuple):
-    """A resource, as whom it is read, and the link that gave the right to; None where it is the caller's own."""
+    """A resource, as whom it is read, and whether by the caller's own right rather than by a signed link."""
 
     principal: Principal | None
     resource: Resource
-    link: SentLink | None
+    is_own: bool
 
 
-async def open_result(
-    server: ResultServer,
-    request: Request,
-    link: SentLink | None,
-    *,
-    wanted: str = "json",
-    takes: bool,
-) -> Opened:
+def query_of(server: ResultServer, request: Request) -> bytes:
+    """The query string of a request, without a signed link."""
+    links = server.access.links
+    query: bytes = request.scope["query_string"] if links is None else links.query_of(request)
+    return query
+
+
+async def open_result(server: ResultServer, request: Request, *, wanted: str = "json", takes: bool) -> Opened:
     """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
 
-    A browser keeps the cookie of a link that was revoked. It does not take away the caller's own right.
-
     Args:
+        wanted: the requested format.
         takes: rows will be read, which uses up a single-use link.
 
     Raises:
         ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
     """
     resource_id = resource_id_of(request)
-    if link is not None:
-        try:
-            opened = await server.links.open(resource_id, link.token, wanted=wanted, takes=takes)
-            return Opened(*opened, link)
-        except ResourceNotFoundError:
-            if link.is_in_address:
-                raise
+    links = server.access.links
+    if links is not None:
+        opened = await links.open(request, resource_id, wanted=wanted, takes=takes)
+        if opened is not None:
+            return Opened(*opened, is_own=False)
     principal = await server.access.identify(request)
-    return Opened(principal, await server.open_resource(resource_id, principal, "read"), None)
+    return Opened(principal, await server.open_resource(resource_id, principal, "read"), is_own=True)
 
 
 def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> Endpoint | None:

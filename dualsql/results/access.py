@@ -10,7 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -47,6 +47,24 @@ Raises UnauthenticatedError, or Starlette's HTTPException(401), for a wrong cred
 
 Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
 """Called after the check that the resource belongs to the principal: it can only deny."""
+
+
+class LinkOpener(Protocol):
+    """Opens results by links that requests carry."""
+
+    def query_of(self, request: Request) -> bytes:
+        """The query string of a request, without a link."""
+
+    async def open(
+        self, request: Request, resource_id: str, *, wanted: str, takes: bool
+    ) -> tuple[Principal | None, Resource] | None:
+        """In whose name the link of a request reads, and the resource; None if the caller's own right decides.
+
+        Args:
+            wanted: the requested format.
+            takes: rows will be read.
+        """
+
 
 Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
 """With a viewer, the store finds no resource of others and none that expired long ago: all count as unknown."""
@@ -200,6 +218,7 @@ class AccessControl:
 
     Attributes:
         clock: the time by which resources expire.
+        links: opens resources by links; None without such a feature.
     """
 
     def __init__(
@@ -222,6 +241,7 @@ class AccessControl:
         self._authenticate = authenticate
         self._authorize = authorize
         self._audit = audit
+        self.links: LinkOpener | None = None
         self._checkpoint = _Checkpoint()
         self._rates = None if settings.rate_limits is None else RateLimiter(settings.rate_limits)
 
