@@ -134,6 +134,7 @@ if TYPE_CHECKING:
         DescribedFeature as DescribedFeature,
         Operation as Operation,
     )
+    from dualsql.pending.feature import Pending as Pending
     from dualsql.profiles.feature import Profiles as Profiles
     from dualsql.profiles.settings import ProfileSettings as ProfileSettings
     from dualsql.query import ResultQuery as ResultQuery
@@ -322,6 +323,7 @@ _MODULES = {
     "PageSettings": "dualsql.web.settings",
     "Pages": "dualsql.web.feature",
     "Parts": "dualsql.extension",
+    "Pending": "dualsql.pending.feature",
     "Picture": "dualsql.response",
     "Presenter": "dualsql.http.router",
     "Principal": "dualsql.resource",

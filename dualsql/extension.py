@@ -18,9 +18,7 @@ from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
-from dualsql.results.jobs import Jobs
 from dualsql.results.pages import ResultPages
-from dualsql.results.progress import RunRecords
 from dualsql.results.streams import Streams
 from dualsql.results.view import Views
 from dualsql.settings import Settings
@@ -52,11 +50,9 @@ class Parts:
     seal: Seal
     clock: Clock
     access: AccessControl
-    records: RunRecords
     views: Views
     pages: ResultPages
     streams: Streams
-    jobs: Jobs
     creator: Creator
     notifier: ChangeNotifier
 

@@ -21,6 +21,7 @@ EXTENSION_POINTS = (
     ("creator", "runner"),
     ("creator", "profiler"),
     ("creator", "refine"),
+    ("creator", "answer_within"),
 )
 """Attributes of the parts that at most one feature sets, in `attach`."""
 

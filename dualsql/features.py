@@ -42,12 +42,13 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.kept.feature import Kept
     from dualsql.links import SignedLinks
     from dualsql.openapi.feature import OpenAPI
+    from dualsql.pending.feature import Pending
     from dualsql.profiles.feature import Profiles
     from dualsql.query.feature import Queries
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    kinds = (Telemetry, Health, SignedLinks, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode)
+    kinds = (Telemetry, Health, SignedLinks, Pending, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode)
     defaults: list[type[Feature]] = [
         kind for kind in kinds if not any(isinstance(feature, kind) for feature in own)
     ]

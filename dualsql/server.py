@@ -41,7 +41,6 @@ from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
 from dualsql.results.descriptions import Descriptions
-from dualsql.results.jobs import Jobs
 from dualsql.results.options import (
     CreateOptions,
     checked_count,
@@ -49,7 +48,6 @@ from dualsql.results.options import (
     checked_registry,
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
-from dualsql.results.progress import RunRecords
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
@@ -150,20 +148,6 @@ class UncheckedResults:
         method = checked_count(count, self._parts.settings)
         return await self._descriptions.describe(resource, principal=principal, asked=method, counts=counts)
 
-    async def show_again(self, resource: Resource, principal: Principal | None) -> DualResponse:
-        """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: its query still runs, or failed.
-        """
-        await self._parts.ready()
-        return await self._parts.creator.show_again(resource, principal=principal)
-
-    async def cancel(self, resource: Resource, principal: Principal | None) -> bool:
-        """Stop the query of a pending resource, in any process; False if it had ended. `principal` is for the audit."""
-        await self._parts.ready()
-        return await self._parts.creator.cancel(resource, principal=principal)
-
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
         return self._descriptions.metadata_of(resource)
@@ -197,7 +181,6 @@ class UncheckedResults:
         # Row first, file second: a row never names a file that is not there (decision 35).
         is_deleted = await self._parts.store.delete(resource_id) == 1
         await self._parts.creator.runner.forget(resource_id, kept)
-        self._parts.jobs.forget(resource_id)
         self._features.forget(resource_id)
         self._parts.notifier.check_now()
         return is_deleted
@@ -228,9 +211,7 @@ class ResultServer:
         self.access = parts.access
         self.change_notifier = parts.notifier
         self.features = Extensions()
-        self._descriptions = Descriptions(
-            parts.views, parts.access, parts.store, accesses, records=parts.records, addresses=parts.addresses
-        )
+        self._descriptions = Descriptions(parts.views, parts.access, parts.store, accesses, parts.addresses)
         self._housekeeper = housekeeper = Housekeeper(
             parts.store,
             accesses,
@@ -421,7 +402,6 @@ class ResultServer:
         for source in self.parts.sources.values():
             yield from source.readings()
         yield GaugeReading("streams", self.parts.streams.running)
-        yield GaugeReading("pending", self.parts.jobs.running)
         yield GaugeReading("cached_bytes", self.parts.views.cached_bytes)
         for feature in self.features:
             yield from feature.readings()
@@ -470,7 +450,6 @@ class ResultServer:
             self.notices.append(notice)
             logger.warning("%s", notice)
         self._housekeeper.start()
-        self.parts.jobs.start()
         EVENTS.watch(self._readings)
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -493,7 +472,6 @@ class ResultServer:
         self._started.clear()
         for name, source in self.parts.sources.items():
             self.parts.sources[name] = source.renewed(self.settings)
-        self.parts.jobs.renew()
         self.parts.streams.renew()
         self.change_notifier.renew()
         for feature in self.features:
@@ -511,14 +489,14 @@ class ResultServer:
         """
         self._run.is_draining = True
         allowed = self.settings.drain_timeout if timeout is None else timeout
-        running = (self.parts.streams.running, self.parts.jobs.running)
-        if any(running):
+        pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
+        if self.parts.streams.running or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
-            logger.warning(text, *running, allowed.total_seconds())
-        parts = (self.parts.streams, self.parts.jobs, self.features)
+            logger.warning(text, self.parts.streams.running, pending, allowed.total_seconds())
+        parts = (self.parts.streams, self.features)
         remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
         if any(remaining):
-            text = "Stopping: %d streams, %d pending queries and %d other tasks did not end in time."
+            text = "Stopping: %d streams and %d other tasks did not end in time."
             logger.warning(text, *remaining)
 
     async def shutdown(self) -> None:
@@ -535,10 +513,9 @@ class ResultServer:
                 closing.push_async_callback(source.close)
             for feature in self.features:
                 closing.push_async_callback(feature.release)
-            # Last in, first out: what still writes to the store, jobs and access counts, ends before it.
+            # Last in, first out: what still writes to the store, features and access counts, ends before it.
             closing.push_async_callback(self.parts.store.close)
             closing.push_async_callback(self._housekeeper.stop)
-            closing.push_async_callback(self.parts.jobs.close)
             for feature in self.features:
                 closing.push_async_callback(feature.close)
             closing.push_async_callback(self.change_notifier.stop)
@@ -601,8 +578,6 @@ def _parts_of(
     policy = Policy(registry, options.hooks)
     sources = open_sources(options.databases, registry, settings)
     views = Views(sources, policy, settings)
-    records = RunRecords(store, settings, clock)
-    jobs = Jobs(access, store, settings, records)
     return Parts(
         ready=ready,
         settings=settings,
@@ -614,12 +589,10 @@ def _parts_of(
         seal=seal,
         clock=clock,
         access=access,
-        records=records,
         views=views,
         pages=ResultPages(Cursors(seal), access),
         streams=Streams(seal, settings, access),
-        jobs=jobs,
-        creator=Creator(sources, views, access, jobs, settings=settings, addresses=addresses),
+        creator=Creator(sources, views, access, settings=settings, addresses=addresses),
         notifier=ChangeNotifier(store, clock, settings),
     )
 

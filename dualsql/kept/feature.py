@@ -20,6 +20,7 @@ from dualsql.kept.service import ResultKeeper
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
 from dualsql.openapi.operations import READS, DescribedFeature, Operation, in_json
+from dualsql.pending.progress import RunRecords
 from dualsql.resource import Principal
 from dualsql.results.options import checked_wait, storage_missing
 from dualsql.settings import Settings, takes
@@ -116,7 +117,7 @@ class Kept(DescribedFeature):
         refreshes = Refreshes(
             parts.access,
             keeper,
-            parts.records,
+            RunRecords.of(parts),
             settings=parts.settings,
             run=runner.run_again,
             tell=parts.notifier.notify,

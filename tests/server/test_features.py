@@ -50,6 +50,7 @@ from dualsql import (
 from dualsql.features import default_features
 from dualsql.kept.settings import KeptSettings
 from dualsql.log import wait_until_logged
+from dualsql.pending.progress import RunRecords
 from dualsql.profiles.service import ProfileService
 from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import problem_of
@@ -108,12 +109,15 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
             lambda: server.charts,
             lambda: server.profiles,
             lambda: server.kept,
+            lambda: server.links,
             lambda: server.features.get(OpenAPI),
         ):
             with pytest.raises(ConfigurationError, match="This server has no feature"):
                 asked()
         with pytest.raises(ConfigurationError, match="Profiles"):
             await server.create_response(select(people), name="people", profile="sample")
+        with pytest.raises(ConfigurationError, match="Pending, which wait needs"):
+            await server.create_response(select(people), name="people", wait=timedelta(seconds=1))
         with pytest.raises(ConfigurationError, match="keep needs a storage"):
             await server.create_response(select(people), name="people", keep=True)
         with pytest.raises(BadParameterError, match="no feature that refines"):
@@ -428,7 +432,7 @@ async def test_a_server_without_a_storage_says_that_a_refresh_runs_elsewhere(url
     async with served(url) as server:
         made = await server.create_response(select(people), name="people")
         resource = await server.open_resource(made.resource_id, None, "read")
-        records = server.parts.records
+        records = RunRecords.of(server.parts)
         running = records.running(None, 7)
         assert await records.change(resource.id, None, running)
         described = (await server.describe(resource.id, None))["kept"]
