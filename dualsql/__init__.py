@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Visible as Visible,
     )
     from dualsql.catalogue.feature import Tables as Tables
+    from dualsql.changes import Changes as Changes
     from dualsql.charts.feature import Charts as Charts
     from dualsql.databases import Database as Database
     from dualsql.dual_mode import DualMode as DualMode
@@ -257,6 +258,7 @@ _MODULES = {
     "BadParameterError": "dualsql.errors",
     "CallerMessage": "dualsql.errors",
     "Catalogue": "dualsql.catalogue",
+    "Changes": "dualsql.changes",
     "Charts": "dualsql.charts.feature",
     "Chunk": "dualsql.formats.writer",
     "Column": "dualsql_client.wire",

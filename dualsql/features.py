@@ -36,6 +36,7 @@ def default_features(*own: Feature) -> list[Feature]:
             `default_features(Kept("/var/lib/dualsql"), Pages())`.
     """
     from dualsql.catalogue.feature import Tables
+    from dualsql.changes import Changes
     from dualsql.charts.feature import Charts
     from dualsql.dual_mode import DualMode
     from dualsql.health import Health
@@ -48,7 +49,7 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    kinds = (Telemetry, Health, SignedLinks, Pending, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode)
+    kinds = (Telemetry, Health, SignedLinks, Pending, Changes, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode)
     defaults: list[type[Feature]] = [
         kind for kind in kinds if not any(isinstance(feature, kind) for feature in own)
     ]

@@ -54,7 +54,6 @@ from dualsql.run import Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, takes, values_of
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
-from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
@@ -165,13 +164,13 @@ class UncheckedResults:
     async def pin(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
         is_pinned = await self._parts.access.pin(resource_id, principal)
-        self._parts.notifier.check_now()
+        self._features.changed(resource_id)
         return is_pinned
 
     async def unpin(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
         expires_at = await self._parts.access.unpin(resource_id, principal)
-        self._parts.notifier.check_now()
+        self._features.changed(resource_id)
         return expires_at
 
     async def delete(self, resource_id: str, principal: Principal | None = None) -> bool:
@@ -182,7 +181,6 @@ class UncheckedResults:
         is_deleted = await self._parts.store.delete(resource_id) == 1
         await self._parts.creator.runner.forget(resource_id, kept)
         self._features.forget(resource_id)
-        self._parts.notifier.check_now()
         return is_deleted
 
 
@@ -209,7 +207,6 @@ class ResultServer:
         self.parts = parts = _parts_of(options, self.settings, store, seal, accesses, ready=self._ready)
         self.base_url = parts.addresses.base_url
         self.access = parts.access
-        self.change_notifier = parts.notifier
         self.features = Extensions()
         self._descriptions = Descriptions(parts.views, parts.access, parts.store, accesses, parts.addresses)
         self._housekeeper = housekeeper = Housekeeper(
@@ -473,7 +470,6 @@ class ResultServer:
         for name, source in self.parts.sources.items():
             self.parts.sources[name] = source.renewed(self.settings)
         self.parts.streams.renew()
-        self.change_notifier.renew()
         for feature in self.features:
             feature.renew()
 
@@ -518,7 +514,6 @@ class ResultServer:
             closing.push_async_callback(self._housekeeper.stop)
             for feature in self.features:
                 closing.push_async_callback(feature.close)
-            closing.push_async_callback(self.change_notifier.stop)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -593,7 +588,6 @@ def _parts_of(
         pages=ResultPages(Cursors(seal), access),
         streams=Streams(seal, settings, access),
         creator=Creator(sources, views, access, settings=settings, addresses=addresses),
-        notifier=ChangeNotifier(store, clock, settings),
     )
 
 
