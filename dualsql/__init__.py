@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
     from dualsql.query.settings import QuerySettings as QuerySettings
+    from dualsql.request_log import Log as Log
     from dualsql.resource import (
         Count as Count,
         CountMethod as CountMethod,
@@ -308,6 +309,7 @@ _MODULES = {
     "Listing": "dualsql.results.access",
     "ListingPosition": "dualsql.store.protocol",
     "LocalResultStorage": "dualsql.kept",
+    "Log": "dualsql.request_log",
     "MappedSource": "dualsql.freeze.registry",
     "Mask": "dualsql.tenancy",
     "Measurement": "dualsql.events",

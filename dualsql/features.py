@@ -46,10 +46,26 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.pending.feature import Pending
     from dualsql.profiles.feature import Profiles
     from dualsql.query.feature import Queries
+    from dualsql.request_log import Log
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    kinds = (Telemetry, Health, SignedLinks, Pending, Changes, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode)
+    kinds = (
+        Telemetry,
+        Log,
+        Health,
+        SignedLinks,
+        Pending,
+        Changes,
+        Kept,
+        Tables,
+        SQL,
+        Queries,
+        Profiles,
+        Charts,
+        OpenAPI,
+        DualMode,
+    )
     defaults: list[type[Feature]] = [
         kind for kind in kinds if not any(isinstance(feature, kind) for feature in own)
     ]

@@ -5,13 +5,11 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,10 +19,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError
-from dualsql.events import EVENTS, Measurement
 from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
     parse_body,
@@ -52,15 +49,7 @@ from dualsql.http.problems import (
     while_connected,
 )
 from dualsql.http.streaming import answer_stream
-from dualsql.log import (
-    REQUEST,
-    REQUEST_ID,
-    REQUEST_ID_HEADER,
-    TRACEPARENT,
-    RequestRecord,
-    log_request,
-    request_logger,
-)
+from dualsql.log import REQUEST_ID_HEADER
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
@@ -113,6 +102,7 @@ class FeatureRoutes:
         listing_representations: the same for the collection.
         present: gives answers in JSON another form.
         reads_link_cookie: a browser may send the signed link of a result in a cookie.
+        middleware: around all routes, refusals of the kernel's own middleware included.
     """
 
     routes: Sequence[BaseRoute] = ()
@@ -121,6 +111,7 @@ class FeatureRoutes:
     listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
     present: Presenter | None = None
     reads_link_cookie: bool = False
+    middleware: Sequence[Middleware] = ()
 
 
 def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASGIApp:
@@ -147,7 +138,7 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASG
         default=FallbackRoute(),
         # Starlette's redirect names the scheme and host that this process sees, not those before a proxy.
         redirect_slashes=False,
-        middleware=_middleware(server),
+        middleware=_middleware(server, features),
     )
 
 
@@ -356,131 +347,6 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
     return representations.get(preferred or _JSON)
 
 
-_SCOPE_KEY = "dualsql.request"
-_KNOWN_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
-"""Of HTTP; OpenTelemetry's conventions call any other one _OTHER."""
-_ID_HEADER = REQUEST_ID_HEADER.lower().encode()
-
-
-class RequestLog:
-    """Gives each request an id, which the answer's X-Request-Id has too, and logs one line when it was answered.
-
-    What the caller sends as X-Request-Id is kept if it is well-formed. In either case the application inside finds the
-    id in the headers of the request. The line is logged to "dualsql.requests" at INFO; see `dualsql.log.RequestRecord`.
-
-    Args:
-        prefix: the path at which the application is mounted.
-        is_measured: measure the requests, where there is telemetry.
-    """
-
-    def __init__(self, app: ASGIApp, *, prefix: str = "", is_measured: bool = False) -> None:
-        self.app = app
-        self.prefix = prefix
-        self.is_measured = is_measured
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        if _SCOPE_KEY in scope:  # around an application that holds this one
-            scope[_SCOPE_KEY].prefix = self.prefix
-            await self._answer(scope, receive, send)
-            return
-        record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
-        header = (_ID_HEADER, record.id.encode())
-        sent = 0
-
-        async def send_on(message: Message) -> None:
-            nonlocal sent
-            if message["type"] == "http.response.start":
-                record.status = message["status"]
-                message["headers"] = [*message.get("headers", ()), header]
-            else:
-                sent += len(message.get("body", b""))
-            await send(message)
-
-        token = REQUEST.set(record)
-        try:
-            await self._answer(scope, receive, send_on)
-        finally:
-            REQUEST.reset(token)
-            if request_logger.isEnabledFor(logging.INFO):
-                record.bytes = 0 if scope["method"] == "HEAD" else sent
-                _log(record, scope)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.is_measured or EVENTS.listener is None:
-            await self.app(scope, receive, send)
-            return
-        method = scope["method"] if scope["method"] in _KNOWN_METHODS else "_OTHER"
-        given = {
-            "http.request.method": method,
-            "url.scheme": "https" if scope["scheme"] == "https" else "http",
-        }
-        record: RequestRecord = scope[_SCOPE_KEY]
-        # Only the headers of a caller who names a trace are searched for it.
-        headers = scope["headers"] if record.trace_id else ()
-        with EVENTS.measured("request", method, given, headers=headers) as measurement:
-            if measurement is not None:
-                record.trace_id = measurement.trace_id or record.trace_id
-            try:
-                await self.app(scope, receive, send)
-            finally:
-                if measurement is not None and measurement.is_seen:
-                    _measure(measurement, method, scope)
-
-
-def _begun(scope: Scope, prefix: str) -> RequestRecord:
-    """The record of a request, whose id stands in the headers from here on."""
-    given, trace, others = [], None, []
-    for header in scope["headers"]:
-        if header[0] == _ID_HEADER:
-            given.append(header[1].decode("latin-1"))
-            continue
-        others.append(header)
-        if header[0] == b"traceparent":
-            trace = TRACEPARENT.fullmatch(header[1].decode("latin-1"))
-    is_given = len(given) == 1 and REQUEST_ID.fullmatch(given[0]) is not None
-    number = given[0] if is_given else token_hex(8)
-    scope["headers"] = [*others, (_ID_HEADER, number.encode())]
-    client = scope.get("client")
-    return RequestRecord(
-        id=number, trace_id=trace[1] if trace else "", prefix=prefix, address=client[0] if client else None
-    )
-
-
-def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
-    """Say by which route the request was answered, and how."""
-    record: RequestRecord = scope[_SCOPE_KEY]
-    # Without one no answer began, which the ASGI server answers with 500.
-    status = record.status or 500
-    measurement.note({"http.response.status_code": status})
-    route = _route(record, scope)
-    if route is not None:
-        measurement.rename(f"{method} {route}")
-        measurement.note({"http.route": route})
-    if measurement.is_sampled:
-        measurement.note({"network.protocol.version": "2" if scope["http_version"] == "2" else "1.1"})
-    if status >= 500:
-        measurement.fail(record.code or str(status))
-    elif status < 400 and record.code is not None:  # a stream that was cut
-        measurement.fail(record.code)
-
-
-def _route(record: RequestRecord, scope: Scope) -> str | None:
-    """The path with placeholders. A path that no route knows is not told: it may hold an id."""
-    route = scope.get("route")
-    return record.prefix + route.path if isinstance(route, Route) else None
-
-
-def _log(record: RequestRecord, scope: Scope) -> None:
-    method = scope["method"]
-    record.method = method if method in METHODS else "OTHER"
-    record.route = _route(record, scope) or "-"
-    record.resource_id = scope.get("path_params", {}).get("resource_id", record.resource_id)
-    log_request(record)
-
-
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
@@ -621,11 +487,11 @@ class CORS(CORSMiddleware):
         return problem_response(ForbiddenError("This cross-origin request is not allowed."))
 
 
-def _middleware(server: ResultServer) -> list[Middleware]:
+def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
     origins = [origin_of(origin) for origin in server.settings.cors_origins]
     return [
         # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.
-        Middleware(RequestLog, prefix=urlsplit(server.base_url).path, is_measured=True),
+        *(each for feature in features for each in feature.middleware),
         Middleware(PrivateHeaders),
         host_check(server),
         *([_cross_origin(origins)] if origins else []),

@@ -20,8 +20,9 @@ from dualsql.envelope import (
 )
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
-from dualsql.log import REQUEST_ID_HEADER, RequestIds
+from dualsql.log import REQUEST_ID_HEADER
 from dualsql.pending.progress import WAITING_CALL, WaitingCall
+from dualsql.request_log import RequestIds
 from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
 from dualsql_client.wire import ToolProblem
 

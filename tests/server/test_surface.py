@@ -35,7 +35,7 @@ CountMethod CreateOptions Database DatabaseBusyError DatabaseUnreachableError De
 DualResponseError DualResponseServer Endpoint Event Extension Feature FeatureRoutes FirstRow ForbiddenError
 ForbiddenSQLError Format Gauge GaugeReading Health HealthSettings Hook HookContext InsufficientScopeError
 InvalidSQLError JSONAnswer KeepOption Kept KeptDescription KeptProgress KeptRows KeptSettings LimitExceededError
-LimitedAction LinkForm LinkRecord Listener Listing ListingPosition LocalResultStorage MappedSource Mask Measurement
+LimitedAction LinkForm LinkRecord Listener Listing ListingPosition LocalResultStorage Log MappedSource Mask Measurement
 MemoryStore NoTotalOrderError NotFreezableError ObjectResultStorage OpenAPI Opened Operation PackageMissingError Page
 PageOrder PageRequest PageSettings Pages Parts Pending Picture Presenter Principal Profile ProfileKind ProfileNotes
 ProfileOption ProfileSettings Profiles Queries QueryCancelledError QueryExecutionError QueryInterruptedError
