@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
     from dualsql.query.settings import QuerySettings as QuerySettings
+    from dualsql.rates import Rates as Rates
     from dualsql.request_log import Log as Log
     from dualsql.resource import (
         Count as Count,
@@ -347,6 +348,7 @@ _MODULES = {
     "Rate": "dualsql.settings",
     "RateLimitedError": "dualsql.errors",
     "RateLimits": "dualsql.settings",
+    "Rates": "dualsql.rates",
     "Registry": "dualsql.freeze",
     "Requester": "dualsql.store.protocol",
     "Resource": "dualsql.resource",

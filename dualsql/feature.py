@@ -17,6 +17,7 @@ from dualsql.settings import SettingsGroup
 
 EXTENSION_POINTS = (
     ("access", "links"),
+    ("access", "require_rate"),
     ("views", "kept"),
     ("creator", "runner"),
     ("creator", "profiler"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
 from dualsql.mcp.options import ToolOptions
+from dualsql.results.create import missing_feature
 from dualsql.server import KernelOptions, ResultServer
 from dualsql.settings import takes
 from dualsql_client.errors import checked_keywords
@@ -46,6 +47,7 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.pending.feature import Pending
     from dualsql.profiles.feature import Profiles
     from dualsql.query.feature import Queries
+    from dualsql.rates import Rates
     from dualsql.request_log import Log
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
@@ -54,6 +56,7 @@ def default_features(*own: Feature) -> list[Feature]:
         Telemetry,
         Log,
         Health,
+        Rates,
         SignedLinks,
         Pending,
         Changes,
@@ -113,6 +116,10 @@ class DualResponseServer(ResultServer):
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
         attach_features(self, default_features() if options.features is None else options.features)
+        if self.settings.signed_links and self.access.links is None:
+            raise missing_feature("SignedLinks", "signed_links")
+        if self.settings.rate_limits is not None and self.access.require_rate is None:
+            raise missing_feature("Rates", "rate_limits")
 
     @property
     def sql(self) -> SQLService:

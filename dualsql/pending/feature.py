@@ -38,9 +38,9 @@ class Pending(Feature):
         self._parts = parts
         records = RunRecords.of(parts)
         self.jobs = Jobs(parts.access, parts.store, parts.settings, records)
-        parts.creator.answer_within = self.answer
+        parts.creator.answer_within = self._answer
 
-    async def answer(self, creation: Creation, wait: timedelta) -> DualResponse:
+    async def _answer(self, creation: Creation, wait: timedelta) -> DualResponse:
         """The response of a new result, or a pending response if its query takes longer than `wait`.
 
         Raises:

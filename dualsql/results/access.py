@@ -31,7 +31,6 @@ from dualsql.log import REQUEST
 from dualsql.resource import Clock, Principal, Resource
 from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
 from dualsql.results.quotas import evict, find_surplus
-from dualsql.results.rates import RateLimiter
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
@@ -219,6 +218,7 @@ class AccessControl:
     Attributes:
         clock: the time by which resources expire.
         links: opens resources by links; None without such a feature.
+        require_rate: counts what a principal at an address does; None without such a feature.
     """
 
     def __init__(
@@ -242,8 +242,8 @@ class AccessControl:
         self._authorize = authorize
         self._audit = audit
         self.links: LinkOpener | None = None
+        self.require_rate: Callable[[LimitedAction, Principal | None, str | None], None] | None = None
         self._checkpoint = _Checkpoint()
-        self._rates = None if settings.rate_limits is None else RateLimiter(settings.rate_limits)
 
     @property
     def is_authenticated(self) -> bool:
@@ -277,9 +277,9 @@ class AccessControl:
         Raises:
             RateLimitedError: the principal, or the address that the request came from, has sent too many.
         """
-        if self._rates is not None:
+        if self.require_rate is not None:
             record = REQUEST.get()
-            self._rates.require(action, principal, None if record is None else record.address)
+            self.require_rate(action, principal, None if record is None else record.address)
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.

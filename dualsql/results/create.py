@@ -349,9 +349,9 @@ class Creator:
 
     async def _create(self, options: CreateOptions, answer: KeptAnswer | None) -> DualResponse:
         if options.profile_kind is not None and self.profiler is None:
-            raise _missing("Profiles", "profile")
+            raise missing_feature("Profiles", "profile")
         if options.wait is not None and self.answer_within is None:
-            raise _missing("Pending", "wait")
+            raise missing_feature("Pending", "wait")
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
         notes = notes_of(options.statement)
@@ -544,7 +544,8 @@ _MOST_COLUMNS = 10
 """18 columns took 47 ms on DuckDB, because every one is sorted and filtered by as a check."""
 
 
-def _missing(feature: str, argument: str) -> ConfigurationError:
+def missing_feature(feature: str, argument: str) -> ConfigurationError:
+    """The error for an argument or a setting of a feature that the server does not have."""
     return ConfigurationError(
         f"This server has no feature {feature}, which {argument} needs.",
         hint=f"Add it: DualResponseServer(features=[..., {feature}()]).",

@@ -43,6 +43,8 @@ from dualsql import (
     Profiles,
     Queries,
     QueryTimeoutError,
+    Rate,
+    RateLimits,
     ResultServer,
     Settings,
     SettingsGroup,
@@ -281,6 +283,13 @@ def test_a_list_that_is_none_is_refused() -> None:
     for features, words in lists:
         with pytest.raises(ConfigurationError, match=words):
             DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
+    settings: list[dict[str, Any]] = [
+        {"signed_links": True},
+        {"rate_limits": RateLimits(principal={"create": Rate(60)})},
+    ]
+    for setting in settings:
+        with pytest.raises(ConfigurationError, match="This server has no feature"):
+            DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[], **setting)
 
 
 def test_a_feature_takes_the_place_of_the_default_one_of_its_class() -> None:
