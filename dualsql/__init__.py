@@ -183,6 +183,7 @@ if TYPE_CHECKING:
         StreamEnding as StreamEnding,
         StreamRequest as StreamRequest,
     )
+    from dualsql.samples import Samples as Samples
     from dualsql.saved_queries import (
         QueryParameter as QueryParameter,
         SavedQuery as SavedQuery,
@@ -379,6 +380,7 @@ _MODULES = {
     "SampleMethod": "dualsql.resource",
     "SampleOption": "dualsql.resource",
     "SampleWay": "dualsql.resource",
+    "Samples": "dualsql.samples",
     "SavedQuery": "dualsql.saved_queries",
     "ServerOptions": "dualsql.features",
     "ServerUnavailableError": "dualsql.errors",

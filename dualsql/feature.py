@@ -21,6 +21,7 @@ EXTENSION_POINTS = (
     ("views", "kept"),
     ("creator", "runner"),
     ("creator", "profiler"),
+    ("creator", "take_sample"),
     ("creator", "refine"),
     ("creator", "answer_within"),
 )

@@ -49,6 +49,7 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.query.feature import Queries
     from dualsql.rates import Rates
     from dualsql.request_log import Log
+    from dualsql.samples import Samples
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
@@ -59,6 +60,7 @@ def default_features(*own: Feature) -> list[Feature]:
         Rates,
         SignedLinks,
         Pending,
+        Samples,
         Changes,
         Kept,
         Tables,

@@ -1,4 +1,6 @@
-"""The feature Rates: it limits how often a caller creates results, asks for rows and opens streams: token buckets in memory, per worker.
+"""The feature Rates: it limits how often a caller creates results, asks for rows and opens streams.
+
+The limits are token buckets in memory, per worker.
 
 A bucket is full after a pause. Each request takes one token, and `Rate.per_minute` tokens come back each minute. With
 several workers, each counts what it serves itself, so a caller gets up to the rate times the number of workers.

@@ -62,41 +62,6 @@ from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
 from dualsql_client.wire import Column, Profile, ProfileKind, ProfileNotes, Row
 
-
-async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
-    """The sample rows and the total number of rows.
-
-    Raises:
-        NoTotalOrderError: the rows have no total order, so only the first ones can be sampled.
-    """
-    if asked.way == "head":
-        return await view.sample(size, count)
-    sample = await _others(view, size, count, asked)
-    # All rows of a small result are shown in its own order.
-    if sample.total.kind == "exact" and sample.total.rows == len(sample.rows):
-        return sample if asked.way == "tail" else await view.sample(size, count)
-    return sample._replace(taken=asked.label)
-
-
-async def _others(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
-    ordered = view.ordered()
-    if asked.way == "spread":
-        return await _spread(view, size)
-    if asked.way == "random":
-        return await view.sampled(plan.scattered(ordered, size + 1, asked.seed), size, count)
-    sample = await view.sampled(plan.tail(ordered, size + 1), size, count)
-    return sample._replace(rows=sample.rows[::-1])
-
-
-async def _spread(view: View, size: int) -> Sample:
-    ordered = view.ordered()
-    plan.spread(ordered, ())  # raises before anything is counted
-    total = await view.total(CountMethod("exact"))
-    assert total.rows is not None
-    select = plan.spread(ordered, plan.even_ranks(total.rows, size))
-    return Sample(await view.answer(select, timeout=view.settings.query_timeout), total)
-
-
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
 
@@ -156,6 +121,10 @@ def page_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
         place = KeysetPosition(values=("",) * len(rows.order.keys))
         yield "page after a row", plan.page_beside(rows, place, limit=1).select
         yield "page before a row", plan.page_beside(rows, place.reversed(), limit=1).select
+
+
+SampleTaker = Callable[[View, int, CountMethod, SampleMethod], Awaitable[Sample]]
+"""Reads a sample of so many rows, and the total number of rows."""
 
 
 class ProfiledSample(NamedTuple):
@@ -290,6 +259,7 @@ class Creator:
     Attributes:
         runner: runs the statements of new resources.
         profiler: profiles their columns; None without such a feature.
+        take_sample: reads a sample of other rows than the first; None without such a feature.
         refine: creates the response of a refinement; None without such a feature.
         answer_within: answers a creation whose query may outlast its caller; None without such a feature.
         page_in_text: the text of a response ends in the URL of its page.
@@ -312,6 +282,7 @@ class Creator:
         self.compile_checks = CompileChecks()
         self.runner: Runner = SampleRunner()
         self.profiler: Profiler | None = None
+        self.take_sample: SampleTaker | None = None
         self.page_in_text = False
         self.refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
         self.answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
@@ -439,7 +410,11 @@ class Creator:
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
         if options.sample_size is None and size > 0 and method.way == "head":
             return await self.whole_or_head(view, size, count)
-        return self.shown(view, await take_sample(view, size, count, method))
+        if method.way == "head":
+            return self.shown(view, await view.sample(size, count))
+        if self.take_sample is None:
+            raise missing_feature("Samples", f'sample="{method.way}"')
+        return self.shown(view, await self.take_sample(view, size, count, method))
 
     async def whole_or_head(
         self, view: View, size: int | None = None, count: CountMethod = NOT_COUNTED

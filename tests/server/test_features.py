@@ -118,6 +118,8 @@ async def test_what_needs_a_missing_feature_is_refused_with_its_name(url: str) -
                 asked()
         with pytest.raises(ConfigurationError, match="Profiles"):
             await server.create_response(select(people), name="people", profile="sample")
+        with pytest.raises(ConfigurationError, match="Samples"):
+            await server.create_response(select(people), name="people", sample="tail")
         with pytest.raises(ConfigurationError, match="Pending, which wait needs"):
             await server.create_response(select(people), name="people", wait=timedelta(seconds=1))
         with pytest.raises(ConfigurationError, match="keep needs a storage"):
