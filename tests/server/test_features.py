@@ -460,11 +460,12 @@ async def test_the_text_of_a_result_names_a_page_where_there_are_pages(url: str,
 
 
 def public_names(kind: type) -> list[str]:
-    """The public methods and properties of a class, inherited ones included."""
-    return [name for name in dir(kind) if not name.startswith("_")]
+    """The public methods of a class, inherited ones included; not the properties, which are features."""
+    members = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    return [name for name, member in members.items() if not isinstance(member, property)]
 
 
-def test_a_server_has_at_most_twenty_public_methods_and_properties() -> None:
+def test_a_server_has_at_most_twenty_public_methods() -> None:
     """What belongs to a feature is a method of what `server.queries`, `server.kept` and the like return."""
     assert len(public_names(ResultServer)) <= 20
     assert len(public_names(DualResponseServer)) <= 20
@@ -480,15 +481,16 @@ files = [module.__file__ for name, module in sys.modules.items() if name.startsw
 lines = sum(bool(line.strip()) for file in files for line in Path(file).read_text().splitlines())
 print(json.dumps([lines, sorted(sys.modules)]))
 """
-MOST_LINES = 27_500
+MOST_LINES = 25_600
 """Of all modules of dualsql that a server without features loads; 18,000 is the aim (docs/decisions/0047)."""
 OPTIONAL = {
     "apsw", "duckdb", "fastmcp", "jinja2", "mcp", "obstore", "opentelemetry", "pyarrow", "python_calamine", "rapidfuzz",
     "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
 }  # fmt: skip
 FEATURES = {
-    "catalogue", "charts", "cli", "dual_mode", "envelope", "health", "identity", "kept", "openapi", "profiles", "query",
-    "saved_queries", "serve", "sql", "telemetry", "web",
+    "catalogue", "changes", "charts", "cli", "dual_mode", "envelope", "health", "identity", "kept", "links", "openapi",
+    "pending", "profiles", "query", "rates", "request_log", "samples", "saved_queries", "serve", "sql", "telemetry",
+    "web",
 }  # fmt: skip
 
 
