@@ -35,7 +35,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from dualsql import DualResponseServer
 from dualsql.events import UNMEASURED
-from dualsql.http.router import RequestLog
+from dualsql.request_log import RequestLog
 from dualsql.store import protocol
 from dualsql.telemetry import TELEMETRY
 

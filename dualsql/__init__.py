@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Visible as Visible,
     )
     from dualsql.catalogue.feature import Tables as Tables
+    from dualsql.changes import Changes as Changes
     from dualsql.charts.feature import Charts as Charts
     from dualsql.databases import Database as Database
     from dualsql.dual_mode import DualMode as DualMode
@@ -110,9 +111,8 @@ if TYPE_CHECKING:
         FeatureRoutes as FeatureRoutes,
         Opened as Opened,
         Presenter as Presenter,
-        SentLink as SentLink,
         open_result as open_result,
-        split_request as split_request,
+        query_of as query_of,
     )
     from dualsql.identity import (
         Audit as Audit,
@@ -128,17 +128,21 @@ if TYPE_CHECKING:
     )
     from dualsql.kept.feature import Kept as Kept
     from dualsql.kept.settings import KeptSettings as KeptSettings
+    from dualsql.links import SignedLinks as SignedLinks
     from dualsql.mcp.options import ToolOptions as ToolOptions
     from dualsql.openapi.feature import OpenAPI as OpenAPI
     from dualsql.openapi.operations import (
         DescribedFeature as DescribedFeature,
         Operation as Operation,
     )
+    from dualsql.pending.feature import Pending as Pending
     from dualsql.profiles.feature import Profiles as Profiles
     from dualsql.profiles.settings import ProfileSettings as ProfileSettings
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
     from dualsql.query.settings import QuerySettings as QuerySettings
+    from dualsql.rates import Rates as Rates
+    from dualsql.request_log import Log as Log
     from dualsql.resource import (
         Count as Count,
         CountMethod as CountMethod,
@@ -179,6 +183,7 @@ if TYPE_CHECKING:
         StreamEnding as StreamEnding,
         StreamRequest as StreamRequest,
     )
+    from dualsql.samples import Samples as Samples
     from dualsql.saved_queries import (
         QueryParameter as QueryParameter,
         SavedQuery as SavedQuery,
@@ -257,6 +262,7 @@ _MODULES = {
     "BadParameterError": "dualsql.errors",
     "CallerMessage": "dualsql.errors",
     "Catalogue": "dualsql.catalogue",
+    "Changes": "dualsql.changes",
     "Charts": "dualsql.charts.feature",
     "Chunk": "dualsql.formats.writer",
     "Column": "dualsql_client.wire",
@@ -306,6 +312,7 @@ _MODULES = {
     "Listing": "dualsql.results.access",
     "ListingPosition": "dualsql.store.protocol",
     "LocalResultStorage": "dualsql.kept",
+    "Log": "dualsql.request_log",
     "MappedSource": "dualsql.freeze.registry",
     "Mask": "dualsql.tenancy",
     "Measurement": "dualsql.events",
@@ -323,6 +330,7 @@ _MODULES = {
     "PageSettings": "dualsql.web.settings",
     "Pages": "dualsql.web.feature",
     "Parts": "dualsql.extension",
+    "Pending": "dualsql.pending.feature",
     "Picture": "dualsql.response",
     "Presenter": "dualsql.http.router",
     "Principal": "dualsql.resource",
@@ -342,6 +350,7 @@ _MODULES = {
     "Rate": "dualsql.settings",
     "RateLimitedError": "dualsql.errors",
     "RateLimits": "dualsql.settings",
+    "Rates": "dualsql.rates",
     "Registry": "dualsql.freeze",
     "Requester": "dualsql.store.protocol",
     "Resource": "dualsql.resource",
@@ -373,13 +382,14 @@ _MODULES = {
     "SampleMethod": "dualsql.resource",
     "SampleOption": "dualsql.resource",
     "SampleWay": "dualsql.resource",
+    "Samples": "dualsql.samples",
     "SavedQuery": "dualsql.saved_queries",
-    "SentLink": "dualsql.http.router",
     "ServerOptions": "dualsql.features",
     "ServerUnavailableError": "dualsql.errors",
     "Settings": "dualsql.settings",
     "SettingsGroup": "dualsql.settings",
     "Shared": "dualsql.tenancy",
+    "SignedLinks": "dualsql.links",
     "SnapshotTags": "dualsql.settings",
     "SortKey": "dualsql_client.wire",
     "Statement": "dualsql.freeze.document",
@@ -413,10 +423,10 @@ _MODULES = {
     "default_features": "dualsql.features",
     "method_routes": "dualsql.http.problems",
     "open_result": "dualsql.http.router",
+    "query_of": "dualsql.http.router",
     "read_json_body": "dualsql.http.parameters",
     "refuse_query": "dualsql.http.parameters",
     "setting": "dualsql.settings",
-    "split_request": "dualsql.http.router",
     "takes": "dualsql.settings",
 }
 

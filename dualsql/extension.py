@@ -18,14 +18,10 @@ from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
-from dualsql.results.jobs import Jobs
-from dualsql.results.links import Links
 from dualsql.results.pages import ResultPages
-from dualsql.results.progress import RunRecords
 from dualsql.results.streams import Streams
 from dualsql.results.view import Views
 from dualsql.settings import Settings
-from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore
 from dualsql.tenancy import Policy
 
@@ -53,14 +49,10 @@ class Parts:
     seal: Seal
     clock: Clock
     access: AccessControl
-    links: Links
-    records: RunRecords
     views: Views
     pages: ResultPages
     streams: Streams
-    jobs: Jobs
     creator: Creator
-    notifier: ChangeNotifier
 
 
 class Extension:
@@ -87,6 +79,9 @@ class Extension:
 
     def forget(self, resource_id: str) -> None:
         """End the work for a result that was deleted."""
+
+    def changed(self, resource_id: str) -> None:
+        """Notice that a result was pinned or unpinned."""
 
     async def sweep(self) -> None:
         """Delete what no result needs any more; called at each `Settings.cleanup_interval`."""
@@ -142,6 +137,12 @@ class Extensions:
         for each in self._all:
             with _logged(each, "forget a result"):
                 each.forget(resource_id)
+
+    def changed(self, resource_id: str) -> None:
+        """Call `changed` of each one; see `forget`."""
+        for each in self._all:
+            with _logged(each, "notice a change"):
+                each.changed(resource_id)
 
     async def sweep(self) -> None:
         """Call `sweep` of each one; see `forget`."""

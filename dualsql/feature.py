@@ -16,10 +16,14 @@ from dualsql.server import ResultServer
 from dualsql.settings import SettingsGroup
 
 EXTENSION_POINTS = (
+    ("access", "links"),
+    ("access", "require_rate"),
     ("views", "kept"),
     ("creator", "runner"),
     ("creator", "profiler"),
+    ("creator", "take_sample"),
     ("creator", "refine"),
+    ("creator", "answer_within"),
 )
 """Attributes of the parts that at most one feature sets, in `attach`."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
 from dualsql.mcp.options import ToolOptions
+from dualsql.results.create import missing_feature
 from dualsql.server import KernelOptions, ResultServer
 from dualsql.settings import takes
 from dualsql_client.errors import checked_keywords
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dualsql.charts.service import ChartService
     from dualsql.kept.feature import Kept
+    from dualsql.links import Links
     from dualsql.mcp.decorators import Function
     from dualsql.profiles.feature import Profiles
     from dualsql.query.service import QueryService
@@ -35,20 +37,42 @@ def default_features(*own: Feature) -> list[Feature]:
             `default_features(Kept("/var/lib/dualsql"), Pages())`.
     """
     from dualsql.catalogue.feature import Tables
+    from dualsql.changes import Changes
     from dualsql.charts.feature import Charts
     from dualsql.dual_mode import DualMode
     from dualsql.health import Health
     from dualsql.kept.feature import Kept
+    from dualsql.links import SignedLinks
     from dualsql.openapi.feature import OpenAPI
+    from dualsql.pending.feature import Pending
     from dualsql.profiles.feature import Profiles
     from dualsql.query.feature import Queries
+    from dualsql.rates import Rates
+    from dualsql.request_log import Log
+    from dualsql.samples import Samples
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    defaults = [
-        kind
-        for kind in (*(Telemetry, Health, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),)
-        if not any(isinstance(feature, kind) for feature in own)
+    kinds = (
+        Telemetry,
+        Log,
+        Health,
+        Rates,
+        SignedLinks,
+        Pending,
+        Samples,
+        Changes,
+        Kept,
+        Tables,
+        SQL,
+        Queries,
+        Profiles,
+        Charts,
+        OpenAPI,
+        DualMode,
+    )
+    defaults: list[type[Feature]] = [
+        kind for kind in kinds if not any(isinstance(feature, kind) for feature in own)
     ]
     return [*(kind() for kind in defaults), *own]
 
@@ -93,6 +117,10 @@ class DualResponseServer(ResultServer):
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
         attach_features(self, default_features() if options.features is None else options.features)
+        if self.settings.signed_links and self.access.links is None:
+            raise missing_feature("SignedLinks", "signed_links")
+        if self.settings.rate_limits is not None and self.access.require_rate is None:
+            raise missing_feature("Rates", "rate_limits")
 
     @property
     def sql(self) -> SQLService:
@@ -107,6 +135,13 @@ class DualResponseServer(ResultServer):
         from dualsql.query.feature import Queries
 
         return self.features.get(Queries).service
+
+    @property
+    def links(self) -> Links:
+        """Signed links."""
+        from dualsql.links import SignedLinks
+
+        return self.features.get(SignedLinks).service
 
     @property
     def charts(self) -> ChartService:

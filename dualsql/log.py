@@ -1,34 +1,29 @@
-"""Log records of requests and of failures.
+"""Log records of failures, and the record of the present request.
 
-A request is one line, and so is an expected error. An unexpected error has a traceback. A continuing outage is logged
-at intervals.
+An expected error is one line. An unexpected error has a traceback. A continuing outage is logged at intervals.
+`dualsql.request_log` writes the lines of requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cache, partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from dualsql.errors import DualResponseError
 
 _MOST_WAITING = 16
 _MOST_CAUSES = 4
 _LONGEST_MESSAGE = 200
-_LONGEST_LINE = 4_000
-_LONGEST_TRACEBACK = 32_000
 
 _waiting: set[Future[None]] = set()
 
@@ -44,27 +39,12 @@ def resource_hash(resource_id: str) -> str:
     return sha256(resource_id.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
-def principal_hash(principal: Any) -> str:
-    """What the log calls a principal. It is the same in every process; who knows an id and a tenant can compute it."""
-    # As JSON: joined texts would be the same for ("a", "bc") and ("ab", "c").
-    named = json.dumps([principal.id, principal.tenant])
-    return sha256(named.encode()).hexdigest()[:12]
-
-
-request_logger = logging.getLogger("dualsql.requests")
-
 REQUEST_ID_HEADER = "X-Request-Id"
-# What proxies and clouds make (UUID, ULID, hex). Nothing that could end a line, or be read as a field of it.
-REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-# https://www.w3.org/TR/trace-context/#traceparent-header
-TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
-)
 
 
 @dataclass(slots=True, kw_only=True)
 class RequestRecord:
-    """What the log tells of one HTTP request or one call of a tool. Filled in while it is answered.
+    """What is known of one HTTP request or one call of a tool. Filled in while it is answered.
 
     Attributes:
         id: from the caller if well-formed, else made here.
@@ -94,120 +74,9 @@ class RequestRecord:
     lane: str | None = None
     started: float = field(default_factory=time.perf_counter)
 
-    def fields(self) -> dict[str, Any]:
-        """What is known, by the names of the log."""
-        found = {
-            "method": self.method,
-            "route": self.route,
-            "status": self.status,
-            "code": self.code,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "lane": self.lane,
-            "duration_ms": round((time.perf_counter() - self.started) * 1000, 1),
-            "principal": None if self.principal is None else principal_hash(self.principal),
-            "resource": None if self.resource_id is None else resource_hash(self.resource_id),
-            "request_id": self.id,
-            "trace_id": self.trace_id or None,
-        }
-        return {name: value for name, value in found.items() if value is not None}
-
 
 REQUEST: ContextVar[RequestRecord | None] = ContextVar("dualsql_request", default=None)
-"""The request that is being answered."""
-
-
-class RequestIds(NamedTuple):
-    """How a request is found again, and where it came from; the trace is empty if the caller named none."""
-
-    id: str
-    trace_id: str
-    address: str | None = None
-
-    @classmethod
-    def of(cls, request_id: object, traceparent: object, address: str | None = None) -> RequestIds:
-        """What the caller sent, where it is well-formed; otherwise a new id, and no trace."""
-        is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
-        found = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-        return cls(str(request_id) if is_id else new_incident(), found[1] if found else "", address)
-
-
-def log_request(record: RequestRecord) -> None:
-    """Log the line of a request that was answered, at INFO."""
-    if request_logger.isEnabledFor(logging.INFO):
-        fields = record.fields()
-        shown = (f"{name}={value}" for name, value in fields.items() if name not in ("method", "route"))
-        line = f"{record.method} {record.route} {' '.join(shown)}"
-        request_logger.info("%s", line, extra={"dualsql_fields": fields})
-
-
-@contextmanager
-def logged_request(record: RequestRecord) -> Iterator[RequestRecord]:
-    """The block answers the request, which is logged at its end."""
-    token = REQUEST.set(record)
-    try:
-        yield record
-    finally:
-        REQUEST.reset(token)
-        log_request(record)
-
-
-class LogFormatter(logging.Formatter):
-    """Writes records as text, or each as one line of JSON, with the id of the request in which they arose.
-
-    As text, a record begins a line and its traceback is indented: other packages log what callers send, which may hold
-    line ends and escape sequences. A message has at most 4,000 characters, and a traceback 32,000.
-    """
-
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self._as_json = as_json
-
-    def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
-        if not self._as_json:
-            return self._text(record)
-        request = REQUEST.get()
-        told: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-        }
-        fields = _fields_of(record)
-        if fields is None:
-            told["message"] = record.getMessage()[:_LONGEST_LINE]
-            fields = {} if request is None else {"request_id": request.id, "trace_id": request.trace_id}
-        if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)[:_LONGEST_TRACEBACK]
-        return json.dumps({**told, **{name: value for name, value in fields.items() if value != ""}})
-
-    def _text(self, record: logging.LogRecord) -> str:
-        # Not `Formatter.format`, which takes over the traceback that another formatter has written.
-        record.message, record.asctime = record.getMessage(), self.formatTime(record)
-        below = self.formatException(record.exc_info)[:_LONGEST_TRACEBACK] if record.exc_info else ""
-        lines = (f"  {_in_one_line(line)}" for line in below.split("\n") if line)
-        return "\n".join([self.formatMessage(record), *lines])
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the base class
-        """The first line of a text: what was logged, and the request."""
-        request = REQUEST.get()
-        line = _in_one_line(super().formatMessage(record))
-        return (
-            line if request is None or _fields_of(record) is not None else f"{line} request_id={request.id}"
-        )
-
-
-def _in_one_line(text: str) -> str:
-    """The text with escapes in place of what ends a line, moves a cursor or is not seen."""
-    text = text[:_LONGEST_LINE]
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _fields_of(record: logging.LogRecord) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = getattr(record, "dualsql_fields", None)
-    return found
+"""The request that is being answered; None without the feature Log."""
 
 
 def log_slow_query(database: str, fingerprint: str, seconds: float) -> None:

@@ -40,8 +40,6 @@ from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
 from dualsql.results.descriptions import Descriptions
-from dualsql.results.jobs import Jobs
-from dualsql.results.links import Links
 from dualsql.results.options import (
     CreateOptions,
     checked_count,
@@ -49,14 +47,12 @@ from dualsql.results.options import (
     checked_registry,
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
-from dualsql.results.progress import RunRecords
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, takes
-from dualsql.store import MemoryStore, SQLResourceStore
+from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
-from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
@@ -137,20 +133,6 @@ class UncheckedResults:
         method = checked_count(count, self._parts.settings)
         return await self._descriptions.describe(resource, principal=principal, asked=method, counts=counts)
 
-    async def show_again(self, resource: Resource, principal: Principal | None) -> DualResponse:
-        """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: its query still runs, or failed.
-        """
-        await self._parts.ready()
-        return await self._parts.creator.show_again(resource, principal=principal)
-
-    async def cancel(self, resource: Resource, principal: Principal | None) -> bool:
-        """Stop the query of a pending resource, in any process; False if it had ended. `principal` is for the audit."""
-        await self._parts.ready()
-        return await self._parts.creator.cancel(resource, principal=principal)
-
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
         return self._descriptions.metadata_of(resource)
@@ -168,13 +150,13 @@ class UncheckedResults:
     async def pin(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
         is_pinned = await self._parts.access.pin(resource_id, principal)
-        self._parts.notifier.check_now()
+        self._features.changed(resource_id)
         return is_pinned
 
     async def unpin(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
         expires_at = await self._parts.access.unpin(resource_id, principal)
-        self._parts.notifier.check_now()
+        self._features.changed(resource_id)
         return expires_at
 
     async def delete(self, resource_id: str, principal: Principal | None = None) -> bool:
@@ -184,9 +166,7 @@ class UncheckedResults:
         # Row first, file second: a row never names a file that is not there (decision 35).
         is_deleted = await self._parts.store.delete(resource_id) == 1
         await self._parts.creator.runner.forget(resource_id, kept)
-        self._parts.jobs.forget(resource_id)
         self._features.forget(resource_id)
-        self._parts.notifier.check_now()
         return is_deleted
 
 
@@ -213,12 +193,8 @@ class ResultServer:
         self.parts = parts = _parts_of(options, self.settings, store, seal, accesses, ready=self._ready)
         self.base_url = parts.addresses.base_url
         self.access = parts.access
-        self.links = parts.links
-        self.change_notifier = parts.notifier
         self.features = Extensions()
-        self._descriptions = Descriptions(
-            parts.views, parts.access, parts.store, accesses, records=parts.records, addresses=parts.addresses
-        )
+        self._descriptions = Descriptions(parts.views, parts.access, parts.store, accesses, parts.addresses)
         self._housekeeper = housekeeper = Housekeeper(
             parts.store,
             accesses,
@@ -409,7 +385,6 @@ class ResultServer:
         for source in self.parts.sources.values():
             yield from source.readings()
         yield GaugeReading("streams", self.parts.streams.running)
-        yield GaugeReading("pending", self.parts.jobs.running)
         yield GaugeReading("cached_bytes", self.parts.views.cached_bytes)
         for feature in self.features:
             yield from feature.readings()
@@ -461,7 +436,6 @@ class ResultServer:
             self.notices.append(notice)
             logger.warning("%s", notice)
         self._housekeeper.start()
-        self.parts.jobs.start()
         EVENTS.watch(self._readings)
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -484,9 +458,7 @@ class ResultServer:
         self._started.clear()
         for name, source in self.parts.sources.items():
             self.parts.sources[name] = source.renewed(self.settings)
-        self.parts.jobs.renew()
         self.parts.streams.renew()
-        self.change_notifier.renew()
         for feature in self.features:
             feature.renew()
 
@@ -502,14 +474,14 @@ class ResultServer:
         """
         self._run.is_draining = True
         allowed = self.settings.drain_timeout if timeout is None else timeout
-        running = (self.parts.streams.running, self.parts.jobs.running)
-        if any(running):
+        pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
+        if self.parts.streams.running or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
-            logger.warning(text, *running, allowed.total_seconds())
-        parts = (self.parts.streams, self.parts.jobs, self.features)
+            logger.warning(text, self.parts.streams.running, pending, allowed.total_seconds())
+        parts = (self.parts.streams, self.features)
         remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
         if any(remaining):
-            text = "Stopping: %d streams, %d pending queries and %d other tasks did not end in time."
+            text = "Stopping: %d streams and %d other tasks did not end in time."
             logger.warning(text, *remaining)
 
     async def shutdown(self) -> None:
@@ -526,13 +498,11 @@ class ResultServer:
                 closing.push_async_callback(source.close)
             for feature in self.features:
                 closing.push_async_callback(feature.release)
-            # Last in, first out: what still writes to the store, jobs and access counts, ends before it.
+            # Last in, first out: what still writes to the store, features and access counts, ends before it.
             closing.push_async_callback(self.parts.store.close)
             closing.push_async_callback(self._housekeeper.stop)
-            closing.push_async_callback(self.parts.jobs.close)
             for feature in self.features:
                 closing.push_async_callback(feature.close)
-            closing.push_async_callback(self.change_notifier.stop)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -592,8 +562,6 @@ def _parts_of(
     policy = Policy(registry, options.hooks)
     sources = open_sources(options.databases, registry, settings)
     views = Views(sources, policy, settings)
-    records = RunRecords(store, settings, clock)
-    jobs = Jobs(access, store, settings, records)
     return Parts(
         ready=ready,
         settings=settings,
@@ -605,17 +573,14 @@ def _parts_of(
         seal=seal,
         clock=clock,
         access=access,
-        links=Links(access, store, seal, settings, addresses),
-        records=records,
         views=views,
         pages=ResultPages(Cursors(seal), access),
         streams=Streams(seal, settings, access),
-        jobs=jobs,
-        creator=Creator(sources, views, access, jobs, settings=settings, addresses=addresses),
-        notifier=ChangeNotifier(store, clock, settings),
+        creator=Creator(sources, views, access, settings=settings, addresses=addresses),
     )
 
 
 def _checked(store: ResourceStore) -> ResourceStore:
-    # Ours raise StorageError by themselves.
-    return store if type(store) in (MemoryStore, SQLResourceStore) else checked_store(store)
+    # Ours raise StorageError by themselves; a subclass may not.
+    is_ours = type(store).__module__ in {"dualsql.store.memory", "dualsql.store.sql"}
+    return store if is_ours else checked_store(store)

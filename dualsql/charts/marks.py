@@ -18,6 +18,7 @@ from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.formats import json
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key
+from dualsql.plan.sampling import scattered
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.response import DualResponse
 from dualsql.results.view import View
@@ -108,7 +109,7 @@ def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) 
 
 async def _sampled(view: View, total: int) -> Marks:
     timeout = view.settings.query_timeout
-    sample = plan.scattered(view.ordered(), MOST_MARKS, _SEED)
+    sample = scattered(view.ordered(), MOST_MARKS, _SEED)
     rows = _records(view, view.columns, await view.answer(sample, timeout=timeout))
     rows.sort(key=lambda row: -row.get(TIMES, 0))  # small points are drawn last, and are not covered
     return Marks(rows, f"A random sample: {len(rows):,} of {total:,} points")

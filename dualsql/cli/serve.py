@@ -49,8 +49,8 @@ from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.kept.feature import Kept
-from dualsql.log import LogFormatter, request_logger
 from dualsql.openapi.feature import OpenAPI
+from dualsql.request_log import LogFormatter, request_logger
 from dualsql.run import START_INTERVAL
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
 from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_started, mcp_path, run_stdio
@@ -68,8 +68,7 @@ from dualsql.serve.listening import (
 )
 from dualsql.settings import LimitedAction, Rate, RateLimits, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
-from dualsql.store.engines import MIGRATE_HINT
-from dualsql.store.protocol import ResourceStore
+from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession

@@ -249,7 +249,6 @@ PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers")
 PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers")
 LISTING_QUERY = ("limit", "cursor")
 COUNT_QUERY = ("count",)
-_LINK = b"link="
 
 
 def parse_query(query_string: bytes) -> PageRequest | None:
@@ -298,22 +297,6 @@ def parse_listing(query_string: bytes) -> tuple[int | None, str | None]:
     refuse_unknown(values, LISTING_QUERY, "query parameter")
     limit = integer_text("limit", values["limit"]) if "limit" in values else None
     return limit, values.get("cursor")
-
-
-def split_link(query_string: bytes) -> tuple[str | None, bytes]:
-    """The signed link of a query string, and the rest of the query string. No message repeats either.
-
-    Raises:
-        BadParameterError: the query string has two links.
-    """
-    parts = query_string.split(b"&")
-    links = [part for part in parts if part.startswith(_LINK)]
-    if not links:
-        return None, query_string
-    if len(links) > 1:
-        raise BadParameterError("A query parameter appears twice.", hint="Give each parameter once.")
-    rest = b"&".join(part for part in parts if part is not links[0])
-    return links[0].removeprefix(_LINK).decode("latin-1"), rest
 
 
 def parse_body(body: bytes) -> PageRequest:

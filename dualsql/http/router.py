@@ -5,13 +5,11 @@ A route parses, asks the server once, and answers. A Host or Origin that is not 
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,10 +19,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.errors import ForbiddenError, ResourceNotFoundError
-from dualsql.events import EVENTS, Measurement
+from dualsql.errors import ForbiddenError
 from dualsql.formats.heavy import in_thread
 from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
@@ -38,7 +35,6 @@ from dualsql.http.parameters import (
     read_json_body,
     refuse_query,
     resource_id_of,
-    split_link,
 )
 from dualsql.http.problems import (
     METHODS,
@@ -54,15 +50,7 @@ from dualsql.http.problems import (
     while_connected,
 )
 from dualsql.http.streaming import answer_stream
-from dualsql.log import (
-    REQUEST,
-    REQUEST_ID,
-    REQUEST_ID_HEADER,
-    TRACEPARENT,
-    RequestRecord,
-    log_request,
-    request_logger,
-)
+from dualsql.log import REQUEST_ID_HEADER
 from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
@@ -115,6 +103,7 @@ class FeatureRoutes:
         listing_representations: the same for the collection.
         present: gives answers in JSON another form.
         reads_link_cookie: a browser may send the signed link of a result in a cookie.
+        middleware: around all routes, refusals of the kernel's own middleware included.
     """
 
     routes: Sequence[BaseRoute] = ()
@@ -123,6 +112,7 @@ class FeatureRoutes:
     listing_representations: Mapping[str, Endpoint] = field(default_factory=dict)
     present: Presenter | None = None
     reads_link_cookie: bool = False
+    middleware: Sequence[Middleware] = ()
 
 
 def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASGIApp:
@@ -149,7 +139,7 @@ def build_router(server: ResultServer, features: Sequence[FeatureRoutes]) -> ASG
         default=FallbackRoute(),
         # Starlette's redirect names the scheme and host that this process sees, not those before a proxy.
         redirect_slashes=False,
-        middleware=_middleware(server),
+        middleware=_middleware(server, features),
     )
 
 
@@ -210,8 +200,8 @@ class Routes:
         self._representations = dict(
             chain.from_iterable(feature.representations.items() for feature in features)
         )
-        self._reads_cookie = any(feature.reads_link_cookie for feature in features)
-        self._varies = "Accept, Cookie" if self._reads_cookie else "Accept"
+        reads_cookie = any(feature.reads_link_cookie for feature in features)
+        self._varies = "Accept, Cookie" if reads_cookie else "Accept"
         self._listings = dict(
             chain.from_iterable(feature.listing_representations.items() for feature in features)
         )
@@ -221,12 +211,12 @@ class Routes:
         represent = _preferred(request, self._representations)
         if represent is not None:
             return await represent(request)
-        link, query = self._split(request)
+        query = query_of(self.server, request)
         count = parse_count(query)
         wanted = parse_query(query) if count is None else None
         if wanted is not None:
-            return await self._answer_page(request, wanted, link)
-        principal, resource, _ = await open_result(self.server, request, link, takes=False)
+            return await self._answer_page(request, wanted)
+        principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
         )
@@ -242,23 +232,21 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """POST: a page of rows; the parameters are in the body."""
-        link, query = self._split(request)
-        refuse_query(query)
+        refuse_query(query_of(self.server, request))
         body = await read_json_body(request, self.server.settings)
-        return await self._answer_page(request, parse_body(body), link)
+        return await self._answer_page(request, parse_body(body))
 
     async def rows(self, request: Request) -> Response:
         """GET and POST of /rows: all rows as a stream."""
-        link, query = self._split(request)
+        query = query_of(self.server, request)
         if request.method == "POST":
             refuse_query(query)
             body = await read_json_body(request, self.server.settings)
             wanted = parse_rows_body(body, request.headers)
         else:
             wanted = parse_rows_query(query, request.headers)
-        takes = request.method != "HEAD"
         principal, resource, _ = await open_result(
-            self.server, request, link, wanted=wanted.format, takes=takes
+            self.server, request, wanted=wanted.format, takes=request.method != "HEAD"
         )
         stream = await self.server.unchecked.stream(resource, principal, wanted)
         return await answer_stream(self.server, request, stream, resource=resource, principal=principal)
@@ -289,9 +277,6 @@ class Routes:
             raise not_found()
         return Response(status_code=204)
 
-    def _split(self, request: Request) -> tuple[SentLink | None, bytes]:
-        return split_request(self.server, request, reads_cookie=self._reads_cookie)
-
     async def _opened(self, request: Request, action: Action) -> tuple[Principal | None, Resource]:
         principal = await self.server.access.identify(request)
         return principal, await self.server.open_resource(resource_id_of(request), principal, action)
@@ -315,75 +300,47 @@ class Routes:
             answer["unreadable"] = listing.unreadable
         return JSONAnswer(answer)
 
-    async def _answer_page(self, request: Request, wanted: PageRequest, link: SentLink | None) -> Response:
+    async def _answer_page(self, request: Request, wanted: PageRequest) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
-        principal, resource, _ = await open_result(self.server, request, link, takes=request.method != "HEAD")
+        principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
         reading = self.server.unchecked.read_page(resource, principal, wanted)
         page = await while_connected(request.receive, reading)
         return await in_thread(page.is_heavy, JSONAnswer, page.to_wire())
 
 
-class SentLink(NamedTuple):
-    """A signed link, and whether it stands in the address of the request rather than in a cookie."""
-
-    token: str
-    is_in_address: bool
-
-
-LINK_COOKIE = "dualsql_link"
-"""Of the path of one result: the signed link that a page was opened with."""
-
-
-def split_request(
-    server: ResultServer, request: Request, *, reads_cookie: bool = False
-) -> tuple[SentLink | None, bytes]:
-    """The signed link of a request, if the server has such links, and the rest of its query string."""
-    query: bytes = request.scope["query_string"]
-    if not server.settings.signed_links:
-        return None, query
-    token, query = split_link(query)
-    if token is not None:
-        return SentLink(token, is_in_address=True), query
-    token = request.cookies.get(LINK_COOKIE) if reads_cookie else None
-    return None if token is None else SentLink(token, is_in_address=False), query
-
-
 class Opened(NamedTuple):
-    """A resource, as whom it is read, and the link that gave the right to; None where it is the caller's own."""
+    """A resource, as whom it is read, and whether by the caller's own right rather than by a signed link."""
 
     principal: Principal | None
     resource: Resource
-    link: SentLink | None
+    is_own: bool
 
 
-async def open_result(
-    server: ResultServer,
-    request: Request,
-    link: SentLink | None,
-    *,
-    wanted: str = "json",
-    takes: bool,
-) -> Opened:
+def query_of(server: ResultServer, request: Request) -> bytes:
+    """The query string of a request, without a signed link."""
+    links = server.access.links
+    query: bytes = request.scope["query_string"] if links is None else links.query_of(request)
+    return query
+
+
+async def open_result(server: ResultServer, request: Request, *, wanted: str = "json", takes: bool) -> Opened:
     """As whom the resource of the path is read, by a link or by the caller's own right, and what it is.
 
-    A browser keeps the cookie of a link that was revoked. It does not take away the caller's own right.
-
     Args:
+        wanted: the requested format.
         takes: rows will be read, which uses up a single-use link.
 
     Raises:
         ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
     """
     resource_id = resource_id_of(request)
-    if link is not None:
-        try:
-            opened = await server.links.open(resource_id, link.token, wanted=wanted, takes=takes)
-            return Opened(*opened, link)
-        except ResourceNotFoundError:
-            if link.is_in_address:
-                raise
+    links = server.access.links
+    if links is not None:
+        opened = await links.open(request, resource_id, wanted=wanted, takes=takes)
+        if opened is not None:
+            return Opened(*opened, is_own=False)
     principal = await server.access.identify(request)
-    return Opened(principal, await server.open_resource(resource_id, principal, "read"), None)
+    return Opened(principal, await server.open_resource(resource_id, principal, "read"), is_own=True)
 
 
 def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> Endpoint | None:
@@ -392,131 +349,6 @@ def _preferred(request: Request, representations: Mapping[str, Endpoint]) -> End
         return None
     preferred = preferred_media_type(request.headers.getlist("accept"), [_JSON, *representations])
     return representations.get(preferred or _JSON)
-
-
-_SCOPE_KEY = "dualsql.request"
-_KNOWN_METHODS = frozenset("CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT QUERY TRACE".split())
-"""Of HTTP; OpenTelemetry's conventions call any other one _OTHER."""
-_ID_HEADER = REQUEST_ID_HEADER.lower().encode()
-
-
-class RequestLog:
-    """Gives each request an id, which the answer's X-Request-Id has too, and logs one line when it was answered.
-
-    What the caller sends as X-Request-Id is kept if it is well-formed. In either case the application inside finds the
-    id in the headers of the request. The line is logged to "dualsql.requests" at INFO; see `dualsql.log.RequestRecord`.
-
-    Args:
-        prefix: the path at which the application is mounted.
-        is_measured: measure the requests, where there is telemetry.
-    """
-
-    def __init__(self, app: ASGIApp, *, prefix: str = "", is_measured: bool = False) -> None:
-        self.app = app
-        self.prefix = prefix
-        self.is_measured = is_measured
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        if _SCOPE_KEY in scope:  # around an application that holds this one
-            scope[_SCOPE_KEY].prefix = self.prefix
-            await self._answer(scope, receive, send)
-            return
-        record = scope[_SCOPE_KEY] = _begun(scope, self.prefix)
-        header = (_ID_HEADER, record.id.encode())
-        sent = 0
-
-        async def send_on(message: Message) -> None:
-            nonlocal sent
-            if message["type"] == "http.response.start":
-                record.status = message["status"]
-                message["headers"] = [*message.get("headers", ()), header]
-            else:
-                sent += len(message.get("body", b""))
-            await send(message)
-
-        token = REQUEST.set(record)
-        try:
-            await self._answer(scope, receive, send_on)
-        finally:
-            REQUEST.reset(token)
-            if request_logger.isEnabledFor(logging.INFO):
-                record.bytes = 0 if scope["method"] == "HEAD" else sent
-                _log(record, scope)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.is_measured or EVENTS.listener is None:
-            await self.app(scope, receive, send)
-            return
-        method = scope["method"] if scope["method"] in _KNOWN_METHODS else "_OTHER"
-        given = {
-            "http.request.method": method,
-            "url.scheme": "https" if scope["scheme"] == "https" else "http",
-        }
-        record: RequestRecord = scope[_SCOPE_KEY]
-        # Only the headers of a caller who names a trace are searched for it.
-        headers = scope["headers"] if record.trace_id else ()
-        with EVENTS.measured("request", method, given, headers=headers) as measurement:
-            if measurement is not None:
-                record.trace_id = measurement.trace_id or record.trace_id
-            try:
-                await self.app(scope, receive, send)
-            finally:
-                if measurement is not None and measurement.is_seen:
-                    _measure(measurement, method, scope)
-
-
-def _begun(scope: Scope, prefix: str) -> RequestRecord:
-    """The record of a request, whose id stands in the headers from here on."""
-    given, trace, others = [], None, []
-    for header in scope["headers"]:
-        if header[0] == _ID_HEADER:
-            given.append(header[1].decode("latin-1"))
-            continue
-        others.append(header)
-        if header[0] == b"traceparent":
-            trace = TRACEPARENT.fullmatch(header[1].decode("latin-1"))
-    is_given = len(given) == 1 and REQUEST_ID.fullmatch(given[0]) is not None
-    number = given[0] if is_given else token_hex(8)
-    scope["headers"] = [*others, (_ID_HEADER, number.encode())]
-    client = scope.get("client")
-    return RequestRecord(
-        id=number, trace_id=trace[1] if trace else "", prefix=prefix, address=client[0] if client else None
-    )
-
-
-def _measure(measurement: Measurement, method: str, scope: Scope) -> None:
-    """Say by which route the request was answered, and how."""
-    record: RequestRecord = scope[_SCOPE_KEY]
-    # Without one no answer began, which the ASGI server answers with 500.
-    status = record.status or 500
-    measurement.note({"http.response.status_code": status})
-    route = _route(record, scope)
-    if route is not None:
-        measurement.rename(f"{method} {route}")
-        measurement.note({"http.route": route})
-    if measurement.is_sampled:
-        measurement.note({"network.protocol.version": "2" if scope["http_version"] == "2" else "1.1"})
-    if status >= 500:
-        measurement.fail(record.code or str(status))
-    elif status < 400 and record.code is not None:  # a stream that was cut
-        measurement.fail(record.code)
-
-
-def _route(record: RequestRecord, scope: Scope) -> str | None:
-    """The path with placeholders. A path that no route knows is not told: it may hold an id."""
-    route = scope.get("route")
-    return record.prefix + route.path if isinstance(route, Route) else None
-
-
-def _log(record: RequestRecord, scope: Scope) -> None:
-    method = scope["method"]
-    record.method = method if method in METHODS else "OTHER"
-    record.route = _route(record, scope) or "-"
-    record.resource_id = scope.get("path_params", {}).get("resource_id", record.resource_id)
-    log_request(record)
 
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -659,11 +491,11 @@ class CORS(CORSMiddleware):
         return problem_response(ForbiddenError("This cross-origin request is not allowed."))
 
 
-def _middleware(server: ResultServer) -> list[Middleware]:
+def _middleware(server: ResultServer, features: Sequence[FeatureRoutes]) -> list[Middleware]:
     origins = [origin_of(origin) for origin in server.settings.cors_origins]
     return [
         # Outermost first: what HostCheck and CORS refuse is logged, and has the private headers, too.
-        Middleware(RequestLog, prefix=urlsplit(server.base_url).path, is_measured=True),
+        *(each for feature in features for each in feature.middleware),
         Middleware(PrivateHeaders),
         host_check(server),
         *([_cross_origin(origins)] if origins else []),

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dualsql.changes import Changes
 from dualsql.errors import BadParameterError
 from dualsql.events import GaugeReading
 from dualsql.extension import Extension, Parts
@@ -20,6 +21,7 @@ from dualsql.kept.service import ResultKeeper
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
 from dualsql.openapi.operations import READS, DescribedFeature, Operation, in_json
+from dualsql.pending.progress import RunRecords
 from dualsql.resource import Principal
 from dualsql.results.options import checked_wait, storage_missing
 from dualsql.settings import Settings, takes
@@ -116,14 +118,19 @@ class Kept(DescribedFeature):
         refreshes = Refreshes(
             parts.access,
             keeper,
-            parts.records,
+            RunRecords.of(parts),
             settings=parts.settings,
             run=runner.run_again,
-            tell=parts.notifier.notify,
+            tell=self._tell,
         )
         parts.views.kept, parts.creator.runner = views, runner
         self.work = KeptWork(keeper, refreshes)
         server.features.add(self.work)
+
+    def _tell(self, resource_id: str) -> None:
+        """Notify those who are subscribed to a result that its rows were replaced."""
+        if Changes in self._server.features:
+            self._server.features.get(Changes).notifier.notify(resource_id)
 
     async def refresh(
         self, resource_id: str, principal: Principal | None, *, wait: timedelta | None = None

@@ -12,10 +12,12 @@ from datetime import datetime, timedelta
 from dualsql.errors import DualResponseError, QueryInterruptedError, TooManyQueriesError
 from dualsql.kept.service import ResultKeeper
 from dualsql.log import Outage, log_failure
+from dualsql.pending.jobs import NOTE_INTERVAL, outcome
+from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows, Principal, Resource, Total, problem_of
 from dualsql.results.access import AccessControl
-from dualsql.results.jobs import NOTE_INTERVAL, outcome
-from dualsql.results.progress import RunProgress, RunRecords
+from dualsql.results.create import RunProgress
+from dualsql.results.descriptions import is_refreshed
 from dualsql.settings import Settings
 from dualsql.store.housekeeping import every
 
@@ -111,7 +113,7 @@ class Refreshes:
 
     async def _begin(self, resource: Resource, principal: Principal | None) -> _Refresh | None:
         resource.require_ready()
-        if self._records.is_running(resource):
+        if is_refreshed(resource, self._access.clock.now()):
             return None
         if len(self._running) >= self._settings.maximum_pending:
             raise TooManyQueriesError("The maximum number of slow queries is already running.")
@@ -166,8 +168,8 @@ class Refreshes:
     async def _note(self, refresh: _Refresh) -> None:
         """Write how many rows were read, if that has changed, and renew the lease if a third of it is over."""
         running, rows = refresh.row["running"], refresh.progress.rows
-        remaining = datetime.fromisoformat(running["until"]) - self._access.clock.now()
-        if rows == running["rows"] and remaining > self._settings.pending_lease * 2 / 3:
+        must_renew = self._records.must_renew(datetime.fromisoformat(running["until"]))
+        if rows == running["rows"] and not must_renew:
             return
         row = self._records.running(refresh.resource.kept, rows)
         if await self._records.change(refresh.resource.id, refresh.row, row):

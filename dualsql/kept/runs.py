@@ -17,9 +17,9 @@ from dualsql.kept.service import KeptRun, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
 from dualsql.log import log_failure
+from dualsql.pending.progress import report_to_caller
 from dualsql.resource import KeptRows, Principal, Resource, Total
-from dualsql.results.create import RunRequest, RunResult, ShownSample
-from dualsql.results.progress import RunProgress, report_to_caller
+from dualsql.results.create import RunProgress, RunRequest, RunResult, ShownSample
 from dualsql.results.streams import OF_VALUES
 from dualsql.results.view import NOT_KEPT_ROWS, ROWS_OF_NOW, KeptAnswer, View, Views
 

@@ -30,8 +30,9 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, ErrorAnswered, Measurement, RowsShown
 from dualsql.formats.text import INT64_BOUND, single_line
-from dualsql.log import RequestIds, RequestRecord, log_failure, log_unforeseen, logged_request, new_incident
+from dualsql.log import RequestRecord, log_failure, log_unforeseen, new_incident
 from dualsql.mcp.negotiation import Report, with_structured_text
+from dualsql.request_log import RequestIds, logged_request
 from dualsql.resource import Principal
 from dualsql.response import call_tool_result, text_block
 from dualsql_client.conversions import parameter_details

@@ -19,7 +19,7 @@ from dualsql.mcp.negotiation import Envelope, ResultStyle
 from dualsql.mcp.options import PlainEnvelope, PlainToolOptions, ToolOptions
 from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
 from dualsql.response import LinkForm, ResultsFormat
-from dualsql.results.options import CreateOptions, ProfileOption, ResultKeywords, ResultOptions, checked_size
+from dualsql.results.options import CreateOptions, ProfileOption, ResultKeywords, checked_size
 from dualsql.settings import Settings
 from dualsql_client.errors import checked_keywords
 
@@ -125,7 +125,7 @@ def registrar_of(server: Any) -> Callable[[Any, Tool], None]:
     return cast("Callable[[Any, Tool], None]", adapter_module.register)
 
 
-@checked_keywords(ResultOptions)
+@checked_keywords(ResultKeywords)
 def make_tool(
     dual: ResultServer,
     function: Callable[..., Any],

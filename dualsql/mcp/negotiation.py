@@ -20,9 +20,10 @@ from dualsql.envelope import (
 )
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat
-from dualsql.log import REQUEST_ID_HEADER, RequestIds
+from dualsql.log import REQUEST_ID_HEADER
+from dualsql.pending.progress import WAITING_CALL, WaitingCall
+from dualsql.request_log import RequestIds
 from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
-from dualsql.results.progress import WAITING_CALL, WaitingCall
 from dualsql_client.wire import ToolProblem
 
 Report = Callable[[float, str], Awaitable[None]]

@@ -23,10 +23,11 @@ from dualsql.errors import (
     UnauthenticatedError,
     extra,
 )
-from dualsql.log import REQUEST, RequestRecord, logged_request
+from dualsql.log import REQUEST, RequestRecord
 from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.negotiation import ids_of
+from dualsql.request_log import logged_request
 from dualsql.resource import Principal, service
 
 with extra("mcp"):

@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dualsql.changes import ChangeNotifier, Changes
 from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError, extra
 from dualsql.formats import json
 from dualsql.formats.heavy import in_thread
@@ -26,7 +27,6 @@ from dualsql.mcp.resource_server import (
 )
 from dualsql.resource import Principal, Resource
 from dualsql.results.pages import PageRequest
-from dualsql.store.notifier import ChangeNotifier
 
 with extra("mcp"):
     from mcp.server.subscriptions import (
@@ -424,7 +424,8 @@ def add_resources(
     provider = ResultsProvider(dual, page_size=page_size, ttl=ttl)
     register_provider(server, provider, principal)
     announce(dual, server)
-    if has_subscriptions:
-        Subscriptions(dual.change_notifier, provider, current_principal(server, principal)).register(server)
+    if has_subscriptions and Changes in dual.features:
+        notifier = dual.features.get(Changes).notifier
+        Subscriptions(notifier, provider, current_principal(server, principal)).register(server)
     if has_prompt:
         add_system_prompt(dual, server)

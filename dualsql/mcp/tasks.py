@@ -30,6 +30,7 @@ from dualsql.mcp.negotiation import (
     response_result,
     with_structured_text,
 )
+from dualsql.pending.feature import Pending
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import LinkForm, ResultsFormat
 from dualsql.settings import Action
@@ -82,6 +83,7 @@ class Tasks(Extension):
         principal: PrincipalOf = principal_of_token,
     ) -> None:
         self._dual = dual
+        self._pending = dual.features.get(Pending)
         self._wait = wait
         self._principal = principal
 
@@ -130,7 +132,7 @@ class Tasks(Extension):
 
     async def _cancel(self, ctx: Context, params: _TaskParams) -> HandlerResult:
         resource = await self._open(_parse(ctx, params)[0], "delete")
-        await self._dual.unchecked.cancel(resource, self._current_principal())
+        await self._pending.cancel(resource, self._current_principal())
         return {}
 
     async def _open(self, resource_id: str, action: Action) -> Resource:
@@ -147,7 +149,7 @@ class Tasks(Extension):
     async def _result(self, resource: Resource, style: ResultStyle, ctx: Context) -> Mapping[str, Any]:
         call = ToolCall(resource.name, wanted(getattr(ctx.request, "headers", None)))
         try:
-            response = await self._dual.unchecked.show_again(resource, self._current_principal())
+            response = await self._pending.show_again(resource, self._current_principal())
         except DualResponseError as error:
             problem = resource.failure if isinstance(error, ResourceFailedError) else None
             result = problem_result(problem or problem_of(error), style.envelope, call)

@@ -35,7 +35,6 @@ from dualsql.plan.page import (
     page_parameters,
     uncounted,
 )
-from dualsql.plan.sampling import even_ranks, scattered, spread, tail
 from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
 from dualsql.plan.subqueries import (
     CarriedOrders,
@@ -58,7 +57,6 @@ __all__ = [
     "at_most",
     "converts_values",
     "count",
-    "even_ranks",
     "first_page",
     "keyed_page",
     "nested",
@@ -73,10 +71,7 @@ __all__ = [
     "require_keyset",
     "require_order",
     "rows_beside",
-    "scattered",
     "shape",
-    "spread",
-    "tail",
     "uncounted",
     "with_criteria_of",
     "with_label",

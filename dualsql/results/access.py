@@ -10,7 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,12 +31,11 @@ from dualsql.log import REQUEST
 from dualsql.resource import Clock, Principal, Resource
 from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
 from dualsql.results.quotas import evict, find_surplus
-from dualsql.results.rates import RateLimiter
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
-from dualsql.store.tables import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
+from dualsql.store.rows import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
 from dualsql_client import conversions
 
 Authenticate = Callable[[Request], Awaitable[Principal | None]]
@@ -47,6 +46,24 @@ Raises UnauthenticatedError, or Starlette's HTTPException(401), for a wrong cred
 
 Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
 """Called after the check that the resource belongs to the principal: it can only deny."""
+
+
+class LinkOpener(Protocol):
+    """Opens results by links that requests carry."""
+
+    def query_of(self, request: Request) -> bytes:
+        """The query string of a request, without a link."""
+
+    async def open(
+        self, request: Request, resource_id: str, *, wanted: str, takes: bool
+    ) -> tuple[Principal | None, Resource] | None:
+        """In whose name the link of a request reads, and the resource; None if the caller's own right decides.
+
+        Args:
+            wanted: the requested format.
+            takes: rows will be read.
+        """
+
 
 Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
 """With a viewer, the store finds no resource of others and none that expired long ago: all count as unknown."""
@@ -205,6 +222,8 @@ class AccessControl:
 
     Attributes:
         clock: the time by which resources expire.
+        links: opens resources by links; None without such a feature.
+        require_rate: counts what a principal at an address does; None without such a feature.
     """
 
     def __init__(
@@ -227,8 +246,9 @@ class AccessControl:
         self._authenticate = authenticate
         self._authorize = authorize
         self._audit = audit
+        self.links: LinkOpener | None = None
+        self.require_rate: Callable[[LimitedAction, Principal | None, str | None], None] | None = None
         self._checkpoint = _Checkpoint()
-        self._rates = None if settings.rate_limits is None else RateLimiter(settings.rate_limits)
 
     @property
     def is_authenticated(self) -> bool:
@@ -262,9 +282,9 @@ class AccessControl:
         Raises:
             RateLimitedError: the principal, or the address that the request came from, has sent too many.
         """
-        if self._rates is not None:
+        if self.require_rate is not None:
             record = REQUEST.get()
-            self._rates.require(action, principal, None if record is None else record.address)
+            self.require_rate(action, principal, None if record is None else record.address)
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.

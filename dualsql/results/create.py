@@ -15,7 +15,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice
@@ -29,11 +29,9 @@ from dualsql.databases import Sample, Source, chosen_source
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
-    DatabaseBusyError,
     DualResponseError,
     LimitExceededError,
     NotFreezableError,
-    QueryTimeoutError,
     ValueNotRepresentableError,
     blaming,
 )
@@ -52,7 +50,6 @@ from dualsql.resource import (
     Addresses,
     CountMethod,
     KeptRows,
-    Principal,
     Resource,
     SampleMethod,
     Total,
@@ -62,47 +59,10 @@ from dualsql.resource import (
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.jobs import FinishedQuery, Jobs, QueryWork
 from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size, storage_missing
-from dualsql.results.progress import RunProgress
 from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
 from dualsql_client.wire import Column, Profile, ProfileKind, ProfileNotes, Row
-
-
-async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
-    """The sample rows and the total number of rows.
-
-    Raises:
-        NoTotalOrderError: the rows have no total order, so only the first ones can be sampled.
-    """
-    if asked.way == "head":
-        return await view.sample(size, count)
-    sample = await _others(view, size, count, asked)
-    # All rows of a small result are shown in its own order.
-    if sample.total.kind == "exact" and sample.total.rows == len(sample.rows):
-        return sample if asked.way == "tail" else await view.sample(size, count)
-    return sample._replace(taken=asked.label)
-
-
-async def _others(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
-    ordered = view.ordered()
-    if asked.way == "spread":
-        return await _spread(view, size)
-    if asked.way == "random":
-        return await view.sampled(plan.scattered(ordered, size + 1, asked.seed), size, count)
-    sample = await view.sampled(plan.tail(ordered, size + 1), size, count)
-    return sample._replace(rows=sample.rows[::-1])
-
-
-async def _spread(view: View, size: int) -> Sample:
-    ordered = view.ordered()
-    plan.spread(ordered, ())  # raises before anything is counted
-    total = await view.total(CountMethod("exact"))
-    assert total.rows is not None
-    select = plan.spread(ordered, plan.even_ranks(total.rows, size))
-    return Sample(await view.answer(select, timeout=view.settings.query_timeout), total)
-
 
 _MOST_LIMITED = 100
 """Rows of a query with a LIMIT of its own that are read to know how many there are."""
@@ -165,6 +125,10 @@ def page_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
         yield "page before a row", plan.page_beside(rows, place.reversed(), limit=1).select
 
 
+SampleTaker = Callable[[View, int, CountMethod, SampleMethod], Awaitable[Sample]]
+"""Reads a sample of so many rows, and the total number of rows."""
+
+
 class ProfiledSample(NamedTuple):
     """Statistics of the columns, and notes on columns that the sample misrepresents."""
 
@@ -174,10 +138,6 @@ class ProfiledSample(NamedTuple):
 
 Profiler = Callable[[View, ProfileKind, Sequence[Sequence[Any]]], Awaitable[ProfiledSample]]
 """Profiles the columns of a view; the third argument is the sample, rows as the database gave them."""
-
-
-NOTHING = Sample((), UNCOUNTED)
-"""The sample of a query whose rows were not read."""
 
 
 class ShownSample(NamedTuple):
@@ -193,16 +153,17 @@ class ShownSample(NamedTuple):
     as_of: datetime | None
 
 
-async def _read(view: View, sample: Sample) -> ShownSample:
-    """See `_shown`; of many elements it takes seconds."""
-    return await in_thread(are_heavy(view.columns, sample.rows), _shown, view, sample)
-
-
-def _shown(view: View, sample: Sample) -> ShownSample:
+def shown_sample(view: View, sample: Sample) -> ShownSample:
+    """What a response shows of a sample."""
     inexact = json.inexact_columns(view.columns, sample.rows)
     rows = view.records(sample.rows, integer_strings=inexact)
     plain: list[Row] = json.loads(_written(view, rows))
     return ShownSample(sample, plain, json.describe(view.columns, integer_strings=inexact), view.as_of)
+
+
+async def _show(view: View, sample: Sample) -> ShownSample:
+    # Many elements take seconds.
+    return await in_thread(are_heavy(view.columns, sample.rows), shown_sample, view, sample)
 
 
 def _written(view: View, rows: list[Row]) -> bytes:
@@ -211,6 +172,34 @@ def _written(view: View, rows: list[Row]) -> bytes:
     except ValueNotRepresentableError:
         json.require_writable(view.columns, [list(row.values()) for row in rows])
         raise
+
+
+class FinishedQuery(NamedTuple):
+    """A resource whose query has run, and its response."""
+
+    resource: Resource
+    response: DualResponse
+
+
+@dataclass(slots=True)
+class RunProgress:
+    """How many rows were read of a run that is going to be kept."""
+
+    rows: int = 0
+
+
+class Creation(NamedTuple):
+    """A result to create.
+
+    Attributes:
+        document: the frozen Select.
+        answer: the rows of the Select as they are in those of a kept result; None for the database.
+    """
+
+    source: Source
+    document: bytes
+    options: CreateOptions
+    answer: KeptAnswer | None
 
 
 class RunResult(NamedTuple):
@@ -275,6 +264,7 @@ class SampleRunner:
         """See `Runner`."""
 
 
+NOT_COUNTED = CountMethod("none")
 _log = logging.getLogger(__name__)
 
 
@@ -284,7 +274,9 @@ class Creator:
     Attributes:
         runner: runs the statements of new resources.
         profiler: profiles their columns; None without such a feature.
+        take_sample: reads a sample of other rows than the first; None without such a feature.
         refine: creates the response of a refinement; None without such a feature.
+        answer_within: answers a creation whose query may outlast its caller; None without such a feature.
         page_in_text: the text of a response ends in the URL of its page.
     """
 
@@ -293,7 +285,6 @@ class Creator:
         sources: Mapping[str, Source],
         views: Views,
         access: AccessControl,
-        jobs: Jobs,
         *,
         settings: Settings,
         addresses: Addresses,
@@ -301,14 +292,15 @@ class Creator:
         self._sources = sources
         self._views = views
         self._access = access
-        self._jobs = jobs
         self._settings = settings
         self._addresses = addresses
         self.compile_checks = CompileChecks()
         self.runner: Runner = SampleRunner()
         self.profiler: Profiler | None = None
+        self.take_sample: SampleTaker | None = None
         self.page_in_text = False
         self.refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
+        self.answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
         """The response of a Select, or of a refinement of a stored result.
@@ -329,7 +321,7 @@ class Creator:
     async def create(self, options: CreateOptions, answer: KeptAnswer | None = None) -> DualResponse:
         """Freeze, thaw, narrow, compile, sample, count, sign and store the Select of checked options.
 
-        With a `wait`, `Jobs` runs the query and stores the resource; see `DualResponseServer.create_response`.
+        With a `wait`, a feature does the rest when the Select is frozen; see `DualResponseServer.create_response`.
 
         Args:
             answer: the rows of the Select as they are in those of a result that is kept: they are kept in turn.
@@ -343,48 +335,34 @@ class Creator:
 
     async def _create(self, options: CreateOptions, answer: KeptAnswer | None) -> DualResponse:
         if options.profile_kind is not None and self.profiler is None:
-            raise ConfigurationError(
-                "This server has no feature Profiles, which profile needs.",
-                hint="Add it: DualResponseServer(features=[..., Profiles()]).",
-            )
+            raise missing_feature("Profiles", "profile")
+        if options.wait is not None and self.answer_within is None:
+            raise missing_feature("Pending", "wait")
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
         notes = notes_of(options.statement)
         if notes:
             options = replace(options, metadata={**(options.metadata or {}), NOTES: list(notes)})
-        is_large = options.is_text and _is_large(options.statement)
-        if is_large:
+        view = None
+        if options.is_text and _is_large(options.statement):
             document = await source.limits.computed(partial(_frozen, source, options))
             view = await self._views.open_in_thread(source, document, options.principal, self._checked)
         else:
             document = _frozen(source, options)
-        if options.wait is not None:
-            # The document says what the Select is: callers with equal options share one query.
-            key = (source.name, document, repr(replace(options, select=None, wait=None)))
-            return await self._jobs.answer(
-                key, lambda: self._work(source, document, options, answer), options.wait
-            )
-        if not is_large:
-            view = self._views.open(source, document, options.principal)
-            self.compile_checks.require(view)
-        made = self._resource(view, document, options)
-        run = await self._ran(view, made, options, RunProgress(), answer)
-        async with self._deleted_on_failure(made, run.kept):
-            profiled = await self._profiled(run.view, options, run.shown.sample)
-            now, total = self._access.clock.now(), run.shown.sample.total
-            ready = replace(
-                made,
-                # The lifetime begins when the query has run.
-                created_at=now,
-                expires_at=now + options.lifetime,
-                total_count=total.rows,
-                total_count_kind=total.kind,
-                kept=run.kept,
-                metadata=_noted(made.metadata, run.notes),
-            )
-            answered = self._answered(ready, run.shown, profiled)
-            await self._access.keep(answered.resource, options.principal, rows=len(run.shown.rows))
-        return answered.response
+        creation = Creation(source, document, options, answer)
+        if options.wait is not None and self.answer_within is not None:
+            return await self.answer_within(creation, options.wait)
+        view = self.opened(creation) if view is None else view
+        query = await self.completed(view, self.new_resource(view, creation), creation, RunProgress())
+        async with self._deleted_on_failure(query.resource.id, query.resource.kept):
+            await self._access.keep(query.resource, options.principal, rows=len(query.response.sample))
+        return query.response
+
+    def opened(self, creation: Creation) -> View:
+        """What the principal sees of a result to create; every statement derived from it can be compiled."""
+        view = self._views.open(creation.source, creation.document, creation.options.principal)
+        self.compile_checks.require(view)
+        return view
 
     def _checked(self, view: View) -> None:
         """Compile what a large text needs, also its first page and its count."""
@@ -392,111 +370,75 @@ class Creator:
         view.compile(plan.first_page(view.ordered(), limit=1).select)
         view.compile(plan.count(view.shape, cap=None))
 
-    async def _ran(
-        self,
-        view: View,
-        resource: Resource,
-        options: CreateOptions,
-        progress: RunProgress,
-        answer: KeptAnswer | None,
-    ) -> RunResult:
-        request = RunRequest(
-            view, resource, options, progress, answer, sample=lambda read: self._sampled(read, options)
+    async def completed(
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
+    ) -> FinishedQuery:
+        """Run the statement of a new resource. The resource with its total is not stored yet.
+
+        Args:
+            resource: pending, if its caller has it already.
+            progress: counts the rows that are read to be kept.
+        """
+        options = creation.options
+        run = await self.runner.run(
+            RunRequest(
+                view,
+                resource,
+                options,
+                progress,
+                creation.answer,
+                sample=lambda read: self._sampled(read, options),
+            )
         )
-        return await self.runner.run(request)
+        async with self._deleted_on_failure(resource.id, run.kept):
+            profiled = await self._profiled(run.view, options, run.shown.sample)
+            now, total = self._access.clock.now(), run.shown.sample.total
+            if resource.status == "ready":
+                resource = replace(resource, created_at=now)
+            ready = replace(
+                resource,
+                status="ready",
+                # The lifetime begins when the query has run.
+                expires_at=self.expiry(resource, now - resource.created_at + options.lifetime),
+                total_count=total.rows,
+                total_count_kind=total.kind,
+                kept=run.kept,
+                metadata=_noted(resource.metadata, run.notes),
+            )
+            EVENTS.report(ResultCreated(ready.total_count_kind))
+            response = self.respond(ready, run.shown, profiled)
+            sample = response.sample if self._settings.keep_sample else None
+            return FinishedQuery(ready if sample is None else replace(ready, sample=sample), response)
 
     @asynccontextmanager
-    async def _deleted_on_failure(self, resource: Resource, kept: KeptRows | None) -> AsyncIterator[None]:
+    async def _deleted_on_failure(self, resource_id: str, kept: KeptRows | None) -> AsyncIterator[None]:
         """Delete the file if no resource is made that names it."""
         try:
             yield
         except BaseException:
-            await asyncio.shield(self.runner.forget(resource.id, kept))
+            await asyncio.shield(self.runner.forget(resource_id, kept))
             raise
-
-    async def show_again(self, resource: Resource, *, principal: Principal | None) -> DualResponse:
-        """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
-
-        Rights and expiry are not checked here: call `AccessControl.open` first.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: its query still runs, or failed.
-        """
-        resource.require_ready()
-        # A query that ended a moment ago in this process has its sample still in memory.
-        response = self._jobs.response_of(resource.id, principal)
-        if response is not None:
-            await self._access.note("read", principal, resource=resource, rows=len(response.sample))
-            return replace(response, expires_at=resource.expires_at)
-        self._access.admit("ask", principal)
-        view = await self._views.of(resource, principal)
-        # The id and the link are worth an answer without rows; an error would withhold both.
-        shown = _shown(view, NOTHING)
-        with suppress(QueryTimeoutError, DatabaseBusyError):
-            size = checked_size(None, self._settings)
-            shown = await self._whole_or_head(view, size, CountMethod("none"))
-        await self._access.note("read", principal, resource=resource, rows=len(shown.rows))
-        return self._respond(resource, shown)
-
-    async def cancel(self, resource: Resource, *, principal: Principal | None) -> bool:
-        """Stop the query of a pending resource, in any process; False if it had ended.
-
-        Rights are not checked here; `principal` is for the audit.
-        """
-        await self._access.note("cancel", principal, resource=resource)
-        return await self._jobs.cancel(resource)
-
-    def _work(
-        self, source: Source, document: bytes, options: CreateOptions, answer: KeptAnswer | None
-    ) -> QueryWork:
-        """The work of a query that may outlast its caller: it runs in the background pool, with `pending_timeout`."""
-        view = self._views.open(source.in_background(), document, options.principal)
-        self.compile_checks.require(view)
-        background = view.in_background()
-        # When the query ends is not known yet. The expiry is set anew then, from how long it took.
-        latest = self._settings.pending_timeout + options.lifetime
-        pending = self._resource(view, document, options)
-        pending = replace(pending, status="pending", expires_at=self._expiry(pending, latest))
-
-        async def answered(progress: RunProgress) -> FinishedQuery:
-            with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
-                run = await self._ran(background, pending, options, progress, answer)
-                async with self._deleted_on_failure(pending, run.kept):
-                    profiled = await self._profiled(run.view, options, run.shown.sample)
-            total = run.shown.sample.total
-            lasted = self._access.clock.now() - pending.created_at
-            ready = replace(
-                pending,
-                status="ready",
-                total_count=total.rows,
-                total_count_kind=total.kind,
-                expires_at=self._expiry(pending, lasted + options.lifetime),
-                kept=run.kept,
-                metadata=_noted(pending.metadata, run.notes),
-            )
-            return self._answered(ready, run.shown, profiled)
-
-        async def discard(found: FinishedQuery) -> None:
-            await self.runner.forget(found.resource.id, found.resource.kept)
-
-        response = self._respond(pending, _shown(view, NOTHING))
-        return QueryWork(
-            resource=pending, response=response, principal=options.principal, run=answered, discard=discard
-        )
 
     async def _sampled(self, view: View, options: CreateOptions) -> ShownSample:
         size = checked_size(options.sample_size, self._settings)
         count, method = options.count_method, options.sample_method
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
         if options.sample_size is None and size > 0 and method.way == "head":
-            return await self._whole_or_head(view, size, count)
-        return await _read(view, await take_sample(view, size, count, method))
+            return await self.whole_or_head(view, size, count)
+        if method.way == "head":
+            return await _show(view, await view.sample(size, count))
+        if self.take_sample is None:
+            raise missing_feature("Samples", f'sample="{method.way}"')
+        return await _show(view, await self.take_sample(view, size, count, method))
 
-    async def _whole_or_head(self, view: View, size: int, count: CountMethod) -> ShownSample:
-        """All rows if they fit both budgets, else the first `size`.
+    async def whole_or_head(
+        self, view: View, size: int | None = None, count: CountMethod = NOT_COUNTED
+    ) -> ShownSample:
+        """All rows if they fit both budgets, else the first `size`, or as many as the settings say.
 
         One statement reads as many rows as could fit. It tells the total of a small result, so that no count runs.
         """
+        size = checked_size(size, self._settings)
         sample = None
         with suppress(LimitExceededError):  # rows of so many bytes would not fit
             sample = await view.sample(self._most_whole(view, size), count)
@@ -505,10 +447,10 @@ class Creator:
             sample = await view.sample(size, count)
         is_small = len(sample.rows) <= size
         if is_small or sample.total == Total(len(sample.rows), "exact"):
-            shown = await _read(view, sample)
+            shown = await _show(view, sample)
             if is_small or self._shows_all(shown):
                 return shown
-        return await _read(view, sample._replace(rows=sample.rows[:size]))
+        return await _show(view, sample._replace(rows=sample.rows[:size]))
 
     def _shows_all(self, shown: ShownSample) -> bool:
         return shows_all(
@@ -533,15 +475,18 @@ class Creator:
         assert self.profiler is not None, "create was asked"
         return await self.profiler(view, kind, sample.rows)
 
-    def _expiry(self, resource: Resource, lifetime: timedelta) -> datetime:
+    def expiry(self, resource: Resource, lifetime: timedelta) -> datetime:
+        """When a resource with this lifetime expires."""
         return resource.created_at + min(lifetime, self._settings.maximum_lifetime)
 
-    def _resource(self, view: View, document: bytes, options: CreateOptions) -> Resource:
+    def new_resource(self, view: View, creation: Creation) -> Resource:
+        """The resource of a result to create, without its rows."""
+        options = creation.options
         return new_resource(
             now=self._access.clock.now(),
             name=options.name,
             source=view.source.name,
-            document=document,
+            document=creation.document,
             columns=json.describe(view.columns),
             total_count=UNCOUNTED.rows,
             total_count_kind=UNCOUNTED.kind,
@@ -550,17 +495,10 @@ class Creator:
             metadata=options.metadata or {},
         )
 
-    def _answered(
-        self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None
-    ) -> FinishedQuery:
-        EVENTS.report(ResultCreated(resource.total_count_kind))
-        response = self._respond(resource, shown, profiled)
-        kept = response.sample if self._settings.keep_sample else None
-        return FinishedQuery(resource if kept is None else replace(resource, sample=kept), response)
-
-    def _respond(
+    def respond(
         self, resource: Resource, shown: ShownSample, profiled: ProfiledSample | None = None
     ) -> DualResponse:
+        """The dual response of a resource."""
         return DualResponse(
             resource_id=resource.id,
             resource_uri=self._addresses.uri(resource.id),
@@ -587,6 +525,14 @@ class Creator:
 _MOST_ELEMENTS = 100
 _MOST_COLUMNS = 10
 """18 columns took 47 ms on DuckDB, because every one is sorted and filtered by as a check."""
+
+
+def missing_feature(feature: str, argument: str) -> ConfigurationError:
+    """The error for an argument or a setting of a feature that the server does not have."""
+    return ConfigurationError(
+        f"This server has no feature {feature}, which {argument} needs.",
+        hint=f"Add it: DualResponseServer(features=[..., {feature}()]).",
+    )
 
 
 def _noted(metadata: Mapping[str, Any], notes: Sequence[str]) -> Mapping[str, Any]:

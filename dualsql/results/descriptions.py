@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
-from dualsql.resource import Addresses, CountMethod, Principal, Resource, instant
+from dualsql.resource import INTERRUPTED, Addresses, CountMethod, Principal, Resource, instant
 from dualsql.results.access import AccessControl
-from dualsql.results.progress import RunRecords
 from dualsql.results.view import View, Views
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
@@ -22,15 +22,12 @@ class Descriptions:
         access: AccessControl,
         store: ResourceStore,
         accesses: AccessLog,
-        *,
-        records: RunRecords,
         addresses: Addresses,
     ) -> None:
         self._views = views
         self._access = access
         self._store = store
         self._accesses = accesses
-        self._records = records
         self._addresses = addresses
 
     async def describe(
@@ -46,9 +43,11 @@ class Descriptions:
         if resource.kept is not None and resource.status == "ready":
             described = await self._views.kept.describe(resource, self._views.live(resource, principal))
             # A refresh may run in another process, also where this one keeps no rows.
-            metadata["kept"] = KeptDescription(**{**self._records.describe(resource), **described})
+            metadata["kept"] = KeptDescription(
+                **{**describe_run(resource, self._access.clock.now()), **described}
+            )
         elif resource.kept is not None and resource.status == "pending":
-            metadata["kept"] = self._records.describe(resource)
+            metadata["kept"] = describe_run(resource, self._access.clock.now())
         return metadata
 
     async def _counted(
@@ -85,3 +84,22 @@ class Descriptions:
 def _is_owner(principal: Principal | None, resource: Resource) -> bool:
     who = (principal.id, principal.tenant) if principal else None
     return who is not None and who == (resource.owner, resource.tenant)
+
+
+def is_refreshed(resource: Resource, now: datetime) -> bool:
+    """Whether a server refreshes the resource, by its record."""
+    running = None if resource.kept is None else resource.kept.get("running")
+    return running is not None and datetime.fromisoformat(running["until"]) > now
+
+
+def describe_run(resource: Resource, now: datetime) -> KeptDescription:
+    """How far the run is whose rows a resource is going to keep, or why it failed."""
+    kept, description = resource.kept or {}, KeptDescription(kept=False)
+    if "running" in kept:
+        if resource.status == "pending" or is_refreshed(resource, now):
+            description["rows_so_far"] = kept["running"]["rows"]
+        else:
+            description["error"] = INTERRUPTED
+    elif "failure" in kept:
+        description["error"] = kept["failure"]
+    return description

@@ -181,22 +181,8 @@ ProfileOption = Literal["none", "sample", "full"]
 """Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultOptions:
-    """The options that a tool may set for all of its responses."""
-
-    sample_size: int | None = None
-    sample: SampleOption = "head"
-    expiration: timedelta | None = None
-    count: Count = "auto"
-    profile: ProfileOption = "none"
-    source: str | None = None
-    wait: timedelta | None = None
-    keep: KeepOption | None = None
-
-
 class ResultKeywords(TypedDict, total=False):
-    """The fields of `ResultOptions` as keyword arguments, for type checkers; a test compares the two."""
+    """The options that a tool may set for all of its responses: those fields of `CreateOptions`, as a test compares."""
 
     sample_size: int | None
     sample: SampleOption
@@ -209,7 +195,7 @@ class ResultKeywords(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateOptions(ResultOptions):
+class CreateOptions:
     """A request for a new response; `DualResponseServer.create_response` explains each field.
 
     A field that is None has a default in the settings. `checked` fills it in, but for `sample_size`: without one, a
@@ -218,6 +204,14 @@ class CreateOptions(ResultOptions):
 
     select: Statement | None = field(default=None, kw_only=False)
     name: str
+    sample_size: int | None = None
+    sample: SampleOption = "head"
+    expiration: timedelta | None = None
+    count: Count = "auto"
+    profile: ProfileOption = "none"
+    source: str | None = None
+    wait: timedelta | None = None
+    keep: KeepOption | None = None
     metadata: Mapping[str, Any] | None = None
     principal: Principal | None = None
     parent: Resource | str | None = None

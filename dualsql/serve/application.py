@@ -41,7 +41,7 @@ from dualsql.features import DualResponseServer
 from dualsql.formats.samples import TextFormat
 from dualsql.freeze import Registry
 from dualsql.http.problems import MethodNotAllowedError, problem_response
-from dualsql.http.router import RequestLog, host_check, origin_of
+from dualsql.http.router import host_check, origin_of
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.mcp import (
     ToolOptions,
@@ -55,6 +55,7 @@ from dualsql.mcp import (
 from dualsql.mcp.resource_server import Handler, low_level_server
 from dualsql.mcp.tasks import Tasks
 from dualsql.openapi.feature import OpenAPI
+from dualsql.request_log import RequestLog
 from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.hosts import over_http

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dualsql.store.keyed import KeyValueStore
 from dualsql.store.memory import MemoryStore
 from dualsql.store.protocol import (
     Access,
@@ -19,13 +18,20 @@ from dualsql.store.protocol import (
     ResourceStore,
     Usage,
 )
-from dualsql.store.sql import SQLResourceStore
 
 if TYPE_CHECKING:
+    from dualsql.store.keyed import KeyValueStore
     from dualsql.store.migrations import downgrade, migrations_path, upgrade
+    from dualsql.store.sql import SQLResourceStore
 
-# Imported on first use: Alembic is a third of what importing dualsql costs, and a server needs none of it.
-_OF_MIGRATIONS = frozenset({"downgrade", "migrations_path", "upgrade"})
+# Imported on first use: a server needs one store, and none needs Alembic, a third of what importing dualsql costs.
+_MODULES = {
+    "KeyValueStore": "dualsql.store.keyed",
+    "SQLResourceStore": "dualsql.store.sql",
+    "downgrade": "dualsql.store.migrations",
+    "migrations_path": "dualsql.store.migrations",
+    "upgrade": "dualsql.store.migrations",
+}
 
 __all__ = [
     "Access",
@@ -48,6 +54,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_MIGRATIONS:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("dualsql.store.migrations"), name)
+    return getattr(import_module(_MODULES[name]), name)

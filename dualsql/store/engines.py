@@ -31,6 +31,8 @@ from dualsql.databases.engines import (
 )
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
 from dualsql.errors import ConfigurationError, StorageError
+from dualsql.store.protocol import MIGRATE_HINT
+from dualsql.store.rows import already_stored
 
 _OPENED = "dualsql_opened_file"
 
@@ -72,8 +74,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-MIGRATE_HINT = "Run `dualsql migrate --database URL`."
-
 # undefined_table, undefined_column, invalid_schema_name: PostgreSQL, appendix A.
 _MISSING_STATES = frozenset({"42P01", "42703", "3F000"})
 
@@ -94,11 +94,6 @@ def storage_errors() -> Iterator[None]:
         raise StorageError("The file of the resource store does not exist.", hint=MIGRATE_HINT) from error
     except OSError as error:  # asyncpg does not wrap a refused or timed out connection
         raise StorageError("The resource store cannot be reached.") from error
-
-
-def already_stored() -> StorageError:
-    """The error for an id that is already in use."""
-    return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
 
 
 def _explained(error: SQLAlchemyError) -> StorageError:

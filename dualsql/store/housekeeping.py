@@ -13,8 +13,7 @@ from dualsql.errors import StorageError
 from dualsql.events import EVENTS, ResultsDeleted
 from dualsql.log import Outage, cause_of
 from dualsql.resource import INTERRUPTED, Clock
-from dualsql.store.engines import MIGRATE_HINT
-from dualsql.store.protocol import Access, LinkRecord, ResourceStore
+from dualsql.store.protocol import MIGRATE_HINT, Access, LinkRecord, ResourceStore
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ import orjson
 
 from dualsql.errors import StorageError, TamperedError
 from dualsql.resource import Principal, Resource
-from dualsql.store.engines import already_stored
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -24,8 +23,9 @@ from dualsql.store.protocol import (
     ResourceState,
     Usage,
 )
-from dualsql.store.tables import (
+from dualsql.store.rows import (
     Row,
+    already_stored,
     apply_changes,
     failed_values,
     first_to_expire,

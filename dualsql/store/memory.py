@@ -11,7 +11,6 @@ from datetime import datetime
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import LINEAGE, Principal, Resource, id_in
-from dualsql.store.engines import already_stored
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -22,8 +21,9 @@ from dualsql.store.protocol import (
     ResourceState,
     Usage,
 )
-from dualsql.store.tables import (
+from dualsql.store.rows import (
     Row,
+    already_stored,
     apply_changes,
     failed_values,
     first_to_expire,

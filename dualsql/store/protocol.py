@@ -14,6 +14,9 @@ from dualsql.events import store_operation
 from dualsql.resource import KeptRows, Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
+MIGRATE_HINT = "Run `dualsql migrate --database URL`."
+"""The hint of a StorageError for a store whose tables are missing or outdated."""
+
 
 class KeptChange(NamedTuple):
     """Another record of kept rows, for a resource whose record is still `before`."""
@@ -90,7 +93,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRecord:
-    """The record that keeps a signed link alive (see `dualsql.results.links`)."""
+    """The record that keeps a signed link alive (see `dualsql.links`)."""
 
     id: str
     resource_id: str

@@ -62,19 +62,17 @@ from dualsql.store.protocol import (
     ResourceState,
     Usage,
 )
-from dualsql.store.tables import (
-    UTCTimestamp,
+from dualsql.store.rows import (
     failed_values,
     from_row,
     is_storable_id,
     kept_text,
-    links,
     page_of,
-    resources,
     settled_values,
     to_row,
     unreadable,
 )
+from dualsql.store.tables import UTCTimestamp, links, resources
 from dualsql_client.wire import ToolProblem
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dualsql.extension import Parts
 from dualsql.http.router import FeatureRoutes
+from dualsql.links import SignedLinks
 from dualsql.openapi.feature import OpenAPI
 from dualsql.openapi.operations import DescribedFeature, Operation
 from dualsql.profiles.feature import Profiles
@@ -25,6 +26,7 @@ class Pages(DescribedFeature):
     """
 
     needs = (Profiles, OpenAPI)
+    uses = (SignedLinks,)
     settings_group = PageSettings
 
     @takes(PageSettings)
@@ -34,6 +36,8 @@ class Pages(DescribedFeature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         parts.creator.page_in_text = self.settings.pages_in_text
+        if SignedLinks in server.features:
+            server.features.get(SignedLinks).sent.reads_cookie = True
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""

@@ -48,7 +48,7 @@ def render_form(
     """
     earlier = next(_nonces(request), None)
     nonce = earlier or secrets.token_urlsafe(20)
-    token = urlsafe_b64encode(server.links.seal.sign(*_parts(nonce, principal))).decode()
+    token = urlsafe_b64encode(server.parts.seal.sign(*_parts(nonce, principal))).decode()
     response = render(template, request, {**values, FIELD: token}, root=root, status=status)
     if earlier is None:
         # Not "strict": a click in a chat would come without the cookie, and end the forms of other tabs.
@@ -80,7 +80,7 @@ async def read_form(
     except ValueError:
         raise BadParameterError("The form is not UTF-8.") from None
     signature = _decoded(fields.get(FIELD, ""))
-    seal = server.links.seal
+    seal = server.parts.seal
     if not any(seal.verify(signature, *_parts(nonce, principal)) for nonce in _nonces(request)):
         raise ForeignRequestError(
             "This form does not come from a page that was opened here, or the page is old.",

@@ -34,7 +34,8 @@ from dualsql.http.problems import (
     told,
     while_connected,
 )
-from dualsql.http.router import LINK_COOKIE, FeatureRoutes, SentLink, open_result, split_request
+from dualsql.http.router import FeatureRoutes, open_result, query_of
+from dualsql.links import LINK_COOKIE, SentLink, SignedLinks
 from dualsql.openapi.feature import OpenAPI
 from dualsql.openapi.operations import ANY, BODY, DOCUMENT_METHODS, READS, Operation, shared_parameters
 from dualsql.profiles.feature import Profiles
@@ -159,11 +160,14 @@ class WebPages:
         A signed link in the address shows no rows: chats and mails fetch a link to preview it, which would use a
         single-use link up. The page has a button that opens it.
         """
-        link, query = split_request(self.server, request, reads_cookie=True)
+        query = query_of(self.server, request)
+        has_links = SignedLinks in self.server.features and self.server.settings.signed_links
+        link = self.server.features.get(SignedLinks).sent.of(request) if has_links else None
         if link is not None and link.is_in_address:
             values = {"link": link.token, "id": resource_id_of(request)}
             return render_form(self.server, request, "open.html", values)
-        principal, resource, link = await open_result(self.server, request, link, takes=False)
+        principal, resource, is_own = await open_result(self.server, request, takes=False)
+        link = None if is_own else link
         page_request = _page_request(query, self.server.settings)
         page_request = replace(
             page_request, limit=_rows_of(resource, page_request.size(self.server.settings))
@@ -211,7 +215,8 @@ class WebPages:
         """POST of a signed link: exchange it for a cookie of this result's path, and show the clean address."""
         form = await read_form(request, self.server)
         resource_id = resource_id_of(request)
-        exchanged = await self.server.links.exchange(resource_id, form.get("link", ""))
+        links = self.server.features.get(SignedLinks).service
+        exchanged = await links.exchange(resource_id, form.get("link", ""))
         # 303: the browser goes there by GET, and a reload does not post the link again (RFC 9110, 15.4.4).
         response = RedirectResponse(f"../{resource_id}/view", 303)
         response.set_cookie(
@@ -283,7 +288,9 @@ class WebPages:
     ) -> dict[str, Any]:
         """What the reader may do with the result."""
         allowed = self.server.settings.anonymous_actions if resource.owner is None else ALL_ACTIONS
-        formats = frozenset(FORMATS) if link is None else self.server.links.formats(link.token)
+        formats = frozenset(FORMATS)
+        if link is not None:
+            formats = self.server.features.get(SignedLinks).service.formats(link.token)
         return {
             "resource": resource,
             "downloads": [format_ for format_ in _downloads() if format_.name in formats],

@@ -26,10 +26,10 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 from dualsql.features import DualResponseServer
-from dualsql.http.router import RequestLog
 from dualsql.identity import AuditEvent
-from dualsql.log import LogFormatter, RequestIds, wait_until_logged
+from dualsql.log import wait_until_logged
 from dualsql.mcp import add_resources
+from dualsql.request_log import LogFormatter, RequestIds, RequestLog
 from dualsql.store import SQLResourceStore, downgrade, upgrade
 from tests.engines import opened
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, ROWS, Application, fill, running

@@ -17,9 +17,9 @@ from sqlalchemy import select
 
 from dualsql.errors import BadParameterError, ConfigurationError, ResourceNotFoundError
 from dualsql.freeze import Seal
+from dualsql.links import MAXIMUM_LENGTH, read_token
 from dualsql.resource import Principal, new_resource_id
 from dualsql.results.access import seal_for
-from dualsql.results.links import MAXIMUM_LENGTH, read_token
 from dualsql.store import SQLResourceStore
 from dualsql.tenancy import TenantFilter
 from tests.http.application import INSTITUTIONS, Application, assert_private, problem_of

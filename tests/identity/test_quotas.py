@@ -13,7 +13,7 @@ from dualsql.resource import Principal
 from dualsql.results.quotas import evict
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
-from dualsql.store.tables import size_of
+from dualsql.store.rows import size_of
 from tests.http.application import Application, problem_of
 from tests.identity.conftest import SECRETS
 from tests.identity.people import ANA, AS_ANA, BOB, EVE, people, several

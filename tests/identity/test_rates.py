@@ -11,8 +11,8 @@ from starlette.routing import Mount
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dualsql.errors import ConfigurationError, RateLimitedError
+from dualsql.rates import MOST_BUCKETS, Buckets, RateLimiter, network_of
 from dualsql.resource import Principal
-from dualsql.results.rates import MOST_BUCKETS, Buckets, RateLimiter, network_of
 from dualsql.settings import Rate, RateLimits
 from tests.http.application import ALL, Application, problem_of, running
 from tests.http.test_request_log import calling

@@ -17,7 +17,7 @@ from dualsql.results.access import require_signature
 from dualsql.settings import Action
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import Requester
-from dualsql.store.tables import from_row
+from dualsql.store.rows import from_row
 from tests.http.application import Application, by_header, problem_of, running
 from tests.identity.conftest import SECRETS
 from tests.identity.people import ANA, AS_ANA, AS_BOB, AS_EVE, BOB, EVE, STRANGERS, every_verb, people, same

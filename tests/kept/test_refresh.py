@@ -32,8 +32,9 @@ from dualsql import (
 )
 from dualsql.errors import BadParameterError, DualResponseError, TooManyQueriesError
 from dualsql.kept.feature import KeptWork
+from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows
-from dualsql.results.progress import RunProgress
+from dualsql.results.create import RunProgress
 from dualsql_client import DualResponseClient, FetchError
 from dualsql_client.progress import Progress
 from dualsql_client.wire import row_digest
@@ -299,7 +300,7 @@ async def test_a_server_that_died_is_believed_until_its_lease_is_over(kept: Kept
         until_then = (datetime.now(UTC) + until_).isoformat()
         dead = KeptRows(**{**resource.kept, "running": {"rows": 7, "until": until_then}})
         now = await kept.dual.features.get(KeptWork).keeper.of(made.resource_id)
-        assert await kept.dual.parts.records.change(made.resource_id, now, dead)
+        assert await RunRecords.of(kept.dual.parts).change(made.resource_id, now, dead)
         said = await kept.said(made, ANN)
         assert said["kept"]
         assert said.get("rows_so_far") == (7 if is_running else None)
@@ -318,7 +319,9 @@ async def test_of_two_that_end_at_once_one_has_replaced_the_rows(
             await kept.dual.features.get(KeptWork).refreshes._run_kept(resource, ANN, RunProgress())
             for _ in range(2)
         ]
-        changed = [await kept.dual.parts.records.change(resource.id, resource.kept, each) for each in found]
+        changed = [
+            await RunRecords.of(kept.dual.parts).change(resource.id, resource.kept, each) for each in found
+        ]
         assert changed == [True, False]
         now = await kept.dual.features.get(KeptWork).keeper.of(resource.id)
         assert now == found[0]

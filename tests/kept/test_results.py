@@ -58,6 +58,7 @@ from dualsql import (
 )
 from dualsql.kept import files, service
 from dualsql.kept.feature import KeptWork
+from dualsql.pending.feature import Pending
 from dualsql.query import read_result_query
 from dualsql.settings import KeepOption
 from dualsql.store.tables import resources
@@ -173,7 +174,7 @@ async def everything(kept: KeptServer, made: DualResponse) -> dict[str, Any]:
         "sorted": await kept.lines(made, sort=(SortKey(field="price"),), columns=("price", "id")),
         "profile": (await kept.dual.profiles.profile(made.resource_id, None, kind="full"))["covers"],
         "total": (await kept.dual.describe(made.resource_id, None, count="exact"))["total_count"],
-        "again": (await kept.dual.unchecked.show_again(resource, None)).sample,
+        "again": (await kept.dual.features.get(Pending).show_again(resource, None)).sample,
     }
 
 
@@ -237,7 +238,7 @@ async def test_slow_queries_are_kept_in_the_background(kept: KeptServer) -> None
     assert made.status == "pending"
     resource = await kept.dual.get_resource(made.resource_id)
     while resource is not None and resource.status == "pending":
-        await kept.dual.parts.jobs.drain(timedelta(seconds=10))
+        await kept.dual.features.get(Pending).jobs.drain(timedelta(seconds=10))
         resource = await kept.dual.get_resource(made.resource_id)
     change(kept.data)
     assert (await kept.said(made))["kept"]

@@ -23,8 +23,10 @@ from dualsql.cli.serve import _server_of
 from dualsql.kept.files import KeptFileWriter
 from dualsql.mcp.negotiation import progress_message
 from dualsql.mcp.tasks import _task
+from dualsql.pending import jobs
+from dualsql.pending.feature import Pending
+from dualsql.pending.progress import RunRecords
 from dualsql.query.mcp import add_data_manager
-from dualsql.results import jobs
 from dualsql.results.create import Creator
 from dualsql_client import DualResponseClient
 from dualsql_client.progress import Progress
@@ -43,7 +45,7 @@ async def shown(kept: KeptServer, made: DualResponse, asked: str) -> DualRespons
         return made
     resource = await kept.dual.get_resource(made.resource_id)
     assert resource is not None
-    return await kept.dual.unchecked.show_again(resource, None)
+    return await kept.dual.features.get(Pending).show_again(resource, None)
 
 
 @pytest.mark.parametrize("asked", ["first", "again"])
@@ -106,8 +108,8 @@ async def test_a_task_says_how_many_rows_were_read(tmp_path: Path) -> None:
         made = await kept.make(keep=False)
         resource = await kept.dual.get_resource(made.resource_id)
         assert resource is not None
-        before, after = resource.kept, kept.dual.parts.records.running(None, 12_345)
-        assert await kept.dual.parts.records.change(resource.id, before, after)
+        before, after = resource.kept, RunRecords.of(kept.dual.parts).running(None, 12_345)
+        assert await RunRecords.of(kept.dual.parts).change(resource.id, before, after)
         resource = await kept.dual.get_resource(made.resource_id)
         assert resource is not None
         assert _task("t", resource, "working")["statusMessage"].endswith(" Rows so far: 12,345.")

@@ -26,7 +26,7 @@ from mcp_types import (
 )
 from sqlalchemy import select
 
-from dualsql import DualResponseServer, SQLResourceStore
+from dualsql import Changes, DualResponseServer, SQLResourceStore
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_resources
 from dualsql.mcp.resource_server import low_level_server
@@ -107,10 +107,10 @@ async def test_nothing_is_followed_once_the_stream_is_closed(make_dual: MakeDual
     uri = (await dual.create_response(ALL, name="All")).resource_uri
     async with mcp.Client(low_level_server(server)) as client:
         async with client.listen(resource_subscriptions=[uri]):
-            watching = dual.change_notifier._task
+            watching = dual.features.get(Changes).notifier._task
         assert watching is not None
         await asyncio.wait_for(watching, 20)
-    assert not dual.change_notifier._listeners
+    assert not dual.features.get(Changes).notifier._listeners
 
 
 async def test_several_streams_are_told_once_each(dual: DualResponseServer, server: Any) -> None:
@@ -174,9 +174,9 @@ async def test_an_older_client_subscribes_and_unsubscribes(dual: DualResponseSer
         await dual.unchecked.delete(two.resource_id)
         assert await asyncio.wait_for(heard.get(), 20) == two.resource_uri
         await client.subscribe_resource((await dual.create_response(ALL, name="x")).resource_uri)
-        assert dual.change_notifier._listeners
+        assert dual.features.get(Changes).notifier._listeners
     assert heard.empty()
-    assert not dual.change_notifier._listeners
+    assert not dual.features.get(Changes).notifier._listeners
 
 
 async def test_an_older_client_cannot_subscribe_to_what_it_cannot_read(
@@ -213,7 +213,7 @@ async def test_the_server_s_own_resources_keep_their_own_handlers(
     async with mcp.Client(below, mode="legacy") as client:
         for each in ("notes://today", uri):
             await client.subscribe_resource(each)
-        assert dual.change_notifier._listeners
+        assert dual.features.get(Changes).notifier._listeners
         for each in ("notes://today", uri):
             await client.unsubscribe_resource(each)
     assert asked == [("resources/subscribe", "notes://today"), ("resources/unsubscribe", "notes://today")]

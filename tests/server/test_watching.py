@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dualsql import LimitExceededError, Settings, StorageError
+from dualsql.changes import ChangeNotifier
 from dualsql.resource import Clock, Resource, new_resource
 from dualsql.store import MemoryStore, ResourceChanges
-from dualsql.store.notifier import ChangeNotifier
 from dualsql.store.protocol import ResourceState
 
 HOUR = timedelta(hours=1)

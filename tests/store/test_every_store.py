@@ -12,7 +12,7 @@ from dualsql.errors import LimitExceededError
 from dualsql.store import MemoryStore, ResourceChanges, ResourceStore, SQLResourceStore
 from dualsql.store.housekeeping import sweep
 from dualsql.store.protocol import Usage
-from dualsql.store.tables import MAXIMUM_ROW_BYTES, size_of
+from dualsql.store.rows import MAXIMUM_ROW_BYTES, size_of
 from dualsql.testing import ResourceStoreTests
 from dualsql.testing.stores import ANA, MOMENT, NOW, link, of, resource, save_all
 

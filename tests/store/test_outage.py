@@ -16,7 +16,7 @@ from sqlalchemy import make_url, text
 
 from dualsql.errors import StorageError
 from dualsql.store import ResourceChanges, SQLResourceStore, downgrade, upgrade
-from dualsql.store.engines import MIGRATE_HINT
+from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.testing.stores import NOW, resource
 from tests import engines
 

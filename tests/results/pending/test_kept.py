@@ -26,7 +26,7 @@ from dualsql.errors import DatabaseBusyError
 from dualsql.formats.writer import Chunk
 from dualsql.kept import UnusableError, runs
 from dualsql.kept.service import ResultKeeper
-from dualsql.results.progress import RunProgress
+from dualsql.results.create import RunProgress
 from tests.http.application import ALL, INSTITUTIONS, Application
 from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS, Slow, metadata_once, running
 from tests.waiting import until

@@ -19,6 +19,7 @@ from dualsql.errors import (
     ResourcePendingError,
     TooManyQueriesError,
 )
+from dualsql.pending.feature import Pending
 from dualsql.results.audit import AuditEvent
 from dualsql.settings import ALL_ACTIONS
 from tests.http.application import ALL, INSTITUTIONS, ROWS, by_header, fill, problem_of
@@ -325,8 +326,8 @@ async def test_what_was_seen_for_one_is_shown_to_nobody_else(slow: Slow) -> None
         await metadata_once(app.http, f"/resources/{response.resource_id}", "ready")
         resource = await app.server.open_resource(response.resource_id, None, "read")
         # Read anew, and not what the query showed to whoever asked for it.
-        theirs = await app.server.unchecked.show_again(resource, Principal(id="bob"))
-        ours = await app.server.unchecked.show_again(resource, None)
+        theirs = await app.server.features.get(Pending).show_again(resource, Principal(id="bob"))
+        ours = await app.server.features.get(Pending).show_again(resource, None)
         assert (len(theirs.sample), len(ours.sample)) == (60, 3)
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, DualResponse, DualResponseServer, NoTotalOrderError, PageRequest
 from dualsql.freeze.document import Statement
-from dualsql.plan import even_ranks
+from dualsql.plan.sampling import even_ranks
 from tests.profiles.things import COUNT, METADATA, ROWS, things
 from tests.servers import create_server
 

@@ -1,4 +1,4 @@
-"""Notifies listeners when a resource is pinned, expires, is deleted or becomes ready.
+"""The feature Changes: listeners are notified when a resource is pinned, expires, is deleted or becomes ready.
 
 It detects changes by this process immediately, and changes by others within `Settings.watch_interval`."""
 
@@ -7,12 +7,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dualsql.errors import LimitExceededError
+from dualsql.extension import Parts
+from dualsql.feature import Feature
 from dualsql.log import Outage
 from dualsql.resource import Clock, Resource, Status
 from dualsql.settings import Settings
 from dualsql.store.protocol import ResourceState, ResourceStore
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
 
 logger = logging.getLogger(__name__)
 
@@ -160,3 +166,31 @@ async def _call(listener: ChangeListener) -> None:
             await listener()
     except Exception:
         logger.debug("A listener could not be notified of a change.", exc_info=True)
+
+
+class Changes(Feature):
+    """Subscriptions to results, for MCP clients and other listeners.
+
+    Attributes:
+        notifier: takes subscriptions.
+    """
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        self.notifier = ChangeNotifier(parts.store, parts.clock, parts.settings)
+
+    def forget(self, resource_id: str) -> None:
+        """See `Extension`."""
+        self.notifier.check_now()
+
+    def changed(self, resource_id: str) -> None:
+        """See `Extension`."""
+        self.notifier.check_now()
+
+    def renew(self) -> None:
+        """See `Extension`."""
+        self.notifier.renew()
+
+    async def close(self) -> None:
+        """See `Extension`."""
+        await self.notifier.stop()

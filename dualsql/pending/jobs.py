@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from dualsql.databases import ran_too_long
 from dualsql.errors import (
@@ -28,10 +28,11 @@ from dualsql.errors import (
     TooManyQueriesError,
 )
 from dualsql.log import Outage, log_failure, log_unforeseen
+from dualsql.pending.progress import RunRecords, report_to_caller
 from dualsql.resource import KeptRows, Principal, Resource, problem_of
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.progress import RunProgress, RunRecords, report_to_caller
+from dualsql.results.create import FinishedQuery, RunProgress
 from dualsql.settings import Settings
 from dualsql.store.housekeeping import every
 from dualsql.store.protocol import ResourceStore
@@ -42,17 +43,10 @@ T = TypeVar("T")
 
 _SETTLE_ATTEMPTS = 5
 NOTE_INTERVAL = timedelta(seconds=1)
-"""How often the number of rows that were read is written to the store, at most."""
+"""How often the number of rows that were read is written to the store, and leases are renewed where they must be."""
 
 StopAction = Literal["settle", "delete", "nothing"]
 """What is done with the stored row of a job that was stopped."""
-
-
-class FinishedQuery(NamedTuple):
-    """A resource whose query has run, and its response."""
-
-    resource: Resource
-    response: DualResponse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +75,7 @@ class Job:
         is_kept: it has a row in the store.
         is_told: a caller has its id and may come back for it.
         is_over: the query has ended, or was stopped.
+        until: the end of its lease, once it has a row.
         noted: what its row says of the rows that were read.
     """
 
@@ -92,6 +87,7 @@ class Job:
     is_over: bool = False
     on_stop: StopAction = "settle"
     progress: RunProgress = field(default_factory=RunProgress)
+    until: datetime | None = None
     noted: KeptRows | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[FinishedQuery | DualResponseError] = field(init=False)
@@ -122,24 +118,20 @@ class Jobs:
         # Running jobs and finished ones whose result no caller has fetched, the oldest first.
         self._known: dict[Hashable, Job] = {}
         self._renewing: asyncio.Task[None] | None = None
-        self._noting: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def start(self) -> None:
         """Begin to renew leases, in the running event loop."""
         if self._renewing is None or self._renewing.done():
-            # Two renewals may fail before the lease is over.
-            interval = self._settings.pending_lease / 3
+            interval = min(NOTE_INTERVAL, self._settings.pending_lease / 3)
             renewing = every(interval, self._renew_leases, Outage("Renewing the leases of pending queries"))
             self._renewing = asyncio.create_task(renewing, context=Context())
-            noting = every(NOTE_INTERVAL, self._note_progress, Outage("Noting the rows of pending queries"))
-            self._noting = asyncio.create_task(noting, context=Context())
 
     def renew(self) -> None:
         """Forget the event loop of the last run and its jobs."""
         self._running.clear()
         self._known.clear()
-        self._renewing, self._noting, self._closing = None, None, asyncio.Event()
+        self._renewing, self._closing = None, asyncio.Event()
 
     @property
     def running(self) -> int:
@@ -156,9 +148,8 @@ class Jobs:
     async def close(self) -> None:
         """Stop all jobs; their resources have failed."""
         self._closing.set()
-        for working in (self._renewing, self._noting):
-            if working is not None:
-                working.cancel()
+        if self._renewing is not None:
+            self._renewing.cancel()
         tasks = [job.task for job in self._running]
         for job in self._running:
             job.stop("settle")
@@ -258,8 +249,8 @@ class Jobs:
     async def _keep_pending(self, job: Job) -> None:
         async with job.lock:
             if not job.is_over and not job.is_kept:
-                until = self._access.clock.now() + self._settings.pending_lease
-                resource = replace(job.work.resource, pending_until=until)
+                job.until = self._records.new_lease()
+                resource = replace(job.work.resource, pending_until=job.until)
                 await self._access.keep(resource, job.work.principal, rows=0)
                 job.is_kept = True
 
@@ -332,20 +323,23 @@ class Jobs:
                     await self._closing.wait()
         return False
 
-    async def _note_progress(self) -> None:
-        for job in [job for job in self._running if job.is_kept and not job.is_over]:
+    async def _renew_leases(self) -> None:
+        """Renew the leases of which a third is over, and write how many rows were read."""
+        kept = [job for job in self._running if job.is_kept]
+        due = {job.id: job for job in kept if job.until is not None and self._records.must_renew(job.until)}
+        if due:
+            until = self._records.new_lease()
+            alive = set(await self._store.prolong(due.keys(), until=until))
+            for resource_id, job in due.items():
+                job.until = until
+                if resource_id not in alive:
+                    self._stop(job, "nothing")  # deleted, or given up, by another process
+        for job in kept:
             noted = self._records.running(None, job.progress.rows)
             before = 0 if job.noted is None else job.noted["running"]["rows"]
-            if job.progress.rows != before and await self._records.change(job.id, job.noted, noted):
+            is_new = not job.is_over and job.progress.rows != before
+            if is_new and await self._records.change(job.id, job.noted, noted):
                 job.noted = noted
-
-    async def _renew_leases(self) -> None:
-        kept = {job.id: job for job in self._running if job.is_kept}
-        if kept:
-            until = self._access.clock.now() + self._settings.pending_lease
-            alive = await self._store.prolong(kept.keys(), until=until)
-            for resource_id in kept.keys() - set(alive):
-                self._stop(kept[resource_id], "nothing")  # deleted, or given up, by another process
 
 
 async def outcome(work: Awaitable[T], limit: timedelta) -> T | DualResponseError:

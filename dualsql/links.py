@@ -1,4 +1,4 @@
-"""Signed links: URLs that let a person read one resource for a limited time."""
+"""The feature SignedLinks: URLs that let a person read one resource for a limited time."""
 
 from __future__ import annotations
 
@@ -9,17 +9,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
+from starlette.requests import Request
 
-from dualsql.errors import BadParameterError, ConfigurationError, DualResponseError
+from dualsql.errors import (
+    BadParameterError,
+    ConfigurationError,
+    DualResponseError,
+    ResourceNotFoundError,
+)
+from dualsql.extension import Parts
+from dualsql.feature import Feature
 from dualsql.formats.table import FORMATS
 from dualsql.freeze import Seal
 from dualsql.resource import Addresses, Principal, Resource
 from dualsql.results.access import AccessControl, not_found
 from dualsql.settings import Settings
 from dualsql.store.protocol import LinkRecord, ResourceStore
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
 
 MAXIMUM_LENGTH = 4096
 _LABEL = "dualsql.link/1"
@@ -120,6 +131,10 @@ def _decode(text: str) -> bytes:
 
 
 _PARAMETER = "link="
+_IN_QUERY = _PARAMETER.encode()
+
+LINK_COOKIE = "dualsql_link"
+"""Of the path of one result: the signed link that a page was opened with."""
 
 
 class ExchangedLink(NamedTuple):
@@ -272,3 +287,83 @@ class Links:
             link_id=grant.link.id if grant else None,
         )
         return error
+
+
+class SentLink(NamedTuple):
+    """A signed link, and whether it stands in the address of the request rather than in a cookie."""
+
+    token: str
+    is_in_address: bool
+
+
+class SentLinks:
+    """The links of requests; a `LinkOpener`.
+
+    Attributes:
+        reads_cookie: a browser may send the link that a page was opened with in a cookie.
+    """
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self.reads_cookie = False
+
+    def query_of(self, request: Request) -> bytes:
+        """See `LinkOpener`."""
+        return _split(request.scope["query_string"])[1]
+
+    def of(self, request: Request) -> SentLink | None:
+        """The link of a request, from its address or from the cookie of a page."""
+        token, _ = _split(request.scope["query_string"])
+        if token is not None:
+            return SentLink(token, is_in_address=True)
+        token = request.cookies.get(LINK_COOKIE) if self.reads_cookie else None
+        return None if token is None else SentLink(token, is_in_address=False)
+
+    async def open(
+        self, request: Request, resource_id: str, *, wanted: str, takes: bool
+    ) -> tuple[Principal | None, Resource] | None:
+        """See `LinkOpener`.
+
+        A browser keeps the cookie of a link that was revoked. It does not take away the caller's own right.
+        """
+        link = self.of(request)
+        if link is None:
+            return None
+        try:
+            return await self._links.open(resource_id, link.token, wanted=wanted, takes=takes)
+        except ResourceNotFoundError:
+            if link.is_in_address:
+                raise
+            return None
+
+
+def _split(query_string: bytes) -> tuple[str | None, bytes]:
+    """The signed link of a query string, and the rest of the query string. No message repeats either.
+
+    Raises:
+        BadParameterError: the query string has two links.
+    """
+    parts = query_string.split(b"&")
+    links = [part for part in parts if part.startswith(_IN_QUERY)]
+    if not links:
+        return None, query_string
+    if len(links) > 1:
+        raise BadParameterError("A query parameter appears twice.", hint="Give each parameter once.")
+    rest = b"&".join(part for part in parts if part is not links[0])
+    return links[0].removeprefix(_IN_QUERY).decode("latin-1"), rest
+
+
+class SignedLinks(Feature):
+    """Links that open a result without signing in, where `Settings.signed_links` is on; see docs/identity.md.
+
+    Attributes:
+        service: creates and revokes links.
+        sent: the links of requests.
+    """
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        self.service = Links(parts.access, parts.store, parts.seal, parts.settings, parts.addresses)
+        self.sent = SentLinks(self.service)
+        if parts.settings.signed_links:
+            parts.access.links = self.sent

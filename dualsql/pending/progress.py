@@ -5,18 +5,13 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
-from dualsql.resource import INTERRUPTED, Clock, KeptProgress, KeptRows, Resource, Total
+from dualsql.extension import Parts
+from dualsql.resource import Clock, KeptProgress, KeptRows, Total
+from dualsql.results.create import RunProgress
 from dualsql.settings import Settings
 from dualsql.store.protocol import KeptChange, ResourceChanges, ResourceStore
-from dualsql_client.wire import KeptDescription
-
-
-@dataclass(slots=True)
-class RunProgress:
-    """How many rows were read of a run that is going to be kept."""
-
-    rows: int = 0
 
 
 @dataclass(slots=True)
@@ -53,9 +48,22 @@ class RunRecords:
         self._settings = settings
         self._clock = clock
 
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """The records in the store of a server."""
+        return cls(parts.store, parts.settings, parts.clock)
+
+    def new_lease(self) -> datetime:
+        """The end of a lease that begins now."""
+        return self._clock.now() + self._settings.pending_lease
+
+    def must_renew(self, until: datetime) -> bool:
+        """Whether a third of the lease is over: two renewals may fail before it ends."""
+        return until - self._clock.now() <= self._settings.pending_lease * 2 / 3
+
     def running(self, kept: KeptRows | None, rows: int) -> KeptRows:
         """The record with the number of rows that a run has read, and the end of its lease."""
-        until = self._clock.now() + self._settings.pending_lease
+        until = self.new_lease()
         rest = KeptRows() if kept is None else kept.copy()
         rest.pop("failure", None)
         return KeptRows(**{**rest, "running": KeptProgress(rows=rows, until=until.isoformat())})
@@ -66,20 +74,3 @@ class RunRecords:
         """Replace the record; False if it is not, or no longer, `before`."""
         changes = ResourceChanges(kept=KeptChange(before, after), total=total)
         return await self._store.update(resource_id, changes)
-
-    def is_running(self, resource: Resource) -> bool:
-        """Whether a server refreshes the resource, by its record."""
-        running = None if resource.kept is None else resource.kept.get("running")
-        return running is not None and datetime.fromisoformat(running["until"]) > self._clock.now()
-
-    def describe(self, resource: Resource) -> KeptDescription:
-        """How far the run is, or why it failed."""
-        kept, description = resource.kept or {}, KeptDescription(kept=False)
-        if "running" in kept:
-            if resource.status == "pending" or self.is_running(resource):
-                description["rows_so_far"] = kept["running"]["rows"]
-            else:
-                description["error"] = INTERRUPTED
-        elif "failure" in kept:
-            description["error"] = kept["failure"]
-        return description

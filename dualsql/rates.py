@@ -1,4 +1,6 @@
-"""Limits how often a caller creates results, asks for rows and opens streams: token buckets in memory, per worker.
+"""The feature Rates: it limits how often a caller creates results, asks for rows and opens streams.
+
+The limits are token buckets in memory, per worker.
 
 A bucket is full after a pause. Each request takes one token, and `Rate.per_minute` tokens come back each minute. With
 several workers, each counts what it serves itself, so a caller gets up to the rate times the number of workers.
@@ -10,10 +12,17 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING
 
 from dualsql.errors import RateLimitedError
+from dualsql.extension import Parts
+from dualsql.feature import Feature
+from dualsql.request_log import Log
 from dualsql.resource import Principal
 from dualsql.settings import LimitedAction, Rate, RateLimits
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
 
 MOST_BUCKETS = 10_000
 """Of one table."""
@@ -104,3 +113,15 @@ def network_of(address: str) -> str:
     if isinstance(found, IPv6Address):
         return str(found.ipv4_mapped or IPv6Network((int(found) >> 64 << 64, 64)))
     return str(found)
+
+
+class Rates(Feature):
+    """`Settings.rate_limits`; see docs/identity.md. The log knows the addresses of callers."""
+
+    needs = (Log,)
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        limits = parts.settings.rate_limits
+        if limits is not None:
+            parts.access.require_rate = RateLimiter(limits).require

@@ -1,0 +1,135 @@
+"""The feature Pending: queries that go on when their caller has stopped waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dualsql.databases import Sample
+from dualsql.errors import DatabaseBusyError, QueryTimeoutError, blaming
+from dualsql.events import GaugeReading
+from dualsql.extension import Parts
+from dualsql.feature import Feature
+from dualsql.pending.jobs import Jobs, QueryWork
+from dualsql.pending.progress import RunRecords
+from dualsql.resource import UNCOUNTED, Principal, Resource
+from dualsql.response import DualResponse
+from dualsql.results.create import Creation, FinishedQuery, RunProgress, shown_sample
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
+
+NOTHING = Sample((), UNCOUNTED)
+"""The sample of a query whose rows were not read."""
+
+
+class Pending(Feature):
+    """Pending queries: the argument `wait` of `create_response`; see docs/pending.md.
+
+    Attributes:
+        jobs: the queries that run.
+    """
+
+    def attach(self, server: ResultServer, parts: Parts) -> None:
+        """See `Feature`."""
+        self._parts = parts
+        records = RunRecords.of(parts)
+        self.jobs = Jobs(parts.access, parts.store, parts.settings, records)
+        parts.creator.answer_within = self._answer
+
+    async def _answer(self, creation: Creation, wait: timedelta) -> DualResponse:
+        """The response of a new result, or a pending response if its query takes longer than `wait`.
+
+        Raises:
+            TooManyQueriesError: `Settings.maximum_pending` run already.
+            DualResponseError: the query failed, or its resource could not be stored.
+        """
+        # The document says what the Select is: callers with equal options share one query.
+        options = replace(creation.options, select=None, wait=None)
+        key = (creation.source.name, creation.document, repr(options))
+        return await self.jobs.answer(key, lambda: self._work(creation), wait)
+
+    def _work(self, creation: Creation) -> QueryWork:
+        """The work of a query that may outlast its caller: it runs in the background pool, with `pending_timeout`."""
+        creator, options = self._parts.creator, creation.options
+        view = creator.opened(creation._replace(source=creation.source.in_background()))
+        resource = creator.new_resource(view, creation)
+        # When the query ends is not known yet. The expiry is set anew then, from how long it took.
+        latest = self._parts.settings.pending_timeout + options.lifetime
+        resource = replace(resource, status="pending", expires_at=creator.expiry(resource, latest))
+
+        async def run(progress: RunProgress) -> FinishedQuery:
+            with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
+                return await creator.completed(view.in_background(), resource, creation, progress)
+
+        async def discard(query: FinishedQuery) -> None:
+            await creator.runner.forget(query.resource.id, query.resource.kept)
+
+        return QueryWork(
+            resource=resource,
+            response=creator.respond(resource, shown_sample(view, NOTHING)),
+            principal=options.principal,
+            run=run,
+            discard=discard,
+        )
+
+    async def show_again(self, resource: Resource, principal: Principal | None) -> DualResponse:
+        """The dual response of a stored resource; the sample is empty if reading the rows takes too long.
+
+        Rights and expiry are not checked here: call `ResultServer.open_resource` first.
+
+        Raises:
+            ResourcePendingError, ResourceFailedError: its query still runs, or failed.
+        """
+        await self._parts.ready()
+        resource.require_ready()
+        access, creator = self._parts.access, self._parts.creator
+        # A query that ended a moment ago in this process has its sample still in memory.
+        response = self.jobs.response_of(resource.id, principal)
+        if response is not None:
+            await access.note("read", principal, resource=resource, rows=len(response.sample))
+            return replace(response, expires_at=resource.expires_at)
+        access.admit("ask", principal)
+        view = await self._parts.views.of(resource, principal)
+        # The id and the link are worth an answer without rows; an error would withhold both.
+        shown = shown_sample(view, NOTHING)
+        with suppress(QueryTimeoutError, DatabaseBusyError):
+            shown = await creator.whole_or_head(view)
+        await access.note("read", principal, resource=resource, rows=len(shown.rows))
+        return creator.respond(resource, shown)
+
+    async def cancel(self, resource: Resource, principal: Principal | None) -> bool:
+        """Stop the query of a pending resource, in any process; False if it had ended.
+
+        Rights are not checked here; `principal` is for the audit.
+        """
+        await self._parts.ready()
+        await self._parts.access.note("cancel", principal, resource=resource)
+        return await self.jobs.cancel(resource)
+
+    async def start(self) -> None:
+        """See `Extension`."""
+        self.jobs.start()
+
+    async def drain(self, timeout: timedelta) -> int:
+        """See `Extension`."""
+        return await self.jobs.drain(timeout)
+
+    async def close(self) -> None:
+        """See `Extension`."""
+        await self.jobs.close()
+
+    def renew(self) -> None:
+        """See `Extension`."""
+        self.jobs.renew()
+
+    def forget(self, resource_id: str) -> None:
+        """See `Extension`."""
+        self.jobs.forget(resource_id)
+
+    def readings(self) -> Iterator[GaugeReading]:
+        """See `Extension`."""
+        yield GaugeReading("pending", self.jobs.running)

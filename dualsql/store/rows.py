@@ -1,0 +1,375 @@
+"""The conversion of resources to rows that a store keeps and back, and changes of rows for stores that make them here.
+
+The keys of a row are Resource's field names; `columns`, `sample`, `metadata`, `failure` and `kept` are JSON text. Every
+store converts here, the one in memory too, so that all accept the same values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any, get_args
+
+import orjson
+
+from dualsql.errors import BadParameterError, LimitExceededError, StorageError, TamperedError
+from dualsql.resource import KeptProgress, KeptRows, Principal, Resource, Status
+from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourcePage, Usage
+from dualsql_client.wire import ENCODINGS, ColumnType, ToolProblem, TotalCountKind
+
+MAXIMUM_ID_LENGTH = 64
+
+MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
+"""The maximum size of one resource, with its sample."""
+
+_ID = re.compile(rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}")
+_FIELDS = [field.name for field in fields(Resource)]
+_TEXTS = ("name", "source", "owner", "tenant")
+_INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
+_JSON = ("columns", "sample", "metadata", "failure", "kept")
+_END_COLUMNS = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at", "kept")
+_COLUMN_TYPES = frozenset(get_args(ColumnType))
+_KINDS = frozenset(get_args(TotalCountKind))
+_STATUSES = frozenset(get_args(Status))
+
+# The type of each field after reading. Other programs can change a row, and SQLite stores any type in any column.
+_SHAPES: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "name": str,
+    "source": str,
+    "document": bytes,
+    "signature": bytes,
+    "columns": list,
+    "total_count": (int, type(None)),
+    "total_count_kind": str,
+    "created_at": datetime,
+    "expires_at": (datetime, type(None)),
+    "lifetime": timedelta,
+    "owner": (str, type(None)),
+    "tenant": (str, type(None)),
+    "sample": (list, type(None)),
+    "metadata": dict,
+    "access_count": int,
+    "last_accessed_at": (datetime, type(None)),
+    "status": str,
+    "pending_until": (datetime, type(None)),
+    "failure": (dict, type(None)),
+    "kept": (dict, type(None)),
+}
+
+
+_VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*_SHAPES)
+
+Row = dict[str, Any]
+"""A row of `to_row`."""
+
+
+def in_utc(instant: datetime) -> datetime:
+    """The same instant in UTC; ValueError without a zone, because it is then ambiguous."""
+    if instant.tzinfo is None:
+        raise ValueError("a timestamp without a zone cannot be stored")
+    return instant.astimezone(UTC)
+
+
+def already_stored() -> StorageError:
+    """The error for an id that is already in use."""
+    return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
+
+
+def is_storable_id(resource_id: str) -> bool:
+    """Whether a resource can have this id. Any other id is unknown without a query.
+
+    A NUL or a lone surrogate in a URL would otherwise raise an error in the driver, which would look like an outage.
+    """
+    return _ID.fullmatch(resource_id) is not None
+
+
+def to_row(resource: Resource) -> Row:
+    """The row to store; it shares nothing mutable with the resource.
+
+    Raises:
+        BadParameterError: a value that some database, or JSON, cannot store.
+        LimitExceededError: the row would be larger than MAXIMUM_ROW_BYTES.
+    """
+    if not is_storable_id(resource.id):
+        raise BadParameterError(f"A resource cannot have the id {resource.id[:80]!r}.")
+    row = {name: getattr(resource, name) for name in _FIELDS}
+    row["metadata"] = dict(row["metadata"])
+    for name in _TEXTS:
+        _check_text(name, row[name])
+    for name in _INSTANTS:
+        row[name] = None if row[name] is None else in_utc(row[name])
+    for name in _JSON:
+        row[name] = None if row[name] is None else _to_json(name, row[name])
+    row["size"] = _size_of_row(row)
+    return row
+
+
+def from_row(row: Mapping[str, Any]) -> Resource:
+    """The resource of a stored row.
+
+    Raises:
+        TamperedError: `to_row` did not make this row.
+    """
+    values = {name: row[name] for name in _FIELDS if name in row}
+    try:
+        for name in _JSON:
+            values[name] = None if values.get(name) is None else orjson.loads(values[name])
+        if values["total_count_kind"] is None:
+            values["total_count_kind"] = "none" if values["total_count"] is None else "exact"
+        values["status"] = values.get("status") or "ready"
+        resource = Resource(**values)
+        if _is_whole(resource):
+            return resource
+    except (ValueError, TypeError, KeyError) as error:
+        raise unreadable() from error
+    raise unreadable()
+
+
+def settled_values(resource: Resource) -> dict[str, Any]:
+    """The columns that are written when a pending resource has ended.
+
+    Raises what `to_row` raises.
+    """
+    row = to_row(resource)
+    return {name: row[name] for name in (*_END_COLUMNS, "size")} | {"pending_until": None}
+
+
+def failed_values(failure: ToolProblem) -> dict[str, Any]:
+    """The columns that are written when the lease of a pending resource has expired."""
+    return {"status": "failed", "failure": _to_json("failure", failure), "pending_until": None}
+
+
+def unreadable() -> TamperedError:
+    """The error for a row that was changed: the same as for a wrong signature."""
+    return TamperedError("The signature of the stored resource is not valid.")
+
+
+def _check_text(name: str, value: str | None) -> None:
+    """Refuse texts that PostgreSQL (NUL) or UTF-8 (half a surrogate pair) cannot store."""
+    try:
+        storable = value is None or b"\x00" not in value.encode()
+    except UnicodeEncodeError:
+        storable = False
+    if not storable:
+        raise BadParameterError(f"The resource's {name} holds a character that cannot be stored.")
+
+
+def _to_json(name: str, value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError as error:
+        raise BadParameterError(
+            f"The resource's {name} cannot be written as JSON.",
+            hint="Use text, numbers up to 64 bits, booleans, None, lists, and dicts with text keys.",
+        ) from error
+
+
+def size_of(resource: Resource) -> int:
+    """The size of the stored resource in bytes."""
+    size: int = to_row(resource)["size"]
+    return size
+
+
+def _size_of_row(row: Mapping[str, Any]) -> int:
+    size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+    if size > MAXIMUM_ROW_BYTES:
+        raise LimitExceededError(
+            f"The resource has {size:,} bytes; the limit is {MAXIMUM_ROW_BYTES:,}.",
+            hint="Give it less metadata, or keep a smaller sample.",
+        )
+    return size
+
+
+def _is_whole(resource: Resource) -> bool:
+    return (
+        all(map(isinstance, _VALUES_OF(resource), _SHAPES.values()))
+        and (resource.total_count_kind in _KINDS)
+        and (resource.total_count is None) == (resource.total_count_kind == "none")
+        and resource.status in _STATUSES
+        and _is_problem(resource.failure)
+        and all(map(_is_column, resource.columns))
+        and _is_kept_record(resource.kept or {})
+        and all(isinstance(row, dict) for row in resource.sample or ())
+    )
+
+
+def _is_problem(value: Mapping[str, Any] | None) -> bool:
+    if value is None:
+        return True
+    texts = ToolProblem.__required_keys__ - {"details"}
+    return all(isinstance(value.get(name), str) for name in texts) and isinstance(value.get("details"), dict)
+
+
+def _is_kept_record(record: KeptRows) -> bool:
+    running = record.get("running", KeptProgress(rows=0, until="2000-01-01T00:00:00+00:00"))
+    try:
+        is_instant = datetime.fromisoformat(running["until"]).tzinfo is not None
+    except (KeyError, TypeError, ValueError):
+        return False
+    return is_instant and type(running.get("rows")) is int and _is_problem(record.get("failure"))
+
+
+def _is_column(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("name"), str)
+        and value.get("type") in _COLUMN_TYPES
+        and value.get("encoding") in ENCODINGS
+        and value.get("items", "any") in ENCODINGS
+    )
+
+
+# Changes of a row, for stores that make them in Python.
+
+
+def has_expired(row: Row, instant: datetime) -> bool:
+    """Whether the row has expired at `instant`; a pinned one never does."""
+    return row["expires_at"] is not None and row["expires_at"] <= instant
+
+
+def is_visible_to(viewer: Requester | None, row: Row) -> bool:
+    """Whether the requester may see the row. None sees every row."""
+    if viewer is None:
+        return True
+    if row["expires_at"] is not None and row["expires_at"] < viewer.since:
+        return False
+    return row["owner"] is None or (viewer.principal is not None and is_owned_by(viewer.principal, row))
+
+
+def is_owned_by(principal: Principal, row: Row) -> bool:
+    """Whether the row is bound to the principal."""
+    return bool((row["owner"], row["tenant"]) == (principal.id, principal.tenant))
+
+
+_COMPARED = (
+    "id",
+    "owner",
+    "tenant",
+    "created_at",
+    "expires_at",
+    "access_count",
+    "last_accessed_at",
+    "pending_until",
+)
+
+
+def is_comparable(row: Row) -> bool:
+    """Whether the values that these functions compare have their types."""
+    instants = [row.get(name) for name in _INSTANTS]
+    return (
+        all(name in row and isinstance(row[name], _SHAPES[name]) for name in _COMPARED)
+        and all(each is None or each.tzinfo is not None for each in instants)
+        and {"status", "total_count_kind"} <= row.keys()
+        and type(row.get("size")) is int
+    )
+
+
+def _listing_key(row: Row) -> tuple[datetime, str]:
+    """The sort key of listings."""
+    return row["created_at"], row["id"]
+
+
+def newest(
+    rows: Iterable[Row], after: ListingPosition | None, limit: int, *, unreadable: Iterable[str] = ()
+) -> ResourcePage:
+    """At most `limit` of these rows, newest first, from `after` on.
+
+    Args:
+        unreadable: the ids of further rows, of which nothing else can be read. The first page has them.
+    """
+    ordered = sorted(rows, key=_listing_key, reverse=True)
+    if after is not None:
+        ordered = [row for row in ordered if _listing_key(row) < (in_utc(after.created_at), after.id)]
+    unplaced = [] if after is not None else [{"id": each} for each in unreadable]
+    return page_of([*unplaced, *ordered], limit)
+
+
+def page_of(rows: Iterable[Mapping[str, Any]], limit: int) -> ResourcePage:
+    """The first `limit` of these rows, which are in the order of listings.
+
+    Rows without an instant in `created_at` are no place to continue from, and are not counted.
+    """
+    resources: list[Resource] = []
+    unreadable: list[str] = []
+    last: ListingPosition | None = None
+    counted = 0
+    for row in rows:
+        if counted >= limit:
+            return ResourcePage(resources, unreadable, last)
+        if isinstance(row.get("created_at"), datetime):
+            last = ListingPosition(row["created_at"], row["id"])
+            counted += 1
+        try:
+            resources.append(from_row(row))
+        except TamperedError:
+            unreadable.append(str(row["id"]))
+    return ResourcePage(resources, unreadable)
+
+
+def oldest_unpinned(rows: Iterable[Row], limit: int) -> list[tuple[str, int]]:
+    """Id and size of at most `limit` unpinned rows, oldest first."""
+    ordered = sorted((row for row in rows if row["expires_at"] is not None), key=_listing_key)
+    return [(row["id"], row["size"]) for row in ordered[: max(limit, 0)]]
+
+
+def first_to_expire(rows: Iterable[Row], limit: int) -> list[str]:
+    """The ids of at most `limit` unpinned rows, in the order of their expiry."""
+    ordered = sorted(rows, key=lambda row: (row["expires_at"], row["id"]))
+    return [row["id"] for row in ordered[: max(limit, 0)]]
+
+
+def usage_of(rows: list[Row]) -> Usage:
+    """The number and the size of these rows, and of the pinned ones among them."""
+    pinned = [row["size"] for row in rows if row["expires_at"] is None]
+    return Usage(len(rows), sum(row["size"] for row in rows), len(pinned), sum(pinned))
+
+
+def apply_changes(row: Row, changes: ResourceChanges) -> Row | None:
+    """The row after an update; None if `changes` pins an expired row or expects another record of kept rows."""
+    if changes.pin and changes.now is not None and has_expired(row, changes.now):
+        return None
+    change = changes.kept
+    if change is not None and row.get("kept") != kept_text(change.before):
+        return None
+    after = {
+        **row,
+        "access_count": row["access_count"] + changes.accesses,
+        "expires_at": _expiry_after(row, changes),
+    }
+    if changes.accessed_at is not None:
+        last = in_utc(changes.accessed_at)
+        after["last_accessed_at"] = max(last, row["last_accessed_at"] or last)
+    total = changes.total
+    if total is not None and (total.kind == "exact" or row["total_count_kind"] != "exact"):
+        after["total_count"], after["total_count_kind"] = total
+    if change is not None:
+        after["kept"] = kept_text(change.after)
+    return after
+
+
+def kept_text(record: KeptRows | None) -> str | None:
+    """A record of kept rows as text in JSON."""
+    return None if record is None else _to_json("kept", record)
+
+
+def settle_row(row: Row, resource: Resource) -> Row | None:
+    """The row of a pending resource that has ended; None if it was not pending."""
+    if row["status"] != "pending":
+        return None
+    is_pinned = row["expires_at"] is None
+    return {**row, **settled_values(resource), **({"expires_at": None} if is_pinned else {})}
+
+
+def _expiry_after(row: Row, changes: ResourceChanges) -> datetime | None:
+    expires_at: datetime | None = row["expires_at"]
+    if expires_at is None:
+        return in_utc(changes.unpin_to) if changes.unpin_to is not None else None
+    if changes.pin:
+        return None
+    if changes.extend_to is None or changes.now is None or expires_at <= changes.now:
+        return expires_at
+    return max(expires_at, in_utc(changes.extend_to))
