@@ -45,12 +45,12 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    defaults = [
-        kind
-        for kind in (*(Telemetry, Health, Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),)
-        if not any(isinstance(feature, kind) for feature in own)
-    ]
-    return [*(kind() for kind in defaults), *own]
+    kinds: tuple[type[Feature], ...] = (
+        *(Telemetry, Health, Kept, Tables, SQL),
+        *(Queries, Profiles, Charts, OpenAPI, DualMode),
+    )
+    replaced = [kind for kind in kinds if any(isinstance(feature, kind) for feature in own)]
+    return [*(kind() for kind in kinds if kind not in replaced), *own]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
