@@ -18,7 +18,7 @@ from sqlalchemy import Select, select
 
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import median_of
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, Settings
 from dualsql.demo import Base, Institution
 
 MOST = 0.003
@@ -47,7 +47,10 @@ class Adapter:
 async def measure(database: str) -> list[Adapter]:
     """Both SDKs over the demo's database."""
     async with DualResponseServer(
-        database, base_url="http://127.0.0.1/resources", tables=Base, default_sample_size=10
+        database,
+        base_url="http://127.0.0.1/resources",
+        tables=Base,
+        settings=Settings(default_sample_size=10),
     ) as dual:
         return [await _measured(dual, name, call) for name, call in _calls(dual).items()]
 

@@ -22,7 +22,7 @@ from benchmarks import bare
 from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import fastest, median_of
-from dualsql import DualResponseServer, Kept, PageRequest, StreamRequest
+from dualsql import DualResponseServer, Kept, PageRequest, Settings, StreamRequest
 from dualsql.features import default_features
 from dualsql.query import read_structured_query
 from dualsql_client.wire import SortKey
@@ -86,7 +86,7 @@ async def _server(path: Path, storage: Path) -> AsyncIterator[DualResponseServer
         base_url="http://127.0.0.1/r",
         tables=metadata,
         features=default_features(Kept(storage)),
-        query_timeout=timedelta(minutes=5),
+        settings=Settings(query_timeout=timedelta(minutes=5)),
     ) as dual:
         yield dual
 

@@ -18,7 +18,7 @@ from benchmarks.flights import ROWS, flights, metadata
 from benchmarks.postgresql import connected
 from benchmarks.report import Report, Section, verdict
 from benchmarks.timing import median_of
-from dualsql import DualResponseServer, Profiles
+from dualsql import DualResponseServer, Profiles, Settings
 from dualsql.features import default_features
 from dualsql.profiles.settings import ProfileSettings
 
@@ -68,7 +68,7 @@ async def measure(engine: str, url: str, note: Callable[[str], object], rounds: 
         base_url="http://127.0.0.1:8000/resources",
         tables=metadata,
         features=default_features(Profiles(profile_budget=_PATIENCE)),
-        query_timeout=_PATIENCE,
+        settings=Settings(query_timeout=_PATIENCE),
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights", expiration=_PATIENCE * 6)
         resource = await dual.unchecked.get(response.resource_id)
@@ -121,7 +121,10 @@ async def _within_budget(url: str, engine: str, rounds: int) -> tuple[float, int
     """Median seconds of a profile within the budget of the settings, and how many columns have estimates."""
     taken, estimated = [], 0
     async with DualResponseServer(
-        url, base_url="http://127.0.0.1:8000/resources", tables=metadata, query_timeout=_PATIENCE
+        url,
+        base_url="http://127.0.0.1:8000/resources",
+        tables=metadata,
+        settings=Settings(query_timeout=_PATIENCE),
     ) as dual:
         response = await dual.create_response(select(flights), name="Flights")
         for _ in range(rounds):

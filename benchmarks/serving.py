@@ -20,6 +20,7 @@ from dualsql import (
     MemoryStore,
     Principal,
     ResourceStore,
+    Settings,
     Shared,
     SQLResourceStore,
     TenantFilter,
@@ -50,7 +51,7 @@ def app() -> Starlette:
         secrets=[SECRET],
         hooks=_hooks() if year else (),
         authenticate=static_tokens({TOKEN: principal}) if principal else None,
-        query_timeout=timedelta(minutes=5),
+        settings=Settings(query_timeout=timedelta(minutes=5)),
     )
 
     async def call(request: Request) -> JSONResponse:

@@ -22,7 +22,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.types import ASGIApp, Message, Scope
 
-from dualsql import DualResponseServer, Principal, SQLResourceStore
+from dualsql import DualResponseServer, Principal, Settings, SQLResourceStore
 from dualsql.identity import static_tokens
 from dualsql.resource import new_resource_id
 from dualsql.store import upgrade
@@ -69,7 +69,7 @@ async def measure(folder: Path) -> list[Refused]:
         store=SQLResourceStore(kept),
         secrets=["a secret of more than thirty-two characters"],
         authenticate=static_tokens(TOKENS),
-        gone_retention=timedelta(0),
+        settings=Settings(gone_retention=timedelta(0)),
     )
     async with server:
         medians = await _medians(server.router(), await _requests(server))

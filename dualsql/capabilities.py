@@ -13,6 +13,7 @@ from enum import Enum, auto
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Dialect, func, types
 
@@ -394,7 +395,7 @@ class Capabilities:
         keeps_zones: an instant of a DateTime(timezone=True) is stored and returned with a zone.
         key_form: how the value of a sort key is read and sent back; None if that is not possible.
         query: how queries over a result are written: conditions on texts, aggregates, buckets of dates.
-        text: what a SQL text may contain.
+        text_dialect: returns what a SQL text may contain, which only a server that reads texts needs.
         row_estimate: how to get a row estimate; None without one.
         text_length: the function that counts the characters of a text.
         scramble: a hash of the keys of a row and a seed; None without a hash function.
@@ -423,7 +424,7 @@ class Capabilities:
     distinguishing: Callable[[ColumnElement[Any]], list[ColumnElement[Any]]]
     key_form: MakeKeyForm
     query: QueryDialect
-    text: TextDialect
+    text_dialect: Callable[[], TextDialect]
     is_bytes: Transform
     sorts_conditions: bool = True
     splits_statements: bool = True
@@ -462,6 +463,11 @@ class Capabilities:
     text_equality: Callable[[str, str, SQLType], str] | None = None
     asks_code_points: str = ""
 
+    @property
+    def text(self) -> TextDialect:
+        """What a SQL text may contain."""
+        return self.text_dialect()
+
 
 _REGISTRY = "dualsql.databases.backends"
 """The module that registers the databases.
@@ -478,7 +484,14 @@ def _registry() -> Any:
 
 def capabilities_of(dialect: Dialect) -> Capabilities | None:
     """The capabilities of the dialect's database; None if dualsql does not support it."""
-    return capabilities_named(dialect.name)
+    try:
+        return _KNOWN[dialect]
+    except KeyError:
+        found = _KNOWN[dialect] = capabilities_named(dialect.name)
+        return found
+
+
+_KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
 
 
 def capabilities_named(name: str) -> Capabilities | None:

@@ -53,33 +53,17 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    kinds = (
-        Telemetry,
-        Log,
-        Health,
-        Rates,
-        SignedLinks,
-        Pending,
-        Samples,
-        Changes,
-        Kept,
-        Tables,
-        SQL,
-        Queries,
-        Profiles,
-        Charts,
-        OpenAPI,
-        DualMode,
+    kinds: tuple[type[Feature], ...] = (
+        *(Telemetry, Log, Health, Rates, SignedLinks, Pending, Samples, Changes),
+        *(Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),
     )
-    defaults: list[type[Feature]] = [
-        kind for kind in kinds if not any(isinstance(feature, kind) for feature in own)
-    ]
-    return [*(kind() for kind in defaults), *own]
+    replaced = [kind for kind in kinds if any(isinstance(feature, kind) for feature in own)]
+    return [*(kind() for kind in kinds if kind not in replaced), *own]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions(KernelOptions):
-    """The arguments of `DualResponseServer`, which documents them, and each setting."""
+    """The arguments of `DualResponseServer`, which documents them."""
 
     features: Sequence[Feature] | None = None
 
@@ -104,8 +88,7 @@ class DualResponseServer(ResultServer):
         audit: gets an `AuditEvent` for every action and every refusal.
         features: what the server can do besides serving results; `default_features()` unless given, [] for nothing.
             `features=default_features(Kept(folder), Pages())` has these in place of the default ones of their class.
-        settings: values for all settings. The remaining keyword arguments are the settings themselves, which take
-            precedence; see `Settings` and docs/settings.md.
+        settings: what else an operator may change in the kernel; see `Settings` and docs/settings.md.
 
     Attributes:
         notices: what an operator should know of the last start; each was logged, too.
@@ -114,7 +97,7 @@ class DualResponseServer(ResultServer):
         ConfigurationError: the configuration is not safe.
     """
 
-    @takes(ServerOptions, made=ServerOptions.of)
+    @takes(ServerOptions)
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
         attach_features(self, default_features() if options.features is None else options.features)

@@ -178,7 +178,8 @@ class Links:
         """
         if not self.settings.signed_links:
             raise ConfigurationError(
-                "Signed links are off.", hint="Turn them on with DualResponseServer(..., signed_links=True)."
+                "Signed links are off.",
+                hint="Turn them on with DualResponseServer(..., settings=Settings(signed_links=True)).",
             )
         if not timedelta(0) < expires_in <= self.settings.maximum_link_lifetime:
             raise BadParameterError(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
-from dualsql.databases import SourceHealth, connection_limit, missing_tables, unproved_notice
+from dualsql.databases import connection_limit, missing_tables, unproved_notice
 from dualsql.databases.engines import server_at
 from dualsql.extension import Parts
 from dualsql.run import SERVER, Probe, Run
@@ -79,6 +79,8 @@ class Maintenance:
         Args:
             timeout: how long a database may take to answer.
         """
+        from dualsql.databases.health import SourceHealth
+
         run = self._run()
         probes: dict[str, Probe] = {SERVER: run.state}
         if run.is_closed:  # its connections are: no probe opens them again

@@ -58,18 +58,18 @@ class QueryParameter:
             require_storable(read)
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
             raise self._wrong(f"match the schema {json.dumps(self.schema)}"[:500]) from error
-        given = read if self._bound.expanding and isinstance(read, list) else [read]
-        for one in given:
-            wanted = _wanted(one, self._bound.type, dialect)
-            if wanted is not None:
-                raise self._wrong(f"be {wanted}")
+        values = read if self._bound.expanding and isinstance(read, list) else [read]
+        for one in values:
+            expected = _expected(one, self._bound.type, dialect)
+            if expected is not None:
+                raise self._wrong(f"be {expected}")
         # PostgreSQL refuses offsets of 16 hours and more.
         return read.astimezone(UTC) if isinstance(read, datetime) and read.tzinfo is not None else read
 
-    def _wrong(self, wanted: str) -> BadParameterError:
+    def _wrong(self, expected: str) -> BadParameterError:
         return BadParameterError(
             f"The value of the parameter {self.name!r} is not valid.",
-            hint=f"It must {wanted}.",
+            hint=f"It must {expected}.",
             details={"parameter": self.name, "schema": dict(self.schema)},
         )
 
@@ -116,8 +116,8 @@ class SavedQuery:
                     f"The query {self.name!r} has no parameter {name!r}."[:200],
                     hint='Use bindparam("name") in its Select.',
                 )
-        taken = {name: _parameter(self, name, found) for name, found in sorted(bound.items())}
-        object.__setattr__(self, "takes", taken)
+        parameters = {name: _parameter(self, name, parameter) for name, parameter in sorted(bound.items())}
+        object.__setattr__(self, "takes", parameters)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -132,9 +132,9 @@ class SavedQuery:
     @property
     def tables(self) -> list[TableClause]:
         """The tables it reads, each once."""
-        found = (element for element in visitors.iterate(self.select) if isinstance(element, TableClause))
+        tables = (element for element in visitors.iterate(self.select) if isinstance(element, TableClause))
         # An ORM statement has annotated copies of the tables.
-        return list(dict.fromkeys(map(_registered, found)))
+        return list(dict.fromkeys(map(_registered, tables)))
 
     def with_values(
         self, values: Mapping[str, Any] | None = None, dialect: Dialect | None = None
@@ -147,28 +147,28 @@ class SavedQuery:
         Raises:
             BadParameterError: a value is missing, unknown or invalid.
         """
-        given = dict(values or {})
-        if _length(given) > _LARGEST_VALUES:
+        parameters = dict(values or {})
+        if _length(parameters) > _LARGEST_VALUES:
             raise BadParameterError(
                 "The parameters are too large.", hint=f"Send at most {_LARGEST_VALUES} bytes of JSON."
             )
-        for name in given:
+        for name in parameters:
             if name not in self.takes:
                 self._refuse(f"The query {self.name!r} has no parameter {name[:60]!r}.", name)
         for name, parameter in self.takes.items():
-            if parameter.is_required and name not in given:
+            if parameter.is_required and name not in parameters:
                 self._refuse(f"The query {self.name!r} needs the parameter {name!r}.", name)
-        read = {name: self.takes[name].read(value, dialect) for name, value in given.items()}
+        read = {name: self.takes[name].read(value, dialect) for name, value in parameters.items()}
         return _with_values(self.select, read)
 
     def _refuse(self, message: str, name: str) -> None:
-        known = list(self.takes)
+        names = list(self.takes)
         raise BadParameterError(
             message,
-            hint=f"It takes: {', '.join(known)}." if known else "It takes no parameters.",
+            hint=f"It takes: {', '.join(names)}." if names else "It takes no parameters.",
             details={
                 "parameters": self.schema,
-                "suggestions": get_close_matches(name, known, n=3, cutoff=0.5),
+                "suggestions": get_close_matches(name, names, n=3, cutoff=0.5),
             },
         )
 
@@ -179,16 +179,16 @@ def saved_queries(queries: Iterable[SavedQuery]) -> dict[str, SavedQuery]:
     Raises:
         ConfigurationError: an item is not a SavedQuery, or two have the same name.
     """
-    found: dict[str, SavedQuery] = {}
+    by_name: dict[str, SavedQuery] = {}
     for query in queries:
         if not isinstance(query, SavedQuery):
             raise ConfigurationError(
                 f"A {type(query).__name__} is not a saved query.", hint="Pass SavedQuery(name, select)."
             )
-        if query.name in found:
+        if query.name in by_name:
             raise ConfigurationError(f"Two saved queries have the name {query.name!r}.")
-        found[query.name] = query
-    return found
+        by_name[query.name] = query
+    return by_name
 
 
 def _length(values: Mapping[str, Any]) -> int:
@@ -226,9 +226,9 @@ def _bound(select: Statement) -> dict[str, BindParameter[Any]]:
     return {str(element.key): element for element in elements if not element.unique}
 
 
-def _parameter(query: SavedQuery, name: str, found: BindParameter[Any]) -> QueryParameter:
+def _parameter(query: SavedQuery, name: str, parameter: BindParameter[Any]) -> QueryParameter:
     try:
-        adapter = TypeAdapter(query.parameters.get(name) or _annotation(found))
+        adapter = TypeAdapter(query.parameters.get(name) or _annotation(parameter))
         schema = adapter.json_schema()
     except (PydanticUserError, NotImplementedError) as error:
         raise ConfigurationError(
@@ -236,18 +236,18 @@ def _parameter(query: SavedQuery, name: str, found: BindParameter[Any]) -> Query
             hint='Use SavedQuery(..., parameters={"name": int}) or bindparam("name", type_=Integer).',
         ) from error
     return QueryParameter(
-        name=name, schema=schema, is_required=bool(found.required), _adapter=adapter, _bound=found
+        name=name, schema=schema, is_required=bool(parameter.required), _adapter=adapter, _bound=parameter
     )
 
 
-def _annotation(found: BindParameter[Any]) -> Any:
-    if isinstance(found.type, NullType):
+def _annotation(parameter: BindParameter[Any]) -> Any:
+    if isinstance(parameter.type, NullType):
         raise NotImplementedError
-    python: Callable[..., Any] = found.type.python_type
-    return list[python] if found.expanding else python  # type: ignore[valid-type]
+    python: Callable[..., Any] = parameter.type.python_type
+    return list[python] if parameter.expanding else python  # type: ignore[valid-type]
 
 
-def _wanted(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
+def _expected(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
     """The expected values in words, for a message; None if `value` is valid or the type is unknown."""
     if value is None:
         return None
@@ -260,8 +260,8 @@ def _wanted(value: Any, type_: SQLType, dialect: Dialect | None) -> str | None:
 
 def _wanted_integer(value: Any, type_: Any, dialect: Dialect | None) -> str | None:
     bits = 64
-    abilities = None if dialect is None else capabilities_of(dialect)
-    is_sized = dialect is not None and (abilities is None or abilities.has_sized_integers)
+    capabilities = None if dialect is None else capabilities_of(dialect)
+    is_sized = dialect is not None and (capabilities is None or capabilities.has_sized_integers)
     if is_sized and not isinstance(type_, types.BigInteger):
         bits = 16 if isinstance(type_, types.SmallInteger) else 32
     most = 2 ** (bits - 1)
@@ -291,8 +291,8 @@ def _wanted_zone(value: datetime | time, type_: Any, dialect: Dialect | None) ->
 
     Drivers refuse or drop a zone that the column does not store, and add their own zone to an instant without one.
     """
-    abilities = None if dialect is None else capabilities_of(dialect)
-    keeps_zones = dialect is None or (abilities is not None and abilities.keeps_zones)
+    capabilities = None if dialect is None else capabilities_of(dialect)
+    keeps_zones = dialect is None or (capabilities is not None and capabilities.keeps_zones)
     wants_zone = bool(type_.timezone) and keeps_zones
     if (value.tzinfo is not None) is wants_zone or dialect is None:
         return None

@@ -23,7 +23,6 @@ from dualsql.databases import (
     Database,
     open_sources,
     prove,
-    prove_tenants,
 )
 from dualsql.errors import (
     ConfigurationError,
@@ -51,7 +50,7 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
-from dualsql.settings import Action, Settings, takes, values_of
+from dualsql.settings import Action, Settings, takes
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.protocol import ResourceStore, checked_store
@@ -60,13 +59,10 @@ from dualsql_client.wire import ResourceDescription
 
 logger = logging.getLogger(__name__)
 
-TOLERATED_SKEW = 2.0
-"""Seconds between the clocks of this machine and of the store."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelOptions(Settings):
-    """The arguments of a server besides its features, and each setting."""
+class KernelOptions:
+    """The arguments of a server besides its features."""
 
     databases: Database | Mapping[str, Database] = field(kw_only=False)
     base_url: str
@@ -78,16 +74,6 @@ class KernelOptions(Settings):
     authorize: Authorize | None = None
     audit: Audit | None = None
     settings: Settings | None = None
-
-    @classmethod
-    def of(cls, *given: Any, settings: Settings | None = None, **keywords: Any) -> Self:
-        """The arguments; a setting that is not among `keywords` is taken from `settings`."""
-        base = {} if settings is None else values_of(settings)
-        return cls(*given, **{**base, **keywords})
-
-    def chosen_settings(self) -> Settings:
-        """The settings among the arguments."""
-        return Settings(**values_of(self))
 
 
 class UncheckedResults:
@@ -200,7 +186,7 @@ class ResultServer:
     """
 
     def __init__(self, options: KernelOptions) -> None:
-        self.settings = options.chosen_settings()
+        self.settings = Settings() if options.settings is None else options.settings
         self.store: ResourceStore = MemoryStore() if options.store is None else options.store
         store, seal = _checked(self.store), seal_for(self.store, options.secrets)
         accesses = AccessLog(store)
@@ -442,7 +428,10 @@ class ResultServer:
                 self._started.append(feature)
         for source in self.parts.sources.values():
             await prove(source, self.parts.policy.secured, timeout=self.settings.query_timeout)
-            await prove_tenants(source, self.parts.policy.tenant_columns, timeout=self.settings.query_timeout)
+            if columns := self.parts.policy.tenant_columns:
+                from dualsql.databases.comparison import prove_tenants
+
+                await prove_tenants(source, columns, timeout=self.settings.query_timeout)
         async for notice in self.maintenance.notices():
             self.notices.append(notice)
             logger.warning("%s", notice)

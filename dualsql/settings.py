@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
@@ -153,7 +153,6 @@ class Settings(SettingsGroup):
         "Rows that a model sees of a result that does not fit `text_budget` and `results_budget`, when the tool names "
         "no number. A result that fits is shown whole; with 0 no row is shown of any.",
     )
-    maximum_sample_size: int = setting(1_000, "The most rows that a tool may show.")
     default_page_size: int = setting(100, "Rows of a page when the request names no limit.", positive=True)
     maximum_page_size: int = setting(10_000, "The largest limit of a page.", positive=True)
     maximum_page_bytes: int = setting(
@@ -197,9 +196,6 @@ class Settings(SettingsGroup):
         "Serve databases that have no read-only sessions: True for the only database, or the names of such sources. "
         "Nothing but a SELECT is sent to them; that nothing is written is up to the rights of their users.",
         is_checked=False,
-    )
-    maximum_document_size: int = setting(
-        1024 * 1024, "Bytes of a frozen Select, before compression.", positive=True
     )
     text_budget: int = setting(4_000, "Characters of the sample in the text of a tool result.")
     results_budget: int = setting(
@@ -368,11 +364,6 @@ def _as_code(value: Any) -> str:
 _UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
-    """Each setting by its name."""
-    return {option.name: getattr(settings, option.name) for option in settings_in(Settings)}
-
-
 def _default(option: Any) -> Any:
     return option.default if option.default_factory is MISSING else option.default_factory()
 
@@ -420,21 +411,18 @@ document(Settings)
 
 
 def takes(
-    options: Callable[P, Options], *, made: Callable[..., Options] | None = None
+    options: Callable[P, Options],
 ) -> Callable[[Callable[[Owner, Options], T]], Callable[Concatenate[Owner, P], T]]:
     """A decorator: the method takes the fields of the dataclass `options` as parameters, and gets an instance of it.
 
     Type checkers and help() show each field with its type and default.
-
-    Args:
-        made: makes the dataclass from the arguments; by default its constructor.
 
     Raises:
         TypeError: a keyword is not a field, and the message names the most similar field; or a field is missing, given
             twice, or given without the name that it needs.
     """
     signature = _signature_of(options)
-    make: Callable[..., Options] = made or options
+    make: Callable[..., Options] = options
     names = list(signature.parameters)
     required = [each for each in names[1:] if signature.parameters[each].default is inspect.Parameter.empty]
     unnamed = [
@@ -480,10 +468,8 @@ class _AsWritten(str):
 
 
 def _signature_of(options: Any) -> inspect.Signature:
-    """The signature of a method that takes the fields of a dataclass, those of its first base last."""
+    """The signature of a method that takes the fields of a dataclass, the required ones first."""
     known = {each.name: each for each in fields(options)}
-    base = next(kind for kind in reversed(options.__mro__) if is_dataclass(kind) and fields(kind))
-    inherited = {each.name for each in fields(base)}
     parameters = [
         each.replace(
             annotation=_AsWritten(each.annotation),
@@ -492,4 +478,5 @@ def _signature_of(options: Any) -> inspect.Signature:
         for each in inspect.signature(options).parameters.values()
     ]
     owner = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return inspect.Signature([owner, *sorted(parameters, key=lambda each: each.name in inherited)])
+    parameters.sort(key=lambda each: (each.kind, each.default is not each.empty))
+    return inspect.Signature([owner, *parameters])

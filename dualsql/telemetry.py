@@ -173,8 +173,8 @@ GAUGES: Mapping[Gauge, Instrument] = {
 
 
 def _note_stream(event: events.StreamEnded) -> None:
-    found = {"dualsql.format": event.format, "dualsql.lane": event.backend}
-    STREAMS.note(1, found if event.code is None else {**found, ERROR: event.code})
+    attributes = {"dualsql.format": event.format, "dualsql.lane": event.backend}
+    STREAMS.note(1, attributes if event.code is None else {**attributes, ERROR: event.code})
     STREAMED_ROWS.note(event.rows, {"dualsql.format": event.format})
     STREAMED_BYTES.note(event.bytes, {"dualsql.format": event.format})
 
@@ -266,15 +266,15 @@ class Exporter:
             return True
         try:
             names = ("trace", "context", "propagate", "metrics")
-            *used, metrics = (import_module(f"opentelemetry.{name}") for name in names)
+            *modules, metrics = (import_module(f"opentelemetry.{name}") for name in names)
         except ImportError:
             return False
-        self._api = _API(*used)
+        self._api = _API(*modules)
         tracers = tracer_provider or _own(self._api.trace.get_tracer_provider())
         meters = meter_provider or _own(metrics.get_meter_provider())
         self.tracer = None if tracers is None else tracers.get_tracer(SCOPE)
         self._meter = None if meters is None else meters.get_meter(SCOPE)
-        self.sinks = {} if self._meter is None else self._made(self._meter)
+        self.sinks = {} if self._meter is None else self._create_instruments(self._meter)
         self.is_on = self.tracer is not None or self._meter is not None
         if self.is_on:
             EVENTS.listener = self
@@ -324,42 +324,44 @@ class Exporter:
     ) -> MeasuredWork:
         """Measure a block, as a part of the trace that `headers` name unless it is in one already."""
         context, how = None, KINDS[kind]
-        sent = {name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS}
-        if sent and not self._api.trace.get_current_span().get_span_context().is_valid:
-            context = self._api.propagate.extract(sent)
+        carrier = {
+            name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS
+        }
+        if carrier and not self._api.trace.get_current_span().get_span_context().is_valid:
+            context = self._api.propagate.extract(carrier)
         timed = how.histogram if how.histogram is not None and how.histogram.name in self.sinks else None
         return MeasuredWork(self.tracer, self._api, Work(how, name, attributes, context, timed))
 
-    def _made(self, meter: Meter) -> dict[str, Sink]:
+    def _create_instruments(self, meter: Meter) -> dict[str, Sink]:
         sinks: dict[str, Sink] = {}
         for one in INSTRUMENTS:
-            told: dict[str, Any] = {"unit": one.unit, "description": one.description}
+            options: dict[str, Any] = {"unit": one.unit, "description": one.description}
             if one.kind == "counter":
-                sinks[one.name] = meter.create_counter(one.name, **told).add
+                sinks[one.name] = meter.create_counter(one.name, **options).add
             elif one.kind == "histogram":
-                made = meter.create_histogram(
-                    one.name, explicit_bucket_boundaries_advisory=one.buckets, **told
+                histogram = meter.create_histogram(
+                    one.name, explicit_bucket_boundaries_advisory=one.buckets, **options
                 )
-                sinks[one.name] = made.record
+                sinks[one.name] = histogram.record
             else:
                 is_gauge = one.kind == "gauge"
                 create = (
                     meter.create_observable_gauge if is_gauge else meter.create_observable_up_down_counter
                 )
                 # Any gauge: the SDK calls all of them before it reads counters and histograms.
-                create(one.name, callbacks=[partial(self._observed, meter, one), self.hand_over], **told)
+                create(one.name, callbacks=[partial(self._observe, meter, one), self.hand_over], **options)
         return sinks
 
-    def _observed(self, meter: Meter, gauge: Instrument, _: object) -> Iterator[Observation]:
+    def _observe(self, meter: Meter, gauge: Instrument, _: object) -> Iterator[Observation]:
         """The values of a gauge, those of several servers in one process added up."""
         from opentelemetry.metrics import Observation
 
-        found: Counter[tuple[tuple[str, str | int | float | bool], ...]] = Counter()
+        values: Counter[tuple[tuple[str, str | int | float | bool], ...]] = Counter()
         # Instruments cannot be taken from a meter: those of an earlier one have no values any longer.
         for reading in EVENTS.readings() if meter is self._meter else ():
             if GAUGES.get(reading.gauge) is gauge:
-                found[tuple(reading.attributes.items())] += reading.value
-        for key, total in found.items():
+                values[tuple(reading.attributes.items())] += reading.value
+        for key, total in values.items():
             yield Observation(total, dict(key))
 
 
@@ -395,12 +397,12 @@ class MeasuredWork:
 
     __slots__ = (
         "_api",
-        "_counted",
+        "_attributes",
+        "_count_token",
         "_failed",
-        "_found",
         "_is_own",
         "_span",
-        "_started",
+        "_start",
         "_token",
         "_tracer",
         "_work",
@@ -412,12 +414,12 @@ class MeasuredWork:
         self._tracer = tracer
         self._api = api
         self._work = work
-        self._found: dict[str, str | int | float | bool] = {}
+        self._attributes: dict[str, str | int | float | bool] = {}
         self._span: Span | None = None
         self._token: Any = None
-        self._counted: Any = None
+        self._count_token: Any = None
         self._is_own = self._failed = False
-        self._started = 0.0
+        self._start = 0.0
         self.is_sampled = False
         self.is_seen = work.timed is not None
 
@@ -431,7 +433,7 @@ class MeasuredWork:
     def note(self, attributes: Attributes) -> None:
         """Add what was found in the block."""
         if self.is_seen:
-            self._found.update(attributes)
+            self._attributes.update(attributes)
 
     def rename(self, name: str) -> None:
         """Change the name of its span."""
@@ -440,41 +442,41 @@ class MeasuredWork:
 
     def fail(self, code: str) -> None:
         """Say that the work failed, with an error code."""
-        self._found[ERROR], self._failed = code, True
+        self._attributes[ERROR], self._failed = code, True
 
     def __enter__(self) -> Self:
         if self._tracer is not None:
             self._begin(self._tracer)
-        self._started = time.perf_counter()
+        self._start = time.perf_counter()
         return self
 
     def _begin(self, tracer: Tracer) -> None:
         work, trace = self._work, self._api.trace
-        made = _SPANS.get()
-        if made is not None and made[0] >= MOST_SPANS and work.context is None:
+        span_count = _SPANS.get()
+        if span_count is not None and span_count[0] >= MOST_SPANS and work.context is None:
             return
         context = work.context or self._api.context.get_current()
         # Most requests come without a trace, and what is executed once a page is slow: an empty context is not asked.
         parent = trace.get_current_span(context) if context else trace.INVALID_SPAN
         around = parent.get_span_context()
         if not (work.kind.may_begin if not around.is_valid else parent.is_recording() or around.is_remote):
-            if made is None and around.is_valid:
-                self._counted = _SPANS.set([MOST_SPANS])
+            if span_count is None and around.is_valid:
+                self._count_token = _SPANS.set([MOST_SPANS])
             return
-        if made is None or not around.is_valid:
-            made = [0]
-            self._counted = _SPANS.set(made)
+        if span_count is None or not around.is_valid:
+            span_count = [0]
+            self._count_token = _SPANS.set(span_count)
         # Both SDKs have a span of their own for a call, with the trace of its `_meta`.
         self._is_own = work.kind is not _TOOL or not getattr(parent, "name", "").startswith("tools/call")
         if not self._is_own:
             self._span = parent
-        elif made[0] < MOST_SPANS:
-            made[0] += 1
+        elif span_count[0] < MOST_SPANS:
+            span_count[0] += 1
             self._span = self._started_span(tracer, context)
             self._token = self._api.context.attach(trace.set_span_in_context(self._span, context))
         self.is_sampled = self._span is not None and self._span.is_recording()
         if self._is_own and not self.is_sampled:
-            made[0] = MOST_SPANS
+            span_count[0] = MOST_SPANS
         self.is_seen |= self.is_sampled
 
     def _started_span(self, tracer: Tracer, context: Any) -> Span:
@@ -492,25 +494,25 @@ class MeasuredWork:
 
     def end(self, error: BaseException | None = None) -> None:
         """End the block, in the task that began it; with the error that it raised."""
-        seconds = time.perf_counter() - self._started
-        if error is not None and ERROR not in self._found and not isinstance(error, GeneratorExit):
-            self._found[ERROR] = code_of(error)
+        seconds = time.perf_counter() - self._start
+        if error is not None and ERROR not in self._attributes and not isinstance(error, GeneratorExit):
+            self._attributes[ERROR] = code_of(error)
             # A cancellation is no Exception: it has a code, and is no failure of the work.
             self._failed = isinstance(error, Exception)
         if self._token is not None:
             self._api.context.detach(self._token)
-        if self._counted is not None:
-            _SPANS.reset(self._counted)
+        if self._count_token is not None:
+            _SPANS.reset(self._count_token)
         if self._span is not None and self.is_sampled:
             self._end_span(self._span)
         if self._work.timed is not None:
-            measured = self._work.kind.measured
-            found = {name: value for name, value in self._found.items() if name in measured}
-            self._work.timed.note(seconds, {**self._work.attributes, **found})
+            names = self._work.kind.measured
+            attributes = {name: value for name, value in self._attributes.items() if name in names}
+            self._work.timed.note(seconds, {**self._work.attributes, **attributes})
 
     def _end_span(self, span: Span) -> None:
-        if self._found:
-            span.set_attributes(self._found)
+        if self._attributes:
+            span.set_attributes(self._attributes)
         if self._failed:
             span.set_status(self._api.trace.StatusCode.ERROR)
         if self._is_own:

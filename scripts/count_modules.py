@@ -51,7 +51,7 @@ class Crossings:
         self._last = file
 
     @contextlib.contextmanager
-    def counted(self) -> Iterator[None]:
+    def count(self) -> Iterator[None]:
         """Count in the block."""
         self.modules, self.switches, self._last, self.is_on = set(), 0, "", True
         try:
@@ -93,31 +93,31 @@ async def trace(crossings: Crossings) -> dict[str, tuple[set[str], int]]:
                     "page": lambda: get(f"{BASE_URL}/{resource_id}?limit=100&offset=200"),
                     "stream": lambda: get(f"{BASE_URL}/{resource_id}/rows?format=ndjson"),
                 }
-                found = {}
+                modules = {}
                 for kind, request in requests.items():
                     await request()
-                    with crossings.counted():
+                    with crossings.count():
                         await request()
-                    found[kind] = (crossings.modules, crossings.switches)
-                return found
+                    modules[kind] = (crossings.modules, crossings.switches)
+                return modules
 
 
 def main() -> None:
     """Print a line for each kind of request; exit with 1 where a floor is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--names", action="store_true", help="list the modules")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     crossings = Crossings()
     threading.setprofile(crossings.note)
     sys.setprofile(crossings.note)
-    found = asyncio.run(trace(crossings))
+    counts = asyncio.run(trace(crossings))
     sys.setprofile(None)
     threading.setprofile(None)  # type: ignore[arg-type]  # typeshed lacks that None ends it
-    for kind, (modules, switches) in found.items():
+    for kind, (modules, switches) in counts.items():
         print(f"{kind}: {len(modules)} modules, {switches} switches (at most {FLOORS[kind]} modules)")
-        if asked.names:
+        if arguments.names:
             print("".join(f"    {Path(name).relative_to(ROOT)}\n" for name in sorted(modules)), end="")
-    sys.exit(any(len(modules) > FLOORS[kind] for kind, (modules, _) in found.items()))
+    sys.exit(any(len(modules) > FLOORS[kind] for kind, (modules, _) in counts.items()))
 
 
 if __name__ == "__main__":

@@ -84,17 +84,17 @@ def read(wheel: Path) -> list[Row]:
 
 def unique(rows: Iterable[Row], columns: Sequence[str]) -> list[tuple[str, ...]]:
     """One line for each value of the first column: its first."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_key: dict[str, tuple[str, ...]] = {}
     for row in rows:
-        found.setdefault(row[columns[0]], pick(row, columns))
-    return list(found.values())
+        by_key.setdefault(row[columns[0]], pick(row, columns))
+    return list(by_key.values())
 
 
 def pick(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
-    return tuple(written(row[column]) for column in columns)
+    return tuple(literal(row[column]) for column in columns)
 
 
-def written(value: Any) -> str:
+def literal(value: Any) -> str:
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, float) else str(value).strip()

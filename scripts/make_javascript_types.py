@@ -35,19 +35,19 @@ def shapes() -> dict[str, Any]:
     """The OpenAPI document, of what the client uses: bodies of requests and schemas."""
     document = json.loads(openapi("http://127.0.0.1"))
     schemas = document["components"]["schemas"]
-    used = {
+    paths = {
         name: {"post": {"requestBody": document["paths"][name]["post"]["requestBody"], "responses": {}}}
         for name in BODIES
     }
     names: set[str] = set()
-    waiting = SCHEMAS | _references(used)
+    waiting = SCHEMAS | _references(paths)
     while waiting:
         names |= waiting
-        waiting = {name for known in waiting for name in _references(schemas[known])} - names
+        waiting = {name for schema_name in waiting for name in _references(schemas[schema_name])} - names
     return {
         "openapi": document["openapi"],
         "info": document["info"],
-        "paths": used,
+        "paths": paths,
         "components": {"schemas": {name: schemas[name] for name in sorted(names)}},
     }
 
@@ -61,8 +61,8 @@ def _references(part: Any) -> set[str]:
 
 def digest() -> str:
     """Changes with the shapes, and not with the version."""
-    used = {name: part for name, part in shapes().items() if name != "info"}
-    return hashlib.sha256(json.dumps(used, sort_keys=True).encode()).hexdigest()
+    shape = {name: part for name, part in shapes().items() if name != "info"}
+    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
 
 
 def generated() -> str:

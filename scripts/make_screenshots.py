@@ -89,9 +89,9 @@ async def look(browser: Browser, dual: Any, home: str, scheme: Any) -> None:
         viewport={"width": 1200, "height": 720}, color_scheme=scheme, locale="en-US"
     )
     page = await context.new_page()
-    found = dual.sql.resolve("SELECT * FROM flights ORDER BY id", principal=ANA)
-    made = await dual.create_response(found.select, name="Flights from New York", principal=ANA)
-    await page.goto(made.resource_url)
+    query = dual.sql.resolve("SELECT * FROM flights ORDER BY id", principal=ANA)
+    response = await dual.create_response(query.select, name="Flights from New York", principal=ANA)
+    await page.goto(response.resource_url)
     await page.wait_for_selector("td.active")
     await page.locator("button.sort", has_text="distance").click()
     await page.wait_for_selector("th[aria-sort=ascending]")

@@ -18,12 +18,12 @@ HEAD = """# Settings
 
 ## The server
 
-Each of these settings is a keyword argument of `DualResponseServer`, and a field of `dualsql.Settings`, which
-`settings=` takes as a whole. A keyword argument takes precedence. A value that could only be a mistake is refused:
-`ConfigurationError`.
+These are the fields of `dualsql.Settings`. A value that could only be a mistake is refused: `ConfigurationError`.
 
 ```python
-dual = DualResponseServer(engine, base_url=url, tables=Base, query_timeout=timedelta(seconds=5))
+dual = DualResponseServer(
+    engine, base_url=url, tables=Base, settings=Settings(query_timeout=timedelta(seconds=5))
+)
 ```
 
 `scripts/make_settings_page.py` writes this page from `dualsql/settings.py` and the settings of each feature.

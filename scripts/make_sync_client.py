@@ -129,13 +129,13 @@ def docstring(kind: type, more: str = "") -> str:
 
 def functions(kind: type) -> Iterator[FunctionType]:
     """Its public methods, those of its bases too, in the order in which they are written."""
-    found: dict[str, FunctionType] = {}
+    methods: dict[str, FunctionType] = {}
     for base in reversed(kind.__mro__[:-1]):
         for name, value in vars(base).items():
             is_wanted = name in SPECIAL or not name.startswith("_")
             if is_wanted and isinstance(value, FunctionType) and not is_made(kind, name):
-                found[name] = value
-    yield from found.values()
+                methods[name] = value
+    yield from methods.values()
 
 
 def is_made(kind: type, name: str) -> bool:
@@ -145,18 +145,18 @@ def is_made(kind: type, name: str) -> bool:
 
 def overloads(function: Callable[..., Any]) -> list[str]:
     """Its overloads, as they are written."""
-    return [f"    @overload\n{signature(parsed(each))}: ..." for each in get_overloads(function)]
+    return [f"    @overload\n{signature(parse(each))}: ..." for each in get_overloads(function)]
 
 
-def spoken(text: str | None) -> str:
+def synchronous_text(text: str | None) -> str:
     """A docstring in the words of code that waits."""
     return re.sub(r"`(async (?=with|for)|await )", "`", text or "")
 
 
 def method(function: Callable[..., Any], target: str) -> str:
     """The synchronous form of one method."""
-    node = parsed(function)
-    text = spoken(ast.get_docstring(node, clean=False))
+    node = parse(function)
+    text = synchronous_text(ast.get_docstring(node, clean=False))
     doc = f'        """{text}"""\n' if text else ""
     return f"{signature(node)}:\n{doc}{body(node, function, target)}"
 
@@ -165,27 +165,27 @@ def body(node: ast.FunctionDef | ast.AsyncFunctionDef, function: Callable[..., A
     """The lines that hand the call on, and make what comes back synchronous."""
     match node.name:
         case "__init__":
-            made = f"        self._client = DualResponseClient({arguments(node)})"
-            return f"{made}\n        self._portal = Portal(self._client.aclose)"
+            line = f"        self._client = DualResponseClient({arguments(node)})"
+            return f"{line}\n        self._portal = Portal(self._client.aclose)"
         case "__aenter__":
             return "        return self"
         case "__aexit__":
             return "        self.close()"
         case "aclose":
             return "        self._portal.close()"
-    called, passed = f"{target}.{node.name}", arguments(node)
-    if streamed := [each.arg for each in node.args.args if takes_stream(each)]:
-        passed = re.sub(rf"\b({'|'.join(streamed)})\b", r"each_of(\1)", passed)
-        call = f"stepped({called}({passed}))"
+    function_text, arguments_text = f"{target}.{node.name}", arguments(node)
+    if streams := [each.arg for each in node.args.args if takes_stream(each)]:
+        arguments_text = re.sub(rf"\b({'|'.join(streams)})\b", r"each_of(\1)", arguments_text)
+        call = f"stepped({function_text}({arguments_text}))"
     elif inspect.isasyncgenfunction(inspect.unwrap(function)):
-        call = f"self._portal.each({called}, {passed})"
+        call = f"self._portal.each({function_text}, {arguments_text})"
     elif inspect.iscoroutinefunction(inspect.unwrap(function)):
-        call = f"self._portal.call({called}, {passed})"
+        call = f"self._portal.call({function_text}, {arguments_text})"
     elif (ast.unparse(node.returns) if node.returns else "").startswith("AbstractAsyncContextManager"):
-        call = f"self._portal.within({called}({passed}))"
+        call = f"self._portal.within({function_text}({arguments_text}))"
     else:
-        call = f"{called}({passed})"
-    return returned(call.replace(", )", ")"), ast.unparse(node.returns) if node.returns else "")
+        call = f"{function_text}({arguments_text})"
+    return return_lines(call.replace(", )", ")"), ast.unparse(node.returns) if node.returns else "")
 
 
 def takes_stream(argument: ast.arg) -> bool:
@@ -193,19 +193,19 @@ def takes_stream(argument: ast.arg) -> bool:
     return argument.annotation is not None and ast.unparse(argument.annotation).startswith("AsyncIterable[")
 
 
-def returned(call: str, annotation: str) -> str:
+def return_lines(call: str, annotation: str) -> str:
     """The lines that return it: a response, or several, in their synchronous form."""
-    made = "SyncParsedDualResponse(self._portal, {})"
+    wrapped = "SyncParsedDualResponse(self._portal, {})"
     match annotation.replace(" ", ""):
         case "ParsedDualResponse":
-            return f"        return {made.format(call)}"
+            return f"        return {wrapped.format(call)}"
         case "ParsedDualResponse|None":
-            one = made.format("found")
-            return f"        found = {call}\n        return None if found is None else {one}"
+            one = wrapped.format("parsed")
+            return f"        parsed = {call}\n        return None if parsed is None else {one}"
         case "list[ParsedDualResponse]":
-            return f"        return [{made.format('found')} for found in {call}]"
+            return f"        return [{wrapped.format('parsed')} for parsed in {call}]"
         case "AsyncGenerator[ParsedDualResponse,None]":
-            return f"        for found in {call}:\n            yield {made.format('found')}"
+            return f"        for parsed in {call}:\n            yield {wrapped.format('parsed')}"
     if "ParsedDualResponse" in annotation:
         raise NotImplementedError(f"Say here how {annotation} is made synchronous.")
     return f"        return {call}"
@@ -228,14 +228,14 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 def arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """What is passed on: all but self."""
-    given = node.args
-    positional = [each.arg for each in [*given.posonlyargs, *given.args]][1:]
-    passed = [*positional, *([f"*{given.vararg.arg}"] if given.vararg else [])]
-    passed += [f"{each.arg}={each.arg}" for each in given.kwonlyargs]
-    return ", ".join([*passed, *([f"**{given.kwarg.arg}"] if given.kwarg else [])])
+    parameters = node.args
+    positional = [each.arg for each in [*parameters.posonlyargs, *parameters.args]][1:]
+    items = [*positional, *([f"*{parameters.vararg.arg}"] if parameters.vararg else [])]
+    items += [f"{each.arg}={each.arg}" for each in parameters.kwonlyargs]
+    return ", ".join([*items, *([f"**{parameters.kwarg.arg}"] if parameters.kwarg else [])])
 
 
-def parsed(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionDef:
+def parse(function: Callable[..., Any]) -> ast.FunctionDef | ast.AsyncFunctionDef:
     """The tree of one function's source."""
     [node] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
-from dualsql import DualResponseServer, Feature, Health, Kept, Pages, Profiles, Queries, Tables
+from dualsql import DualResponseServer, Feature, Health, Kept, Pages, Profiles, Queries, Settings, Tables
 from dualsql.features import default_features
 
 
@@ -20,6 +20,8 @@ def with_features(options: dict[str, Any]) -> dict[str, Any]:
     `pages` adds pages. The names of settings are unique over all features.
     """
     rest = dict(options)
+    if given := _taken(rest, [each.name for each in fields(Settings)]):
+        rest["settings"] = replace(rest.get("settings", Settings()), **given)
     own: list[Feature] = [
         kind(**given)
         for kind in (Kept, Queries, Profiles, Health)

@@ -93,17 +93,17 @@ class SyncDualResponseClient:
         Raises:
             ParseError: with `strict`, instead of returning None.
         """
-        found = self._client.parse(tool_result, strict=strict)
-        return None if found is None else SyncParsedDualResponse(self._portal, found)
+        parsed = self._client.parse(tool_result, strict=strict)
+        return None if parsed is None else SyncParsedDualResponse(self._portal, parsed)
 
     def parse_structured(self, structured_content: object) -> SyncParsedDualResponse | None:
         """The dual response in a tool result's structuredContent; None if it is something else."""
-        found = self._client.parse_structured(structured_content)
-        return None if found is None else SyncParsedDualResponse(self._portal, found)
+        parsed = self._client.parse_structured(structured_content)
+        return None if parsed is None else SyncParsedDualResponse(self._portal, parsed)
 
     def find(self, anything: object) -> list[SyncParsedDualResponse]:
         """All dual responses in a run result, a message list or the like; one per resource."""
-        return [SyncParsedDualResponse(self._portal, found) for found in self._client.find(anything)]
+        return [SyncParsedDualResponse(self._portal, parsed) for parsed in self._client.find(anything)]
 
     def find_in(self, events: Iterable[object]) -> Generator[SyncParsedDualResponse, None, None]:
         """The dual responses in a stream of events, each as soon as an event contains it.
@@ -111,8 +111,8 @@ class SyncDualResponseClient:
         A resource that arrived as a bare link is yielded again when its sample arrives. URIs in texts are ignored:
         events contain pieces of texts, and a URI that was cut is another URI.
         """
-        for found in stepped(self._client.find_in(each_of(events))):
-            yield SyncParsedDualResponse(self._portal, found)
+        for parsed in stepped(self._client.find_in(each_of(events))):
+            yield SyncParsedDualResponse(self._portal, parsed)
 
     def open(self, resource: str) -> SyncParsedDualResponse:
         """A result by its id, its URI or its URL, without a tool result. It requests the metadata from the server.
@@ -156,5 +156,5 @@ class SyncDualResponseClient:
             NotConfiguredError: the client has no `base_url`.
             FetchError: see `dualsql_client.errors`; status 401 if the server cannot identify the caller.
         """
-        for found in self._portal.each(self._client.list_resources, page_size=page_size):
-            yield SyncParsedDualResponse(self._portal, found)
+        for parsed in self._portal.each(self._client.list_resources, page_size=page_size):
+            yield SyncParsedDualResponse(self._portal, parsed)

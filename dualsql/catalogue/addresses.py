@@ -92,9 +92,9 @@ class Addressing:
 
     def write(self, address: Address) -> str:
         """The URI of an address."""
-        named = {address.kind: address.name, "source": address.source, "schema": address.schema}
+        names = {address.kind: address.name, "source": address.source, "schema": address.schema}
         template = self.template(address.kind, is_contents=address.is_contents)
-        return re.sub(r"\{(\w+)\}", lambda found: _quoted(named[found[1]]), template)
+        return re.sub(r"\{(\w+)\}", lambda match: _quoted(names[match[1]]), template)
 
     def read(self, uri: str) -> Address | None:
         """The address of a URI, whether anything exists there or not; None if the URI is not of this scheme."""
@@ -107,23 +107,23 @@ class Addressing:
             return None
         is_contents = parts[-1:] == [_CONTENTS]
         for kind, shape in _SHAPES.items():
-            found = _matched(shape, parts)
+            names = _matched(shape, parts)
             # A table may be called contents, too: the whole address is tried first.
-            if found is None and is_contents and kind in HAVE_CONTENTS:
-                found = _matched(shape, parts[:-1])
-                if found is not None:
-                    return _address(kind, source, found, is_contents=True)
-            if found is not None:
-                return _address(kind, source, found, is_contents=False)
+            if names is None and is_contents and kind in HAVE_CONTENTS:
+                names = _matched(shape, parts[:-1])
+                if names is not None:
+                    return _address(kind, source, names, is_contents=True)
+            if names is not None:
+                return _address(kind, source, names, is_contents=False)
         return None
 
 
-def _address(kind: Kind, source: str, found: Mapping[str, str], *, is_contents: bool) -> Address:
+def _address(kind: Kind, source: str, names: Mapping[str, str], *, is_contents: bool) -> Address:
     return Address(
         source=source,
         kind=kind,
-        schema=found.get("schema", ""),
-        name="" if kind == "schema" else found.get(kind, ""),
+        schema=names.get("schema", ""),
+        name="" if kind == "schema" else names.get(kind, ""),
         is_contents=is_contents,
     )
 
@@ -148,34 +148,34 @@ _LONGEST_CURSOR = 8_192
 
 
 def paged(
-    items: Sequence[Item], place: Callable[[Item], str], *, cursor: str | None, limit: int
+    items: Sequence[Item], position: Callable[[Item], str], *, cursor: str | None, limit: int
 ) -> tuple[Sequence[Item], str | None]:
     """At most `limit` items after the cursor, and the cursor for what comes after them (None at the end).
 
     Args:
-        place: a text by which `items` are sorted. Items that are added or removed between two pages move no others.
+        position: a text by which `items` are sorted. Items that are added or removed between two pages move no others.
 
     Raises:
         BadParameterError: the cursor is not from this server.
     """
-    start = 0 if cursor is None else bisect_right(items, _read(cursor), key=place)
+    start = 0 if cursor is None else bisect_right(items, _read(cursor), key=position)
     page = items[start : start + limit]
     is_last = start + limit >= len(items)
-    return page, None if is_last else _write(place(page[-1]))
+    return page, None if is_last else _write(position(page[-1]))
 
 
-def _write(place: str) -> str:
-    return urlsafe_b64encode(place.encode("utf-8", "surrogatepass")).rstrip(b"=").decode()
+def _write(position: str) -> str:
+    return urlsafe_b64encode(position.encode("utf-8", "surrogatepass")).rstrip(b"=").decode()
 
 
 def _read(cursor: str) -> str:
     try:
         if len(cursor) > _LONGEST_CURSOR:
             raise ValueError
-        place = urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8", "surrogatepass")
+        position = urlsafe_b64decode(cursor.encode("ascii") + b"==").decode("utf-8", "surrogatepass")
     except ValueError:
-        place = ""
+        position = ""
     # The decoder skips foreign characters and spare bits: only the spelling that was given out is valid.
-    if not place or _write(place) != cursor:
+    if not position or _write(position) != cursor:
         raise BadParameterError("The cursor is not from this server.", hint="Start without a cursor.")
-    return place
+    return position

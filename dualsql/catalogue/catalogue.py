@@ -45,9 +45,9 @@ class Entry:
     @property
     def title(self) -> str:
         """The name that a list shows."""
-        found = self.address
-        return {"catalog": f"Catalog of {found.source}", "schema": f"Schema {found.schema}"}.get(
-            found.kind, found.name
+        address = self.address
+        return {"catalog": f"Catalog of {address.source}", "schema": f"Schema {address.schema}"}.get(
+            address.kind, address.name
         )
 
 
@@ -94,8 +94,8 @@ class Catalogue:
         self._dialects = dialects
         self._rules = rules
         self._visible = visible
-        self._placed = list(_placed(registry))
-        self._names = {id(placed.table): placed for placed in self._placed}
+        self._tables = list(_read_tables(registry))
+        self._names = {id(table.table): table for table in self._tables}
         self._queries = {
             Address(source=query.source or self.sources[0], kind="query", name=query.name): query
             for query in queries
@@ -105,12 +105,12 @@ class Catalogue:
     def seen_by(self, principal: Principal | None) -> CatalogueView:
         """The catalogue as `principal` sees it now."""
         visible = {source: self._rules.visible_names(principal, source) for source in self.sources}
-        allowed = [placed for placed in self._placed if self._shows(principal, placed)]
+        allowed_tables = [table for table in self._tables if self._shows(principal, table)]
         tables = {
-            placed.at(source): placed
+            table.at(source): table
             for source, names in visible.items()
-            for placed in allowed
-            if placed.key in names.tables
+            for table in allowed_tables
+            if table.key in names.tables
         }
         return CatalogueView(self, tables, self._runnable(tables), visible)
 
@@ -118,16 +118,16 @@ class Catalogue:
         """The SQL dialect of a source: "sqlite", "postgresql", "mysql", "duckdb"."""
         return self._dialects[source].name
 
-    def placed(self, table: Any) -> PlacedTable | None:
+    def placed_table(self, table: Any) -> PlacedTable | None:
         """The address of a Table, if it is registered."""
         return self._names.get(id(table))
 
-    def facts(self, source: str, placed: PlacedTable) -> TableFacts:
+    def facts(self, source: str, table: PlacedTable) -> TableFacts:
         """The facts about a table that are the same for every caller."""
         # By source too, because a type is written as the source's dialect does.
-        key = source, placed.key
+        key = source, table.key
         if key not in self._facts:
-            self._facts[key] = facts_of(placed.table, self._dialects[source])
+            self._facts[key] = facts_of(table.table, self._dialects[source])
         return self._facts[key]
 
     @cached_property
@@ -138,26 +138,26 @@ class Catalogue:
     def _things(self) -> Iterator[tuple[Address, str | None, Iterable[ColumnDefinition]]]:
         for source in self.sources:
             yield Address(source=source, kind="catalog"), None, ()
-            for schema in sorted({placed.schema for placed in self._placed}):
+            for schema in sorted({table.schema for table in self._tables}):
                 yield Address(source=source, kind="schema", schema=schema), None, ()
-            for placed in self._placed:
-                facts = self.facts(source, placed)
-                yield placed.at(source), facts.comment, facts.columns.values()
+            for table in self._tables:
+                facts = self.facts(source, table)
+                yield table.at(source), facts.comment, facts.columns.values()
         for address, query in self._queries.items():
             yield address, brief(query), ()
 
     def _runnable(self, tables: Mapping[Address, PlacedTable]) -> Mapping[Address, SavedQuery]:
         """The queries whose tables are all visible. Others would be refused, or reveal a table."""
-        seen = {(at.source, id(placed.table)) for at, placed in tables.items()}
+        visible_tables = {(at.source, id(table.table)) for at, table in tables.items()}
         return {
             at: query
             for at, query in self._queries.items()
-            if all((at.source, id(table)) in seen for table in query.tables)
+            if all((at.source, id(table)) in visible_tables for table in query.tables)
         }
 
-    def _shows(self, principal: Principal | None, placed: PlacedTable) -> bool:
+    def _shows(self, principal: Principal | None, table: PlacedTable) -> bool:
         # Not just truthy: the coroutine of a function that is async by mistake would show every table.
-        return self._visible is None or self._visible(principal, placed.table) is True
+        return self._visible is None or self._visible(principal, table.table) is True
 
 
 class CatalogueView:
@@ -187,7 +187,7 @@ class CatalogueView:
         addresses = [Address(source=source, kind="catalog") for source in self.catalogue.sources]
         addresses += {Address(source=at.source, kind="schema", schema=at.schema) for at in self.tables}
         entries = [self._entry(address, None) for address in addresses]
-        entries += [self._entry(address, comment_of(placed.table)) for address, placed in self.tables.items()]
+        entries += [self._entry(address, comment_of(table.table)) for address, table in self.tables.items()]
         entries += [self._entry(address, brief(query)) for address, query in self.queries.items()]
         return sorted(entries, key=lambda entry: entry.uri)
 
@@ -213,15 +213,15 @@ class CatalogueView:
         return Entry(address, self.catalogue.addressing.write(address), comment)
 
 
-def _placed(registry: Registry) -> Iterator[PlacedTable]:
+def _read_tables(registry: Registry) -> Iterator[PlacedTable]:
     """Each table by its schema and name. Tables with the same name get the registry's names."""
-    named = {getattr(table, "schema", None) for table in registry.tables.values()}
-    unnamed = "default" if "default" not in named else "(default)"
-    taken: set[tuple[str, str]] = set()
+    schemas = {getattr(table, "schema", None) for table in registry.tables.values()}
+    unnamed = "default" if "default" not in schemas else "(default)"
+    names: set[tuple[str, str]] = set()
     for key, table in registry.tables.items():
         schema, name = getattr(table, "schema", None) or unnamed, str(getattr(table, "name", key))
-        name = key if (schema, name) in taken else name
-        taken.add((schema, name))
+        name = key if (schema, name) in names else name
+        names.add((schema, name))
         yield PlacedTable(key, table, "view" if is_view(table) else "table", schema, name)
 
 
@@ -243,14 +243,14 @@ class Found(TypedDict):
     uri: str
 
 
-def tables_of(seen: CatalogueView, *, source: str | None = None, schema: str | None = None) -> list[Entry]:
+def tables_of(view: CatalogueView, *, source: str | None = None, schema: str | None = None) -> list[Entry]:
     """The visible tables and views, of one source or schema if it is named; sorted by URI.
 
     Raises:
         BadParameterError: there is no such source or schema for this reader.
     """
-    checked_source(seen, source)
-    schemas = {at.schema for at in seen.tables if source in (None, at.source)}
+    checked_source(view, source)
+    schemas = {at.schema for at in view.tables if source in (None, at.source)}
     if schema is not None and schema not in schemas and schema.lower() in UNNAMED:
         schema = next((name for name in schemas if name in UNNAMED), schema)
     if schema is not None and schema not in schemas:
@@ -259,22 +259,24 @@ def tables_of(seen: CatalogueView, *, source: str | None = None, schema: str | N
         )
     return [
         entry
-        for entry in seen.entries
-        if entry.address in seen.tables
+        for entry in view.entries
+        if entry.address in view.tables
         and source in (None, entry.address.source)
         and schema in (None, entry.address.schema)
     ]
 
 
-def checked_source(seen: CatalogueView, source: str | None) -> str | None:
+def checked_source(view: CatalogueView, source: str | None) -> str | None:
     """The source, if it exists.
 
     Raises:
         BadParameterError: there is no source of that name.
     """
-    known = seen.catalogue.sources
-    if source is not None and source not in known:
-        raise BadParameterError(f"There is no source {source[:80]!r}.", hint=_instead(source, sorted(known)))
+    sources = view.catalogue.sources
+    if source is not None and source not in sources:
+        raise BadParameterError(
+            f"There is no source {source[:80]!r}.", hint=_instead(source, sorted(sources))
+        )
     return source
 
 
@@ -288,20 +290,20 @@ def checked_tables(names: object) -> Sequence[str]:
     Raises:
         BadParameterError: the names are not texts, or there are none or too many.
     """
-    given = [names] if isinstance(names, str) else names
+    items = [names] if isinstance(names, str) else names
     if (
-        not isinstance(given, Sequence)
-        or not 0 < len(given) <= MOST_TABLES
-        or not all(isinstance(name, str) and name.strip() for name in given)
+        not isinstance(items, Sequence)
+        or not 0 < len(items) <= MOST_TABLES
+        or not all(isinstance(name, str) and name.strip() for name in items)
     ):
         raise BadParameterError(
             f"table is 1 to {MOST_TABLES} names of tables.", hint='Such as ["orders", "sales.customers"].'
         )
-    return list(dict.fromkeys(given))
+    return list(dict.fromkeys(items))
 
 
 def find_table(
-    seen: CatalogueView, name: str, *, source: str | None = None, schema: str | None = None
+    view: CatalogueView, name: str, *, source: str | None = None, schema: str | None = None
 ) -> Address:
     """The table or view of that name, which may be "schema.name". Case does not matter if only one matches.
 
@@ -311,46 +313,46 @@ def find_table(
         UnknownTableError: the reader sees no such table.
         BadParameterError: several tables match, or there is no such source or schema.
     """
-    addresses = [entry.address for entry in tables_of(seen, source=source, schema=schema)]
+    addresses = [entry.address for entry in tables_of(view, source=source, schema=schema)]
     # difflib needs time with the square of the length.
-    wanted = name.strip()[:_LONGEST_NAME]
-    found = [at for at in addresses if wanted in _spellings(at)]
-    found = found or [at for at in addresses if wanted.lower() in map(str.lower, _spellings(at))]
-    if not found:
-        raise _unknown(wanted, addresses)
-    order = seen.catalogue.sources
-    first = [at for at in found if at.source == min((at.source for at in found), key=order.index)]
+    text = name.strip()[:_LONGEST_NAME]
+    matches = [at for at in addresses if text in _spellings(at)]
+    matches = matches or [at for at in addresses if text.lower() in map(str.lower, _spellings(at))]
+    if not matches:
+        raise _unknown(text, addresses)
+    order = view.catalogue.sources
+    first = [at for at in matches if at.source == min((at.source for at in matches), key=order.index)]
     if len(first) > 1:
         choices = ", ".join(f"{at.schema}.{at.name}" for at in first[:10])
-        raise BadParameterError(f"Several tables are called {wanted[:80]!r}.", hint=f"Name one of {choices}.")
+        raise BadParameterError(f"Several tables are called {text[:80]!r}.", hint=f"Name one of {choices}.")
     return first[0]
 
 
-def nearest(seen: CatalogueView, address: Address) -> list[str]:
+def nearest(view: CatalogueView, address: Address) -> list[str]:
     """URIs of visible entries with a name similar to an unknown one; at most three."""
-    alike = {at.called: entry.uri for entry in seen.entries if (at := entry.address).kind == address.kind}
+    alike = {at.called: entry.uri for entry in view.entries if (at := entry.address).kind == address.kind}
     close = get_close_matches(address.called[:_LONGEST_NAME], alike, n=3, cutoff=0.6)
     return [alike[name] for name in close]
 
 
-def search_all(seen: CatalogueView, terms: Sequence[str], *, limit: int) -> list[Found]:
+def search_all(view: CatalogueView, terms: Sequence[str], *, limit: int) -> list[Found]:
     """The matches of each term in the names and comments of visible entries: at most `limit` each, the best first.
 
     Raises:
         BadParameterError: there are too many terms, or one is too long.
         ConfigurationError: rapidfuzz is not installed.
     """
-    checked = checked_terms(terms)
-    entries = {entry.address: entry for entry in seen.entries}
-    index = seen.catalogue.index
+    valid_terms = checked_terms(terms)
+    entries = {entry.address: entry for entry in view.entries}
+    index = view.catalogue.index
     return [
-        _found(term, entries[match.address], match)
-        for term in checked
+        _match_of(term, entries[match.address], match)
+        for term in valid_terms
         for match in search(term, index, entries.__contains__, limit)
     ]
 
 
-def _found(term: str, entry: Entry, match: Match) -> Found:
+def _match_of(term: str, entry: Entry, match: Match) -> Found:
     at = entry.address
     return Found(
         term=term,
@@ -375,17 +377,17 @@ UNNAMED = ("default", "(default)", "main", "public")
 
 
 def _unknown(name: str, addresses: Sequence[Address]) -> UnknownTableError:
-    known = list(dict.fromkeys(address.name for address in addresses))
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    names = list(dict.fromkeys(address.name for address in addresses))
+    close = get_close_matches(name, names, n=3, cutoff=0.5)
     return UnknownTableError(
         f"There is no table {name[:80]!r}.",
-        hint=_instead(name, known) if known else "You have access to no table.",
+        hint=_instead(name, names) if names else "You have access to no table.",
         details={"table": name[:80], "suggestions": close},
     )
 
 
-def _instead(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name[:_LONGEST_NAME], known, n=3, cutoff=0.5)
+def _instead(name: str, names: Sequence[str]) -> str:
+    close = get_close_matches(name[:_LONGEST_NAME], names, n=3, cutoff=0.5)
     if close:
         return f"Did you mean {' or '.join(map(repr, close))}?"
-    return f"There is {', '.join(known[:20])}."
+    return f"There is {', '.join(names[:20])}."

@@ -142,79 +142,77 @@ class Content(TypedDict):
     metadata: Mapping[str, Any]
 
 
-def read(seen: CatalogueView, address: Address) -> Reading | list[Content] | None:
+def read(view: CatalogueView, address: Address) -> Reading | list[Content] | None:
     """The definition and metadata at an address, or the list of its members; None if nothing is visible there."""
-    if not seen.has(address.thing):
+    if not view.has(address.thing):
         return None
     if address.is_contents:
-        return _contents(seen, address.thing)
-    return Reading(definition=_definition(seen, address), metadata=_metadata(seen, address))
+        return _contents(view, address.thing)
+    return Reading(definition=_definition(view, address), metadata=_metadata(view, address))
 
 
-def table_definition(seen: CatalogueView, address: Address) -> TableDefinition:
+def table_definition(view: CatalogueView, address: Address) -> TableDefinition:
     """The definition of a visible table or view."""
-    placed, names = seen.tables[address], seen.visible[address.source]
-    facts = seen.catalogue.facts(address.source, placed)
-    masked = names.masked.get(placed.key, frozenset())
+    table, names = view.tables[address], view.visible[address.source]
+    facts = view.catalogue.facts(address.source, table)
+    masked = names.masked.get(table.key, frozenset())
     columns = [
         _masked(column) if key in masked else column
         for key, column in list(facts.columns.items())[:MOST_COLUMNS]
     ]
     return TableDefinition(
-        kind=cast("Literal['table', 'view']", placed.kind),
+        kind=cast("Literal['table', 'view']", table.kind),
         source=address.source,
-        schema=placed.schema,
-        name=placed.name,
+        schema=table.schema,
+        name=table.name,
         sql_name=facts.sql_name,
         comment=facts.comment,
-        rows="filtered" if placed.key in names.filtered else "all",
+        rows="filtered" if table.key in names.filtered else "all",
         column_count=len(facts.columns),
         columns=columns,
         primary_key=facts.primary_key,
         unique=facts.unique,
-        foreign_keys=[
-            found for link in facts.links if (found := _foreign_key(seen, address, link)) is not None
-        ],
+        foreign_keys=[key for link in facts.links if (key := _foreign_key(view, address, link)) is not None],
     )
 
 
-def listed_table(seen: CatalogueView, entry: Entry) -> ListedTable:
+def listed_table(view: CatalogueView, entry: Entry) -> ListedTable:
     """A table of a list for a model."""
     at = entry.address
     item = ListedTable(kind=cast("Literal['table', 'view']", at.kind), name=at.name)
-    if has_named_schema(seen, at):
+    if has_named_schema(view, at):
         item["schema"] = at.schema
-    if len(seen.catalogue.sources) > 1:
+    if len(view.catalogue.sources) > 1:
         item["source"] = at.source
     if entry.comment is not None:
         item["comment"] = entry.comment
     return item
 
 
-def has_named_schema(seen: CatalogueView, address: Address) -> bool:
+def has_named_schema(view: CatalogueView, address: Address) -> bool:
     """Whether SQL may name the schema of a visible table; that of a Table without one has a name in URIs alone."""
-    return getattr(seen.tables[address].table, "schema", None) is not None
+    return getattr(view.tables[address].table, "schema", None) is not None
 
 
-def found_for_model(seen: CatalogueView, found: Found) -> FoundForModel:
+def found_for_model(view: CatalogueView, match: Found) -> FoundForModel:
     """A match of a search."""
-    item = FoundForModel(term=found["term"], kind=found["kind"], name=found["name"])
-    if found["schema"] is not None and found["schema"] not in UNNAMED:
-        item["schema"] = found["schema"]
-    if len(seen.catalogue.sources) > 1:
-        item["source"] = found["source"]
-    if found["columns"]:
-        item["columns"] = found["columns"]
-    if found["comment"] is not None:
-        item["comment"] = found["comment"]
+    item = FoundForModel(term=match["term"], kind=match["kind"], name=match["name"])
+    if match["schema"] is not None and match["schema"] not in UNNAMED:
+        item["schema"] = match["schema"]
+    if len(view.catalogue.sources) > 1:
+        item["source"] = match["source"]
+    if match["columns"]:
+        item["columns"] = match["columns"]
+    if match["comment"] is not None:
+        item["comment"] = match["comment"]
     return item
 
 
-def table_for_model(seen: CatalogueView, address: Address) -> TableForModel:
+def table_for_model(view: CatalogueView, address: Address) -> TableForModel:
     """What `table_definition` has to say to a model."""
-    whole = table_definition(seen, address)
-    has_schema, has_sources = has_named_schema(seen, address), len(seen.catalogue.sources) > 1
-    said: dict[str, Any] = {
+    whole = table_definition(view, address)
+    has_schema, has_sources = has_named_schema(view, address), len(view.catalogue.sources) > 1
+    description: dict[str, Any] = {
         "kind": whole["kind"],
         "name": whole["name"],
         "sql_name": whole["sql_name"] if whole["sql_name"] != whole["name"] else None,
@@ -239,25 +237,27 @@ def table_for_model(seen: CatalogueView, address: Address) -> TableForModel:
             for key in whole["foreign_keys"]
         ],
     }
-    return cast("TableForModel", {key: value for key, value in said.items() if value not in (None, [])})
+    return cast(
+        "TableForModel", {key: value for key, value in description.items() if value not in (None, [])}
+    )
 
 
-def query_definition(seen: CatalogueView, address: Address) -> QueryDefinition:
+def query_definition(view: CatalogueView, address: Address) -> QueryDefinition:
     """The definition of a visible saved query."""
-    query = seen.queries[address]
-    places = (seen.catalogue.placed(table) for table in query.tables)
-    write = seen.catalogue.addressing.write
+    query = view.queries[address]
+    tables = (view.catalogue.placed_table(table) for table in query.tables)
+    write = view.catalogue.addressing.write
     return QueryDefinition(
         kind="query",
         source=address.source,
         name=query.name,
         comment=brief(query),
         parameters=query.schema,
-        reads=[write(place.at(address.source)) for place in places if place is not None],
+        reads=[write(table.at(address.source)) for table in tables if table is not None],
     )
 
 
-def listed(entry: Entry) -> Listed:
+def list_item(entry: Entry) -> Listed:
     """An entry for a list."""
     at = entry.address
     item = Listed(
@@ -272,30 +272,30 @@ def listed(entry: Entry) -> Listed:
     return item
 
 
-def _definition(seen: CatalogueView, address: Address) -> Mapping[str, Any]:
+def _definition(view: CatalogueView, address: Address) -> Mapping[str, Any]:
     if address.kind in ("table", "view"):
-        return table_definition(seen, address)
+        return table_definition(view, address)
     if address.kind == "query":
-        return query_definition(seen, address)
-    inside = [listed(entry) for entry in seen.within(address)]
-    named: dict[str, Any] = {"source": address.source}
+        return query_definition(view, address)
+    inside = [list_item(entry) for entry in view.within(address)]
+    definition: dict[str, Any] = {"source": address.source}
     if address.kind == "schema":
-        named["schema"] = address.schema
+        definition["schema"] = address.schema
     else:
-        named["dialect"] = seen.catalogue.dialect_of(address.source)
-        named["schemas"] = [item["name"] for item in inside if item["kind"] == "schema"]
+        definition["dialect"] = view.catalogue.dialect_of(address.source)
+        definition["schemas"] = [item["name"] for item in inside if item["kind"] == "schema"]
     for kind, word in (("table", "tables"), ("view", "views"), ("query", "queries")):
-        found = [item["name"] for item in inside if item["kind"] == kind]
+        names = [item["name"] for item in inside if item["kind"] == kind]
         if address.kind == "catalog":
-            named[f"{kind}_count"] = len(found)
+            definition[f"{kind}_count"] = len(names)
         elif kind != "query":
-            named[word], named[f"{kind}_count"] = found[:MOST_CONTENTS], len(found)
-    return named
+            definition[word], definition[f"{kind}_count"] = names[:MOST_CONTENTS], len(names)
+    return definition
 
 
-def _metadata(seen: CatalogueView, address: Address) -> ContentMetadata:
+def _metadata(view: CatalogueView, address: Address) -> ContentMetadata:
     description, usage = _WORDS[address.kind]
-    write = seen.catalogue.addressing.write
+    write = view.catalogue.addressing.write
     metadata = ContentMetadata(kind=address.kind, description=description, usage=usage)
     if address.parent is not None:
         metadata["parent"] = write(address.parent)
@@ -304,28 +304,28 @@ def _metadata(seen: CatalogueView, address: Address) -> ContentMetadata:
     return metadata
 
 
-def _contents(seen: CatalogueView, address: Address) -> list[Content]:
-    entries = seen.within(address)
-    shown = [Content(uri=entry.uri, metadata=listed(entry)) for entry in entries[:MOST_CONTENTS]]
+def _contents(view: CatalogueView, address: Address) -> list[Content]:
+    entries = view.within(address)
+    contents = [Content(uri=entry.uri, metadata=list_item(entry)) for entry in entries[:MOST_CONTENTS]]
     if len(entries) > MOST_CONTENTS:
         more = {"more": len(entries) - MOST_CONTENTS, "usage": "resources/list has them all, in pages."}
-        shown.append(Content(uri=seen.catalogue.addressing.write(address), metadata=more))
-    return shown
+        contents.append(Content(uri=view.catalogue.addressing.write(address), metadata=more))
+    return contents
 
 
 def _masked(column: ColumnDefinition) -> ColumnDefinition:
     return {**column, "masked": True}
 
 
-def _foreign_key(seen: CatalogueView, address: Address, link: TableLink) -> ForeignKey | None:
-    target = seen.catalogue.placed(link.target)
+def _foreign_key(view: CatalogueView, address: Address, link: TableLink) -> ForeignKey | None:
+    target = view.catalogue.placed_table(link.target)
     # A table that the reader may not see is not named.
-    if target is None or target.at(address.source) not in seen.tables:
+    if target is None or target.at(address.source) not in view.tables:
         return None
     return ForeignKey(
         columns=link.columns,
         target_schema=target.schema,
         target_table=target.name,
         target_columns=link.target_columns,
-        target_uri=seen.catalogue.addressing.write(target.at(address.source)),
+        target_uri=view.catalogue.addressing.write(target.at(address.source)),
     )

@@ -116,15 +116,15 @@ def facts_of(table: Any, dialect: Dialect) -> TableFacts:
 
 def comment_of(item: Any) -> str | None:
     """The comment of a table or column, else the "description" in its `info`."""
-    return _said(getattr(item, "comment", None) or getattr(item, "info", {}).get("description"))
+    return _words_or_none(getattr(item, "comment", None) or getattr(item, "info", {}).get("description"))
 
 
 def brief(query: SavedQuery) -> str | None:
     """A short description of a saved query."""
-    return _said(query.description)
+    return _words_or_none(query.description)
 
 
-def _said(words: object) -> str | None:
+def _words_or_none(words: object) -> str | None:
     return single_line(words, _LONGEST_COMMENT) if isinstance(words, str) and words.strip() else None
 
 
@@ -133,7 +133,7 @@ def is_view(table: Any) -> bool:
     return bool(getattr(table, "is_view", False) or getattr(table, "info", {}).get("is_view"))
 
 
-def type_name(type_: TypeEngine[Any], dialect: Dialect) -> str:
+def declared_type(type_: TypeEngine[Any], dialect: Dialect) -> str:
     """The database's name of the type."""
     try:
         return single_line(type_.compile(dialect=dialect), 200)
@@ -144,7 +144,7 @@ def type_name(type_: TypeEngine[Any], dialect: Dialect) -> str:
 def _column(column: Any, dialect: Dialect) -> ColumnDefinition:
     definition = ColumnDefinition(
         name=str(column.name),
-        type=type_name(column.type, dialect),
+        type=declared_type(column.type, dialect),
         # Some databases allow a primary key without NOT NULL.
         nullable=bool(column.nullable) and not column.primary_key,
         comment=comment_of(column),
@@ -166,10 +166,10 @@ def _links(constraints: Iterable[Any]) -> list[TableLink]:
 
 def _unique(table: Any, constraints: Iterable[Any]) -> list[list[str]]:
     """The unique sets of columns besides the primary key."""
-    held = [item for item in constraints if isinstance(item, UniqueConstraint)]
+    uniques = [item for item in constraints if isinstance(item, UniqueConstraint)]
     indexed = [item for item in getattr(table, "indexes", ()) if item.unique]
     return sorted(
-        {tuple(names): names for item in [*held, *indexed] if (names := _names(item.columns))}.values()
+        {tuple(names): names for item in [*uniques, *indexed] if (names := _names(item.columns))}.values()
     )
 
 

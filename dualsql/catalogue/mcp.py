@@ -37,8 +37,8 @@ from dualsql.catalogue.search import (
     MOST_TERMS,
     checked_terms,
     notes_about,
-    notes_of,
     require_rapidfuzz,
+    split_notes,
 )
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
@@ -86,11 +86,11 @@ class CatalogueProvider:
 
     async def read(self, uri: str, principal: Principal | None) -> ReadResourceResult:
         address = self._catalogue.addressing.read(uri)
-        seen = self._catalogue.seen_by(principal)
-        found = None if address is None else read(seen, address)
-        if found is None:
-            raise unknown_uri(uri, [] if address is None else nearest(seen, address))
-        text = json.dumps(found).decode()
+        view = self._catalogue.seen_by(principal)
+        content = None if address is None else read(view, address)
+        if content is None:
+            raise unknown_uri(uri, [] if address is None else nearest(view, address))
+        text = json.dumps(content).decode()
         contents = TextResourceContents(uri=uri, mime_type=_MIME_TYPE, text=text)
         return ReadResourceResult(contents=[contents], ttl_ms=self._ttl, cache_scope="private")
 
@@ -102,11 +102,11 @@ class CatalogueProvider:
         return [_resource(entry) for entry in page], following
 
     async def complete(
-        self, name: str, value: str, given: Mapping[str, str], principal: Principal | None
+        self, name: str, value: str, arguments: Mapping[str, str], principal: Principal | None
     ) -> Sequence[str]:
-        candidates = _candidates(self._catalogue.seen_by(principal), name, given)
-        beginning = [found for found in candidates if found.lower().startswith(value.lower())]
-        containing = [found for found in candidates if value.lower() in found.lower()]
+        candidates = _candidates(self._catalogue.seen_by(principal), name, arguments)
+        beginning = [candidate for candidate in candidates if candidate.lower().startswith(value.lower())]
+        containing = [candidate for candidate in candidates if value.lower() in candidate.lower()]
         return list(dict.fromkeys([*sorted(beginning), *sorted(containing)]))
 
 
@@ -128,11 +128,11 @@ def _resource(entry: Entry) -> Resource:
     )
 
 
-def _candidates(seen: CatalogueView, name: str, given: Mapping[str, str]) -> set[str]:
+def _candidates(view: CatalogueView, name: str, arguments: Mapping[str, str]) -> set[str]:
     """Values of a template variable that fit the variables given already."""
     if name == "source":
-        return set(seen.catalogue.sources)
-    return {_variable(at, name) for at in [*seen.tables, *seen.queries] if _matches(at, given)} - {""}
+        return set(view.catalogue.sources)
+    return {_variable(at, name) for at in [*view.tables, *view.queries] if _matches(at, arguments)} - {""}
 
 
 def _variable(address: Address, name: str) -> str:
@@ -141,9 +141,9 @@ def _variable(address: Address, name: str) -> str:
     return address.name if address.kind == name else ""
 
 
-def _matches(address: Address, given: Mapping[str, str]) -> bool:
-    return given.get("source", address.source) == address.source and (
-        address.kind == "query" or given.get("schema", address.schema) == address.schema
+def _matches(address: Address, arguments: Mapping[str, str]) -> bool:
+    return arguments.get("source", address.source) == address.source and (
+        address.kind == "query" or arguments.get("schema", address.schema) == address.schema
     )
 
 
@@ -201,19 +201,19 @@ class SearchResults(TypedDict):
     unmatched: list[str]
 
 
-def _described(seen: CatalogueView, found: Mapping[str, Address]) -> DescribedTables:
-    described = {name: table_for_model(seen, address) for name, address in found.items()}
-    return cast(
-        "DescribedTables", {"tables": described} if len(described) > 1 else next(iter(described.values()))
-    )
+def _describe(view: CatalogueView, addresses: Mapping[str, Address]) -> DescribedTables:
+    tables = {name: table_for_model(view, address) for name, address in addresses.items()}
+    return cast("DescribedTables", {"tables": tables} if len(tables) > 1 else next(iter(tables.values())))
 
 
-def _found(seen: CatalogueView, terms: Sequence[str], notes: Sequence[str], limit: int) -> SearchResults:
-    found = [found_for_model(seen, match) for match in search_all(seen, terms, limit=limit)]
-    noted = {term: notes_about(term, notes)[:limit] for term in terms}
-    matched = {match["term"] for match in found} | {term for term, about in noted.items() if about}
-    results = SearchResults(matches=found, unmatched=[term for term in terms if term not in matched])
-    about = list(dict.fromkeys(note for found in noted.values() for note in found))
+def _search(view: CatalogueView, terms: Sequence[str], notes: Sequence[str], limit: int) -> SearchResults:
+    matches = [found_for_model(view, match) for match in search_all(view, terms, limit=limit)]
+    notes_of_terms = {term: notes_about(term, notes)[:limit] for term in terms}
+    matched_terms = {match["term"] for match in matches} | {
+        term for term, about in notes_of_terms.items() if about
+    }
+    results = SearchResults(matches=matches, unmatched=[term for term in terms if term not in matched_terms])
+    about = list(dict.fromkeys(note for term_notes in notes_of_terms.values() for note in term_notes))
     return SearchResults(**results, notes=about) if about else results
 
 
@@ -226,7 +226,7 @@ def add_catalogue_tools(
         ConfigurationError: rapidfuzz is not installed.
     """
     require_rapidfuzz()
-    noted = notes_of(notes)
+    all_notes = split_notes(notes)
 
     def list_tables(
         principal: Principal | None,
@@ -236,11 +236,11 @@ def add_catalogue_tools(
         limit: Limit = 50,
     ) -> TableList:
         """Tables and views that can be queried, with their comments."""
-        seen = catalogue.seen_by(principal)
-        found = tables_of(seen, source=source_name, schema=schema_name)
-        page, following = paged(found, lambda entry: entry.uri, cursor=cursor, limit=limit)
-        listed = TableList(tables=[listed_table(seen, entry) for entry in page], total=len(found))
-        return listed if following is None else TableList(**listed, next_cursor=following)
+        view = catalogue.seen_by(principal)
+        tables = tables_of(view, source=source_name, schema=schema_name)
+        page, following = paged(tables, lambda entry: entry.uri, cursor=cursor, limit=limit)
+        table_list = TableList(tables=[listed_table(view, entry) for entry in page], total=len(tables))
+        return table_list if following is None else TableList(**table_list, next_cursor=following)
 
     def describe_table(
         principal: Principal | None,
@@ -252,16 +252,16 @@ def add_catalogue_tools(
 
         Call it before writing SQL for the table. The values of masked columns are hidden.
         """
-        seen = catalogue.seen_by(principal)
-        found = {
-            name: find_table(seen, name, source=source_name, schema=schema_name)
+        view = catalogue.seen_by(principal)
+        addresses = {
+            name: find_table(view, name, source=source_name, schema=schema_name)
             for name in checked_tables(table)
         }
-        return _described(seen, found)
+        return _describe(view, addresses)
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:
         """Find tables, views, columns and saved queries by words; names need not be spelt right."""
-        return _found(catalogue.seen_by(principal), checked_terms(terms), noted, limit)
+        return _search(catalogue.seen_by(principal), checked_terms(terms), all_notes, limit)
 
     for function in (list_tables, describe_table, search_catalog):
         if len(catalogue.sources) == 1:

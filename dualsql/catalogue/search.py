@@ -68,11 +68,11 @@ def checked_terms(terms: object) -> Sequence[str]:
     Raises:
         BadParameterError: a term is not a text, is empty or too long, or there are none or too many.
     """
-    given = [terms] if isinstance(terms, str) else terms
-    if not isinstance(given, Sequence) or not all(isinstance(term, str) for term in given[: MOST_TERMS + 1]):
+    items = [terms] if isinstance(terms, str) else terms
+    if not isinstance(items, Sequence) or not all(isinstance(term, str) for term in items[: MOST_TERMS + 1]):
         raise BadParameterError("terms is a list of texts.", hint='Such as ["enrollment", "tuition fees"].')
     # One more than allowed is enough to refuse a list of any length.
-    stripped = [term.strip() for term in given[: MOST_TERMS + 1]]
+    stripped = [term.strip() for term in items[: MOST_TERMS + 1]]
     if not 0 < len(stripped) <= MOST_TERMS:
         raise BadParameterError(
             f"A search takes 1 to {MOST_TERMS} terms.", hint="Search again for the others."
@@ -98,16 +98,16 @@ def search(term: str, index: Index, is_seen: Callable[[Address], bool], limit: i
     hits = rapidfuzz.process.extract(
         folded(term), index.keys(), scorer=rapidfuzz.fuzz.WRatio, score_cutoff=_ENOUGH, limit=None
     )
-    found = (
+    postings = (
         (score * posting.weight, posting)
         for text, score, _ in hits
         for posting in index[text]
         if is_seen(posting.address)
     )
-    return _joined(sorted(islice(found, _MOST_POSTINGS), key=_rank))[:limit]
+    return _join(sorted(islice(postings, _MOST_POSTINGS), key=_rank))[:limit]
 
 
-def notes_of(text: str) -> list[str]:
+def split_notes(text: str) -> list[str]:
     """The notes in a text: its paragraphs, and each item of a list by itself."""
     return [note.strip() for note in _BETWEEN_NOTES.split(text) if note.strip()]
 
@@ -120,8 +120,8 @@ def notes_about(term: str, notes: Iterable[str]) -> list[str]:
     words = folded(term).split()
 
     def has(note: str, word: str) -> bool:
-        found = process.extractOne(word, folded(note).split(), scorer=fuzz.ratio, score_cutoff=_SPELT)
-        return found is not None
+        match = process.extractOne(word, folded(note).split(), scorer=fuzz.ratio, score_cutoff=_SPELT)
+        return match is not None
 
     return [note for note in notes if all(has(note, word) for word in words)]
 
@@ -166,13 +166,13 @@ def _rank(hit: tuple[float, Posting]) -> tuple[float, str, str]:
     return -score, posting.address.called, posting.column or ""
 
 
-def _joined(ranked: Iterable[tuple[float, Posting]]) -> list[Match]:
+def _join(hits: Iterable[tuple[float, Posting]]) -> list[Match]:
     """One match for each entry, with the columns that matched."""
     scores: dict[Address, float] = {}
     columns: dict[Address, dict[str, None]] = {}
-    for score, posting in ranked:
+    for score, posting in hits:
         scores.setdefault(posting.address, score)
-        named = columns.setdefault(posting.address, {})
+        names = columns.setdefault(posting.address, {})
         if posting.column is not None:
-            named.setdefault(posting.column)
+            names.setdefault(posting.column)
     return [Match(at, round(score, 1), [*columns[at]]) for at, score in scores.items()]

@@ -114,8 +114,8 @@ def _y(value: Any, mark: Mark) -> tuple[str | None, str | None]:
         return _name(value, "y"), None
     refuse_unknown(value, ("field", "aggregate"), "key of y")
     # A chart's y has no key for the fraction of a percentile.
-    charted = [name for name, known in AGGREGATES.items() if not known.takes_fraction]
-    aggregate = _word(value, "aggregate", charted)
+    names = [name for name, aggregate_function in AGGREGATES.items() if not aggregate_function.takes_fraction]
+    aggregate = _word(value, "aggregate", names)
     if value.get("field") is None:
         if AGGREGATES[aggregate].of is not None:
             _refuse(f"y with the aggregate {aggregate} requires a field.")
@@ -123,11 +123,11 @@ def _y(value: Any, mark: Mark) -> tuple[str | None, str | None]:
     return _name(value["field"], "y"), aggregate
 
 
-def _word(values: Mapping[Any, Any], key: str, known: Sequence[str]) -> str:
-    found = values.get(key)
-    if not isinstance(found, str) or found not in known:
-        _refuse(f"{key} must be one of {', '.join(known)}.")
-    return found
+def _word(values: Mapping[Any, Any], key: str, words: Sequence[str]) -> str:
+    word = values.get(key)
+    if not isinstance(word, str) or word not in words:
+        _refuse(f"{key} must be one of {', '.join(words)}.")
+    return word
 
 
 def _name(value: Any, key: str) -> str:

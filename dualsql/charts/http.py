@@ -49,7 +49,7 @@ def chart_routes(server: ResultServer, service: ChartService) -> FeatureRoutes:
     """The chart routes of a resource. GET of the resource itself also returns Vega-Lite."""
 
     async def chart(request: Request) -> Response:
-        return await _answer_chart(server, service, request, _wanted(request))
+        return await _answer_chart(server, service, request, _media_type_of(request))
 
     async def vegalite(request: Request) -> Response:
         refuse_query(request.scope["query_string"])
@@ -79,11 +79,11 @@ async def _answer_chart(
             return _chart(b"", media_type)
         if kind is None:
             drawing = service.draw_unchecked(resource, principal=principal)
-            drawn: VegaLite = await while_connected(request.receive, drawing)
-            return _chart(json.dumps(drawn), MEDIA_TYPE)
+            chart: VegaLite = await while_connected(request.receive, drawing)
+            return _chart(json.dumps(chart), MEDIA_TYPE)
         painting = service.picture_unchecked(resource, kind, principal=principal)
-        found: Picture = await while_connected(request.receive, painting)
-        return _chart(found.content, found.media_type)
+        picture: Picture = await while_connected(request.receive, painting)
+        return _chart(picture.content, picture.media_type)
     except ConfigurationError as error:
         raise NotAcceptableError(
             "This server cannot draw pictures.",
@@ -92,7 +92,7 @@ async def _answer_chart(
         ) from error
 
 
-def _wanted(request: Request) -> str:
+def _media_type_of(request: Request) -> str:
     values = split_query(request.scope["query_string"])
     refuse_unknown(values, CHART_QUERY, "query parameter")
     if "format" in values:

@@ -53,9 +53,9 @@ async def marks_of(chart: Chart, view: View) -> Marks:
     """The marks of a bar, line or point chart, computed from all rows of the result."""
     # One mark more tells whether these are all.
     select = plan.page(view.ordered(), offset=0, limit=MOST_MARKS + 1)
-    found = await view.answer(select, timeout=view.settings.query_timeout)
-    rows = _records(view, view.columns, found[:MOST_MARKS])
-    is_cut = len(found) > MOST_MARKS
+    records = await view.answer(select, timeout=view.settings.query_timeout)
+    rows = _records(view, view.columns, records[:MOST_MARKS])
+    is_cut = len(records) > MOST_MARKS
     if chart.mark == "bar" and _has_bars([column.describe() for column in view.columns]):
         is_crowded = len({json.dumps(row[X]) for row in rows}) > MOST_BARS
         return await _largest(chart, view) if is_cut or is_crowded else Marks(rows)
@@ -81,10 +81,10 @@ def limits_of(chart: Chart, response: DualResponse) -> str:
     return f"not all are drawn, only the first {of} marks: take a larger bucket to show them all."
 
 
-async def bins_of(view: View) -> Marks:
+async def bin_marks(view: View) -> Marks:
     """The bins of a histogram, from the lowest to the highest value that its reader may see."""
     (values,) = view.shape.columns
-    data = profiles.all_rows(view.ordered(), [values], view.rules.form.hides)
+    data = profiles.profiled_rows(view.ordered(), [values], view.rules.form.hides)
     (profiled,) = data.profiled
     timeout = view.settings.query_timeout
     (row,) = await view.answer(profiles.summary(data), timeout=timeout)
@@ -94,10 +94,10 @@ async def bins_of(view: View) -> Marks:
         return Marks([])
     bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))
     converters = json.converters([values, values], view.dialect)
-    edges = json.converted([(found["low"], found["high"]) for found in bins], converters)
+    edges = json.converted([(one["low"], one["high"]) for one in bins], converters)
     rows = [
-        {"low": low, "high": high, "count": found["count"]}
-        for (low, high), found in zip(edges, bins, strict=True)
+        {"low": low, "high": high, "count": one["count"]}
+        for (low, high), one in zip(edges, bins, strict=True)
     ]
     return Marks(json.loads(json.dumps(rows)))
 
@@ -124,18 +124,18 @@ def _has_bars(columns: Sequence[Column]) -> bool:
 async def _largest(chart: Chart, view: View) -> Marks:
     """The largest categories and colors, or the smallest if these are to come first."""
     names = [column.name for column in view.columns if column.name in _MOST]
-    found = await view.answer(_cut(chart, view, names), timeout=view.settings.query_timeout)
+    largest = await view.answer(_cut(chart, view, names), timeout=view.settings.query_timeout)
     width = len(names)
-    records = _records(view, view.columns[:width], [row[:width] for row in found])
-    totals = [max((int(row[at - width]) for row in found), default=0) for at in range(width)]
+    records = _records(view, view.columns[:width], [row[:width] for row in largest])
+    totals = [max((int(row[at - width]) for row in largest), default=0) for at in range(width)]
     rows: list[Row] = []
-    for record, row in zip(records, found, strict=True):
+    for record, row in zip(records, largest, strict=True):
         # The last places follow the places in a row, and are not read here.
-        places = zip(names, row[width + 1 :], totals, strict=False)
+        positions = zip(names, row[width + 1 :], totals, strict=False)
         rest = {
             name: _others(total - _MOST[name], {other[name] for other in records})
-            for name, place, total in places
-            if place > _MOST[name]
+            for name, position, total in positions
+            if position > _MOST[name]
         }
         if not rest or _combine(chart) is not None:
             rows.append(record | rest | {Y: _number(row[width])})
@@ -158,9 +158,9 @@ def _combine(chart: Chart) -> Any:
     return AGGREGATES[chart.aggregate].combine if chart.aggregate else None
 
 
-def _others(number: int, taken: Collection[Any]) -> str:
+def _others(number: int, labels: Collection[Any]) -> str:
     label = f"{number:,} others"
-    while label in taken:
+    while label in labels:
         label = f"({label})"
     return label
 
@@ -175,38 +175,38 @@ def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
 
     What is beyond the most that is shown has no name, and the place after them.
     """
-    ranked = _ranked(chart, view, names)
-    shown, places, lasts = [], [], []
+    marks = _rank_marks(chart, view, names)
+    labels, positions, lasts = [], [], []
     for name in names:
-        place = ranked.c[f"place_{name}"]
+        position = marks.c[f"place_{name}"]
         most: ColumnElement[int] = literal_column(str(_MOST[name]), types.Integer)
-        shown.append(case((place <= most, ranked.c[name])).label(name))
-        places.append(case((place <= most, place), else_=most + 1).label(f"place_{name}"))
-        lasts.append(place.label(f"last_{name}"))
-    bars = select(*shown, *places, *lasts, ranked.c[Y]).subquery("bars")
-    named = [bars.c[column.name] for column in shown]
-    placed = [bars.c[column.name] for column in places]
+        labels.append(case((position <= most, marks.c[name])).label(name))
+        positions.append(case((position <= most, position), else_=most + 1).label(f"place_{name}"))
+        lasts.append(position.label(f"last_{name}"))
+    bars = select(*labels, *positions, *lasts, marks.c[Y]).subquery("bars")
+    columns = [bars.c[column.name] for column in labels]
+    ranks = [bars.c[column.name] for column in positions]
     combine = _combine(chart) or func.sum
     value = combine(bars.c[Y], type_=types.Double()).label(Y)
     ends = [func.max(bars.c[column.name]).label(column.name) for column in lasts]
-    found = select(*named, value, *placed, *ends).group_by(*named, *placed)
-    return plan.with_criteria_of(view.shape.select, found.order_by(*_order(chart, view, bars), *placed))
+    statement = select(*columns, value, *ranks, *ends).group_by(*columns, *ranks)
+    return plan.with_criteria_of(view.shape.select, statement.order_by(*_order(chart, view, bars), *ranks))
 
 
-def _ranked(chart: Chart, view: View, names: Sequence[str]) -> FromClause:
+def _rank_marks(chart: Chart, view: View, names: Sequence[str]) -> FromClause:
     """The marks, with the place of their category and of their color by size, from 1."""
-    marks, abilities = plan.all_rows(view.ordered()).subquery("marks"), view.source.capabilities.query
+    marks, dialect = plan.all_rows(view.ordered()).subquery("marks"), view.source.capabilities.query
     # A collation may take 'a' and 'A' for equal; they are two bars.
     keys = [
         (
-            abilities.exact(marks.c[name]) if isinstance(marks.c[name].type, types.String) else marks.c[name]
+            dialect.exact(marks.c[name]) if isinstance(marks.c[name].type, types.String) else marks.c[name]
         ).label(name)
         for name in names
     ]
-    sizes = select(*keys, abilities.double(marks.c[Y]).label(Y)).subquery("sizes")
+    sizes = select(*keys, dialect.double(marks.c[Y]).label(Y)).subquery("sizes")
     totals = [func.sum(sizes.c[Y]).over(partition_by=sizes.c[name]).label(f"total_{name}") for name in names]
     totalled = select(*sizes.c, *totals).subquery("totalled")
-    places = [
+    ranks = [
         func.dense_rank()
         .over(
             order_by=[
@@ -217,7 +217,7 @@ def _ranked(chart: Chart, view: View, names: Sequence[str]) -> FromClause:
         .label(f"place_{name}")
         for name in names
     ]
-    return select(*totalled.c, *places).subquery("ranked")
+    return select(*totalled.c, *ranks).subquery("ranked")
 
 
 def _order(chart: Chart, view: View, bars: FromClause) -> list[Any]:

@@ -166,10 +166,10 @@ def _column(values: Sequence[Row], name: str) -> list[int | float]:
 
 def _heights(values: Sequence[Row]) -> list[int | float]:
     """Of bars that are stacked, those of the stacks; elsewhere no more than that."""
-    found: defaultdict[Any, float] = defaultdict(float)
+    heights: defaultdict[Any, float] = defaultdict(float)
     for value in values:
-        found[value[X]] += value[Y] or 0
-    return [0, *found.values(), *_column(values, Y)]
+        heights[value[X]] += value[Y] or 0
+    return [0, *heights.values(), *_column(values, Y)]
 
 
 def _whole_axis(values: Sequence[int | float]) -> VegaLite:
@@ -199,8 +199,8 @@ def _ticks(low: datetime, high: datetime, step: timedelta | int) -> Iterator[dat
     if not isinstance(step, int):
         return (
             # -(-a // b) is a / b, rounded up.
-            first + step * place
-            for place in range(-(-(low - first) // step), (high - first) // step + 1)
+            first + step * number
+            for number in range(-(-(low - first) // step), (high - first) // step + 1)
         )
     is_amid = (low.day, low.time()) != (1, first.time())
     least, most = (12 * end.year + end.month - 1 for end in (low, high))
@@ -214,11 +214,11 @@ def _span(dates: Sequence[datetime]) -> timedelta:
 
 def _dates(values: Sequence[Row], name: str) -> list[datetime]:
     """The instants that can be read, without their zones."""
-    found = []
+    dates = []
     for value in values:
         with suppress(ValueError):
-            found.append(datetime.fromisoformat(str(value[name])[:_INSTANT]))
-    return found
+            dates.append(datetime.fromisoformat(str(value[name])[:_INSTANT]))
+    return dates
 
 
 def _bins(chart: Chart, column: Column, rows: Sequence[Row]) -> tuple[VegaLite, list[Row]]:
@@ -247,20 +247,20 @@ class _Texts:
     """Shortens texts to the length of a label; different texts, and what has no value, have different labels."""
 
     def __init__(self) -> None:
-        self._shown: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._labels: dict[str, str] = {}
+        self._used_labels: set[str] = set()
 
     def shown(self, text: str) -> str:
         """The label of `text`."""
-        if text not in self._shown:
+        if text not in self._labels:
             short, number = _text(text), 2
             short = '"null"' if short == "null" else short  # Vega writes null for what has no value
             label = short
-            while label in self._taken:
+            while label in self._used_labels:
                 label, number = f"{short} ({number})", number + 1
-            self._shown[text] = label
-            self._taken.add(label)
-        return self._shown[text]
+            self._labels[text] = label
+            self._used_labels.add(label)
+        return self._labels[text]
 
 
 def _value(value: Any, kind: str, texts: _Texts | None = None) -> Any:
@@ -281,10 +281,10 @@ def _number(value: Any) -> int | float | None:
     if isinstance(value, int) and abs(value) < 2**53:
         return value
     try:
-        found = float(Decimal(str(value)))
+        number = float(Decimal(str(value)))
     except (InvalidOperation, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _text(text: str) -> str:
@@ -309,7 +309,7 @@ def require_pictures() -> None:
         raise ConfigurationError("Pictures require vl-convert-python.", hint='pip install "dualsql[charts]"')
 
 
-def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
+def picture(chart: VegaLite, kind: PictureFormat) -> Picture:
     """Draw a picture. This uses a core for about a tenth of a second, the first time for a few seconds.
 
     Raises:
@@ -322,38 +322,38 @@ def picture(drawn: VegaLite, kind: PictureFormat) -> Picture:
     try:
         if kind == "png":
             content = vl_convert.vegalite_to_png(
-                _with_fonts_missing(drawn), scale=_SCALE, allowed_base_urls=_NO_URLS
+                _with_fonts_missing(chart), scale=_SCALE, allowed_base_urls=_NO_URLS
             )
             return Picture(content, "image/png")
-        svg = vl_convert.vegalite_to_svg(drawn, allowed_base_urls=_NO_URLS)
+        svg = vl_convert.vegalite_to_svg(chart, allowed_base_urls=_NO_URLS)
         return Picture(svg.encode(), "image/svg+xml")
     except ValueError as error:
         raise QueryExecutionError("The chart could not be drawn.", hint="Request it as Vega-Lite.") from error
 
 
-def _with_fonts_missing(drawn: VegaLite) -> VegaLite:
+def _with_fonts_missing(chart: VegaLite) -> VegaLite:
     """The chart, which says that it shows boxes in place of texts where no font has their characters."""
     blocks = {
         # One character of each 256 stands for their script: a look at one takes 1 ms.
         ord(character) >> 8: character
-        for text in _texts(drawn)
+        for text in _texts(chart)
         for character in text
         if ord(character) >= _LATIN
     }
     missing = next((character for character in blocks.values() if not _has_glyph(character)), None)
     if missing is None:
-        return drawn
+        return chart
     logger.warning("No font of this machine has U+%04X, which a chart shows. %s", ord(missing), _FONT_HINT)
     note = "Boxes stand for characters that this server has no font for"
-    lines = [line for line in (drawn["title"].get("subtitle"), note) if line]
-    return drawn | {"title": drawn["title"] | {"subtitle": lines}}
+    lines = [line for line in (chart["title"].get("subtitle"), note) if line]
+    return chart | {"title": chart["title"] | {"subtitle": lines}}
 
 
-def _texts(drawn: VegaLite) -> Iterator[str]:
-    yield drawn["title"]["text"]
-    for part in drawn["encoding"].values():
+def _texts(chart: VegaLite) -> Iterator[str]:
+    yield chart["title"]["text"]
+    for part in chart["encoding"].values():
         yield part.get("title", "")
-    for row in drawn["data"]["values"]:
+    for row in chart["data"]["values"]:
         yield from (value for value in row.values() if isinstance(value, str))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from dualsql.charts import render
 from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, chart_query, columns_of, read_chart
-from dualsql.charts.marks import bins_of, limits_of, marks_of
+from dualsql.charts.marks import bin_marks, limits_of, marks_of
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
@@ -130,7 +130,7 @@ class ChartService:
             ):
                 view = live
         self._access.admit("ask", principal)
-        marks = await (bins_of(view) if chart.mark == "histogram" else marks_of(chart, view))
+        marks = await (bin_marks(view) if chart.mark == "histogram" else marks_of(chart, view))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)
         return render.drawn(chart, json.describe(view.columns), marks.rows, note=marks.note)
@@ -151,10 +151,10 @@ class ChartService:
         Raises:
             ConfigurationError: the extra `charts` is not installed.
         """
-        drawn = await self.draw_unchecked(resource, principal=principal)
+        chart = await self.draw_unchecked(resource, principal=principal)
         # Drawing is computing: more threads than cores would only slow down what else runs in the process.
         async with self._drawing:
-            return await asyncio.to_thread(render.picture, drawn, kind)
+            return await asyncio.to_thread(render.picture, chart, kind)
 
 
 def _id_of(result: Resource | DualResponse | str) -> str:

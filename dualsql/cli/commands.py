@@ -22,7 +22,7 @@ from dualsql.cli.connect import (
     planned,
     with_the_line_that_installs,
 )
-from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes
+from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes_options
 from dualsql.databases.files import find_files
 from dualsql.errors import ConfigurationError, DualResponseError, importing
 from dualsql_client.cli.commands import fetch_command, view_command
@@ -37,8 +37,8 @@ class Migrated:
 
     def __str__(self) -> str:
         if self.before == self.after:
-            return f"The database is already at {_named(self.after)}."
-        return f"Migrated the database from {_named(self.before)} to {_named(self.after)}."
+            return f"The database is already at {_revision_name(self.after)}."
+        return f"Migrated the database from {_revision_name(self.before)} to {_revision_name(self.after)}."
 
 
 def migrate(database: str, *, down_to: str | None = None) -> Migrated:
@@ -58,7 +58,7 @@ def migrate(database: str, *, down_to: str | None = None) -> Migrated:
     return Migrated(before=before, after=current_revision(database))
 
 
-def _named(revision: str | None) -> str:
+def _revision_name(revision: str | None) -> str:
     return "no revision" if revision is None else f"revision {revision}"
 
 
@@ -144,7 +144,7 @@ def demo_command(
 
 
 @app.command("serve")
-@takes(ServeOptions)
+@takes_options(ServeOptions)
 def serve_command(options: ServeOptions) -> None:
     """Serve a database, or files, read-only to models (MCP) and applications (REST)."""
     with _errors_in_one_line():
@@ -168,13 +168,13 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
 
 
 @app.command("doctor")
-@takes(DoctorOptions)
+@takes_options(DoctorOptions)
 def doctor_command(options: DoctorOptions) -> None:
     """Check what `dualsql serve` needs, with the same options; exit code 1 if something would not work."""
     with _errors_in_one_line():
         try:
             with importing():
-                from dualsql.cli.doctor import examine, is_healthy, report
+                from dualsql.cli.doctor import examine, is_healthy, write_report
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
         if options.files or not options.database:
@@ -182,9 +182,9 @@ def doctor_command(options: DoctorOptions) -> None:
                 "dualsql doctor checks a database.",
                 hint="Give --database URL. Files are checked as they are served.",
             )
-        found = asyncio.run(examine(options))
-        typer.echo(report(found, as_json=options.as_json))
-    if not is_healthy(found):
+        findings = asyncio.run(examine(options))
+        typer.echo(write_report(findings, as_json=options.as_json))
+    if not is_healthy(findings):
         raise typer.Exit(1)
 
 
@@ -221,20 +221,20 @@ def connect_command(
             entry = entry_over_http(host, url)
         else:
             which = ["--schema", schema] if schema else ["--tables", tables] if tables else ["--all"]
-            served = [str(path) for path in find_files(files).paths] if files else which
+            arguments = [str(path) for path in find_files(files).paths] if files else which
             variables = {"DUALSQL_DATABASE_URL": database} if database is not None else {}
-            entry = entry_over_stdio(host, ["serve", "--stdio", *served], variables)
+            entry = entry_over_stdio(host, ["serve", "--stdio", *arguments], variables)
         _write(planned(host, path, name, entry), dry_run=dry_run, yes=yes)
 
 
 def _write(change: Change, *, dry_run: bool, yes: bool) -> None:
-    typer.echo(f"{change.path}\n{change.shown()}")
+    typer.echo(f"{change.path}\n{change.text()}")
     if dry_run:
         return
     if not change.is_needed:
         typer.echo("The file has this entry already.")
         return
-    question = "Replace the entry of that name?" if change.replaced is not None else "Write this entry?"
+    question = "Replace the entry of that name?" if change.earlier is not None else "Write this entry?"
     if not yes:
         typer.confirm(question, abort=True)
     try:
@@ -253,8 +253,8 @@ def _errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except DualResponseError as error:
-        told = f"{error.message} {hint_with_flag(error)}".rstrip()
-        typer.echo(f"dualsql: {with_the_line_that_installs(told)}", err=True)
+        line = f"{error.message} {hint_with_flag(error)}".rstrip()
+        typer.echo(f"dualsql: {with_the_line_that_installs(line)}", err=True)
         raise typer.Exit(1) from error
     except (KeyboardInterrupt, asyncio.CancelledError):
         typer.echo("Stopped.")

@@ -62,10 +62,10 @@ def configuration_file(
     Raises:
         ConfigurationError: the host keeps no servers there.
     """
-    known = _HOSTS[host]
-    if known.project is not None and not is_users:
-        return (folder or Path.cwd()) / known.project
-    if known.user is None:
+    host_format = _HOSTS[host]
+    if host_format.project is not None and not is_users:
+        return (folder or Path.cwd()) / host_format.project
+    if host_format.user is None:
         raise ConfigurationError(
             f"{host} keeps more than servers in the file of the user.",
             hint="Use its own command: claude mcp add --scope user ...",
@@ -77,7 +77,7 @@ def configuration_file(
         config = home / "Library" / "Application Support"
     else:
         config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
-    first, *rest = known.user
+    first, *rest = host_format.user
     return Path(first.format(config=config, home=home)).joinpath(*rest)
 
 
@@ -110,12 +110,12 @@ def entry_over_stdio(host: HostName, arguments: Sequence[str], variables: Mappin
 
 def _program() -> list[str]:
     """How a host starts this program. Hosts on a desktop do not have the PATH of a shell."""
-    called = Path(sys.argv[0])
-    if called.stem == "dualsql" and called.is_file():
-        return [str(called.absolute())]
-    found = shutil.which("dualsql")
+    program = Path(sys.argv[0])
+    if program.stem == "dualsql" and program.is_file():
+        return [str(program.absolute())]
+    command = shutil.which("dualsql")
     # A host may start it in any folder: -P leaves out the modules there.
-    return [found] if found else [sys.executable, "-P", "-c", "from dualsql.cli import main; main()"]
+    return [command] if command else [sys.executable, "-P", "-c", "from dualsql.cli import main; main()"]
 
 
 def missing(module: str | None, extra: str, prefix: str = sys.prefix) -> str:
@@ -125,7 +125,7 @@ def missing(module: str | None, extra: str, prefix: str = sys.prefix) -> str:
 
 def with_the_line_that_installs(message: str, prefix: str = sys.prefix) -> str:
     """A message with `pip install "dualsql[extra]"` replaced by what installs the extra where this program runs."""
-    return _OF_PIP.sub(lambda found: _installing(found["extra"], prefix), message)
+    return _OF_PIP.sub(lambda match: _installing(match["extra"], prefix), message)
 
 
 def _installing(extra: str, prefix: str) -> str:
@@ -143,9 +143,11 @@ def _installing(extra: str, prefix: str) -> str:
 
 def _is_of(program: str, prefix: str, *homes: str) -> bool:
     """Whether the program made this environment: below a folder of its name, or of one of its variables."""
-    place = Path(prefix).resolve()
-    known = [Path(found).expanduser().resolve() for home in homes if (found := os.environ.get(home))]
-    return program in {part.lower() for part in place.parts} or any(map(place.is_relative_to, known))
+    folder = Path(prefix).resolve()
+    folders = [
+        Path(home_folder).expanduser().resolve() for home in homes if (home_folder := os.environ.get(home))
+    ]
+    return program in {part.lower() for part in folder.parts} or any(map(folder.is_relative_to, folders))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,21 +167,21 @@ class Change:
     before: bytes | None
     after: str
     entry: Entry
-    replaced: object = None
+    earlier: object = None
 
     @property
     def is_needed(self) -> bool:
         """Whether the file does not have this entry already."""
-        return self.replaced != self.entry
+        return self.earlier != self.entry
 
-    def shown(self) -> str:
+    def text(self) -> str:
         """The entry as JSON, with words in place of secrets."""
-        shown = dict(self.entry)
-        if "url" in shown:
-            shown["url"] = _without_secrets(shown["url"])
-        if "env" in shown:
-            shown["env"] = {key: "..." if key in _SECRETS else value for key, value in shown["env"].items()}
-        return json.dumps({self.name: shown}, indent=2, ensure_ascii=False)
+        entry = dict(self.entry)
+        if "url" in entry:
+            entry["url"] = _without_secrets(entry["url"])
+        if "env" in entry:
+            entry["env"] = {key: "..." if key in _SECRETS else value for key, value in entry["env"].items()}
+        return json.dumps({self.name: entry}, indent=2, ensure_ascii=False)
 
     def write(self) -> Path | None:
         """Write the file at once, and return the copy of the old one, if there was one.
@@ -236,15 +238,15 @@ def planned(host: HostName, path: Path, name: str, entry: Entry) -> Change:
     """
     path = path.resolve()
     before = _bytes_of(path)
-    configuration = {} if before is None or not before.strip() else _parsed(path, before)
+    configuration = {} if before is None or not before.strip() else _parse(path, before)
     key = _HOSTS[host].key
     servers = configuration.setdefault(key, {})
     if not isinstance(servers, dict):
         raise _refusal(path, f"{key} is no object")
-    replaced = servers.get(name)
+    earlier = servers.get(name)
     servers[name] = dict(entry)
     after = json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
-    return Change(path=path, name=name, before=before, after=after, entry=entry, replaced=replaced)
+    return Change(path=path, name=name, before=before, after=after, entry=entry, earlier=earlier)
 
 
 def _bytes_of(path: Path) -> bytes | None:
@@ -254,21 +256,21 @@ def _bytes_of(path: Path) -> bytes | None:
         return None
 
 
-def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+def _parse(path: Path, text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_without_duplicates, parse_float=_unchanged)
+        document = json.loads(text.decode(), object_pairs_hook=_without_duplicates, parse_float=_unchanged)
     except (ValueError, RecursionError):
         raise _refusal(path, "it is not plain JSON; comments would be lost") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise _refusal(path, "it is no object")
-    return found
+    return document
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    names = dict(pairs)
+    if len(names) != len(pairs):
         raise ValueError("a key twice")
-    return found
+    return names
 
 
 def _unchanged(text: str) -> float:

@@ -33,18 +33,20 @@ from dualsql.cli.serve import (
 )
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import server_at
+from dualsql.databases.opening import open_source
 from dualsql.databases.proof import connection_limit, prove_read_only, prove_role, unproved_notice
+from dualsql.databases.reach import reach
 from dualsql.databases.reflection import ReflectedTables, reflect
 from dualsql.databases.session import database_errors, in_session
-from dualsql.databases.source import Source, open_source, reach
+from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.features import DualResponseServer
 from dualsql.freeze import Registry
 from dualsql.kept import ObjectResultStorage, storage_at
 from dualsql.kept.files import require_packages
+from dualsql.maintenance import TOLERATED_SKEW
 from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import Clock
-from dualsql.server import TOLERATED_SKEW
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 
@@ -79,15 +81,15 @@ class Finding:
 
 async def examine(options: ServeOptions) -> list[Finding]:
     """Make all checks that the options allow."""
-    found = [*_configuration(options), *_exposure(options)]
+    findings = [*_configuration(options), *_exposure(options)]
     with without_log():
-        found += [each async for each in _database(options)]
-        found += [each async for each in _store(options)]
-        found += await _kept(options)
-    return [*found, await asyncio.to_thread(_base_url, options)]
+        findings += [each async for each in _database(options)]
+        findings += [each async for each in _store(options)]
+        findings += await _storage(options)
+    return [*findings, await asyncio.to_thread(_base_url, options)]
 
 
-def report(findings: Sequence[Finding], *, as_json: bool) -> str:
+def write_report(findings: Sequence[Finding], *, as_json: bool) -> str:
     """The findings as lines for a person, or as a JSON object."""
     if as_json:
         return json.dumps(
@@ -101,36 +103,32 @@ def is_healthy(findings: Sequence[Finding]) -> bool:
     return all(each.state != "fault" for each in findings)
 
 
-def _fault(check: str, error: DualResponseError) -> Finding:
-    return Finding(check, "fault", error.message, hint_with_flag(error))
-
-
 @contextmanager
-def _noting(check: str, found: list[Finding]) -> Iterator[None]:
+def _noting(check: str, findings: list[Finding]) -> Iterator[None]:
     """An error of the block is a fault of the check."""
     try:
         yield
     except DualResponseError as error:
-        found.append(_fault(check, error))
+        findings.append(Finding(check, "fault", error.message, hint_with_flag(error)))
 
 
 def _configuration(options: ServeOptions) -> list[Finding]:
-    found: list[Finding] = []
-    with _noting("configuration", found):
+    findings: list[Finding] = []
+    with _noting("configuration", findings):
         DualResponseServer(
             UNOPENED_URL,
             base_url=f"{(options.base_url or 'http://127.0.0.1').rstrip('/')}/resources",
             tables=MetaData(),
             secrets=secrets(options),
             authenticate=authenticate_of(options),
-            **settings_of(options),
+            settings=settings_of(options),
         )
         if options.store is not None and not secrets(options):
             raise ConfigurationError(
                 "--store requires a secret: stored results are signed.",
                 hint="Set DUALSQL_SECRET to at least 32 characters, the same in every process and after each restart.",
             )
-    return found or [Finding("configuration", "ok", "The options fit together.")]
+    return findings or [Finding("configuration", "ok", "The options fit together.")]
 
 
 def _exposure(options: ServeOptions) -> Iterator[Finding]:
@@ -150,12 +148,12 @@ def _exposure(options: ServeOptions) -> Iterator[Finding]:
             "Put a proxy with TLS in front of the server, and give its https:// URL as --base-url.",
         )
     else:
-        told = (
+        sentence = (
             "Callers need a token."
             if options.token or options.authenticate
             else "Only this machine can call."
         )
-        yield Finding("authentication", "ok", told)
+        yield Finding("authentication", "ok", sentence)
 
 
 def _is_loopback(host: str) -> bool:
@@ -167,32 +165,32 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
-    found: list[Finding] = []
-    with _noting("database", found):
-        async with _opened(options) as source:
+    findings: list[Finding] = []
+    with _noting("database", findings):
+        async with _open(options) as source:
             timeout = source.limits.connection_timeout
             await reach(source, timeout=timeout)
-            found.append(Finding("database", "ok", f"{source.capabilities.name} answers."))
-            with _noting("read-only", found):
+            findings.append(Finding("database", "ok", f"{source.capabilities.name} answers."))
+            with _noting("read-only", findings):
                 await prove_read_only(source, timeout=timeout)
                 unproved = unproved_notice(source)
-                found.append(
+                findings.append(
                     Finding("read-only", "ok", "A session refuses to write.")
                     if unproved is None
                     else Finding("read-only", "warning", unproved)
                 )
-            with _noting("tables", found):
+            with _noting("tables", findings):
                 tables = await reflect(source, selection_of(options))
-                found.append(_readable(tables))
-                found += await _rights(source, tables)
-            found.append(await _connections(source, options))
-            found += await _pooler(source)
-    for each in found:
+                findings.append(_readable(tables))
+                findings += await _rights(source, tables)
+            findings.append(await _connections(source, options))
+            findings += await _pooler(source)
+    for each in findings:
         yield each
 
 
 @asynccontextmanager
-async def _opened(options: ServeOptions) -> AsyncIterator[Source]:
+async def _open(options: ServeOptions) -> AsyncIterator[Source]:
     roles = {} if options.read_only_role is None else {_DATABASE: options.read_only_role}
     settings = replace(_settings_or_default(options), read_only_roles=roles)
     source = open_source(_DATABASE, options.database, Registry(MetaData()), settings)
@@ -204,36 +202,36 @@ async def _opened(options: ServeOptions) -> AsyncIterator[Source]:
 
 def _settings_or_default(options: ServeOptions) -> Settings:
     try:
-        return Settings(**settings_of(options))
+        return settings_of(options)
     except ConfigurationError:  # the first check has told it
         return Settings()
 
 
 def _readable(tables: ReflectedTables) -> Finding:
-    served = len(tables.metadata.tables)
-    told = f"{served} table{'s' * (served != 1)} can be read."
+    total = len(tables.metadata.tables)
+    sentence = f"{total} table{'s' * (total != 1)} can be read."
     if not tables.left_out:
-        return Finding("tables", "ok", told)
-    named = ", ".join(tables.left_out[:_MOST_NAMED])
+        return Finding("tables", "ok", sentence)
+    names = ", ".join(tables.left_out[:_MOST_NAMED])
     more = f" and {len(tables.left_out) - _MOST_NAMED} more" if len(tables.left_out) > _MOST_NAMED else ""
     return Finding(
         "tables",
         "warning",
-        f"{told} Not served: {named}{more}.",
+        f"{sentence} Not served: {names}{more}.",
         "GRANT SELECT on them, or name others with --tables.",
     )
 
 
 async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
     """Whether the session's user could write if sessions were not read-only."""
-    wanted: list[Table] = list(tables.metadata.tables.values())
-    found: list[Finding] = []
+    required: list[Table] = list(tables.metadata.tables.values())
+    findings: list[Finding] = []
     timeout = source.limits.connection_timeout
 
     async def writable(connection: AsyncConnection) -> Sequence[str] | None:
-        return await source.guard.writable_tables(connection, wanted)
+        return await source.guard.writable_tables(connection, required)
 
-    with _noting("rights", found):
+    with _noting("rights", findings):
         if source.role is not None:
             await prove_role(replace(source, registry=Registry(tables.metadata)), timeout=timeout)
         with database_errors(source):
@@ -251,31 +249,31 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
                     + (", or --read-only-role." if source.capabilities.has_roles else "."),
                 )
             ]
-        found.append(Finding("rights", "ok", "The database user may change none of the tables."))
-    return found
+        findings.append(Finding("rights", "ok", "The database user may change none of the tables."))
+    return findings
 
 
 def _of_file(path: str) -> str:
-    told = "The database has no users, and sessions refuse to write."
-    return f"{told} The process may{' ' if os.access(path, os.W_OK) else ' not '}write to its file."
+    sentence = "The database has no users, and sessions refuse to write."
+    return f"{sentence} The process may{' ' if os.access(path, os.W_OK) else ' not '}write to its file."
 
 
 async def _connections(source: Source, options: ServeOptions) -> Finding:
-    wanted = source.maximum_connections
+    required = source.maximum_connections
     if options.store is not None:
         store = SQLResourceStore(options.store)
         # A store in the same server takes its connections from the same limit.
-        wanted += store.maximum_connections if store.server == server_at(source.engine.url) else 0
+        required += store.maximum_connections if store.server == server_at(source.engine.url) else 0
         await store.close()
     allowed = await connection_limit(source, timeout=source.limits.connection_timeout)
-    told = f"One worker opens up to {wanted} connections"
+    sentence = f"One worker opens up to {required} connections"
     if allowed is None:
-        return Finding("connections", "ok", f"{told}; the database tells no limit.")
-    told = f"{told}, and the database allows this user {allowed}."
-    if wanted > allowed:
+        return Finding("connections", "ok", f"{sentence}; the database tells no limit.")
+    sentence = f"{sentence}, and the database allows this user {allowed}."
+    if required > allowed:
         hint = "Raise max_connections, or put a pooler such as PgBouncer between them."
-        return Finding("connections", "fault", told, hint)
-    return Finding("connections", "ok", f"{told} That is enough for {allowed // wanted} workers.")
+        return Finding("connections", "fault", sentence, hint)
+    return Finding("connections", "ok", f"{sentence} That is enough for {allowed // required} workers.")
 
 
 async def _pooler(source: Source) -> list[Finding]:
@@ -286,12 +284,12 @@ async def _pooler(source: Source) -> list[Finding]:
         )
     if not is_pooled:
         return []
-    told = "A pooler stands between the server and its database."
+    sentence = "A pooler stands between the server and its database."
     # An argument of SQLAlchemy's own (dialects/postgresql/asyncpg.py), which asyncpg does not know.
     if source.engine.url.query.get("prepared_statement_cache_size") == "0":
-        return [Finding("pooler", "ok", f"{told} No statement is prepared beyond a transaction.")]
+        return [Finding("pooler", "ok", f"{sentence} No statement is prepared beyond a transaction.")]
     hint = "In transaction mode, add ?prepared_statement_cache_size=0 to the URL. In session mode nothing is needed."
-    return [Finding("pooler", "warning", told, hint)]
+    return [Finding("pooler", "warning", sentence, hint)]
 
 
 async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
@@ -305,16 +303,16 @@ async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
         return
     from dualsql.store.migrations import is_migrated
 
-    found: list[Finding] = []
-    with _noting("store", found):
+    findings: list[Finding] = []
+    with _noting("store", findings):
         if not await asyncio.to_thread(is_migrated, options.store):
             raise ConfigurationError(
                 "The tables of the store are missing or of another release.",
                 hint="Run: dualsql migrate --database <the store's URL>",
             )
-        found.append(Finding("store", "ok", "The tables of the store are those of this release."))
-        found.append(await _clock(options.store))
-    for each in found:
+        findings.append(Finding("store", "ok", "The tables of the store are those of this release."))
+        findings.append(await _clock(options.store))
+    for each in findings:
         yield each
 
 
@@ -336,12 +334,12 @@ async def _clock(url: str) -> Finding:
     )
 
 
-async def _kept(options: ServeOptions) -> list[Finding]:
+async def _storage(options: ServeOptions) -> list[Finding]:
     """Whether rows can be kept in the folder or the object store. Nothing is written there."""
     if options.keep is None:
         return []
-    found: list[Finding] = []
-    with _noting("kept results", found):
+    findings: list[Finding] = []
+    with _noting("kept results", findings):
         settings = kept_of(options).settings
         require_packages()
         storage = storage_at(options.keep, settings)
@@ -352,10 +350,10 @@ async def _kept(options: ServeOptions) -> list[Finding]:
             raise ConfigurationError(
                 "The folder of kept results cannot be used.", hint=f"Check {storage.folder}."
             ) from error
-        found.append(_room(free, settings.keep_bytes))
+        findings.append(_room(free, settings.keep_bytes))
         if isinstance(storage, ObjectResultStorage):
-            found.append(Finding("kept results", "ok", "The object store can be read."))
-    return found
+            findings.append(Finding("kept results", "ok", "The object store can be read."))
+    return findings
 
 
 def _free(folder: Path) -> int:
@@ -370,14 +368,14 @@ def _free(folder: Path) -> int:
     return shutil.disk_usage(there).free
 
 
-def _room(free: int, wanted: int) -> Finding:
-    told = f"The disk of the folder has {free / 1024**3:,.1f} GiB free"
-    if free < wanted:
+def _room(free: int, largest: int) -> Finding:
+    sentence = f"The disk of the folder has {free / 1024**3:,.1f} GiB free"
+    if free < largest:
         hint = "Free some of it, or lower keep_bytes."
         return Finding(
-            "kept results", "warning", f"{told}; one result may take {wanted / 1024**3:,.1f}.", hint
+            "kept results", "warning", f"{sentence}; one result may take {largest / 1024**3:,.1f}.", hint
         )
-    return Finding("kept results", "ok", f"{told}, and only this user may write there.")
+    return Finding("kept results", "ok", f"{sentence}, and only this user may write there.")
 
 
 # urllib follows redirects, and dualsql_client does not: a base URL that redirects is a fault.
@@ -408,7 +406,7 @@ def _base_url(options: ServeOptions) -> Finding:
         with build_opener(_NoRedirect).open(Request(address), timeout=_SECONDS) as answer:  # noqa: S310 - http only
             is_ours = "openapi" in json.loads(answer.read(_LONGEST_ANSWER))
     except HTTPError as error:
-        return _answered(error)
+        return _of_answer(error)
     except (OSError, ValueError):
         is_ours = False
     if is_ours:
@@ -431,16 +429,16 @@ _CAUSES = {
 }
 
 
-def _answered(error: HTTPError) -> Finding:
+def _of_answer(error: HTTPError) -> Finding:
     if 300 <= error.code < 400:
-        told, hint = (
+        sentence, hint = (
             "The answer is a redirect.",
             "Give the URL that callers end at, with https:// and its prefix.",
         )
     else:
-        told, hint = _CAUSES.get(
+        sentence, hint = _CAUSES.get(
             error.code, ("The answer is an error.", "See the log of the proxy and of the server.")
         )
     # What a proxy answers while the server behind it is not running yet.
     state: State = "warning" if error.code in (502, 503, 504) else "fault"
-    return Finding("base URL", state, f"{told} Status {error.code}.", hint)
+    return Finding("base URL", state, f"{sentence} Status {error.code}.", hint)

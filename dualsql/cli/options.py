@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+def takes_options(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """A decorator that makes a Typer command of the function, with a flag for each field of the dataclass `options`.
 
     A flag's variable is DUALSQL_ and the name of the field, unless its `typer.Option` names another.
@@ -274,13 +274,13 @@ def secrets(options: ServeOptions) -> tuple[str, ...]:
     Raises:
         ConfigurationError: the file cannot be read.
     """
-    written = os.environ.get("DUALSQL_SECRET", "")
+    text = os.environ.get("DUALSQL_SECRET", "")
     if options.secret_file is not None:
         try:
-            written = options.secret_file.read_text(encoding="utf-8")
+            text = options.secret_file.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"--secret-file: {str(options.secret_file)[:200]!r} cannot be read.",
                 hint="Give a file with one secret a line; the first one signs.",
             ) from error
-    return tuple(filter(None, (part.strip() for line in written.splitlines() for part in line.split(","))))
+    return tuple(filter(None, (part.strip() for line in text.splitlines() for part in line.split(","))))

@@ -66,7 +66,7 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.settings import LimitedAction, Rate, RateLimits
+from dualsql.settings import LimitedAction, Rate, RateLimits, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route
@@ -105,15 +105,15 @@ def _with_database(options: ServeOptions) -> Iterator[ServeOptions]:
         return
     if options.database:
         raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
-    found = find_files(options.files)
-    if found.left_out:
-        listed = ", ".join(found.left_out[:_LISTED])
-        _show([f"Not served, because they are links in a folder: {listed}."], options)
+    files = find_files(options.files)
+    if files.left_out:
+        links = ", ".join(files.left_out[:_LISTED])
+        _show([f"Not served, because they are links in a folder: {links}."], options)
     is_selected = options.schema is not None or options.tables is not None
     with TemporaryDirectory(prefix="dualsql-", ignore_cleanup_errors=True) as folder:
         yield replace(
             options,
-            files=list(found.paths),
+            files=list(files.paths),
             database=files_url(Path(folder)),
             # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
             everything=options.everything or not is_selected,
@@ -140,7 +140,7 @@ def _path_of(database: str) -> Path:
 async def _run(options: ServeOptions) -> None:
     if options.rest_url is not None:
         base_url = _rest_elsewhere(options, options.rest_url)
-        build = partial(_built, options, base_url)
+        build = partial(_server_of, options, base_url)
         with _admin_listener(options) as admin:
             await _over_stdio(options, base_url, partial(_serve_no_rest, options, build, admin))
         return
@@ -159,7 +159,7 @@ async def _run(options: ServeOptions) -> None:
                 hint="Give the URL at which callers reach it: --base-url https://...",
             )
         base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
-        build = partial(_built, options, base_url, authenticate=authenticate)
+        build = partial(_server_of, options, base_url, authenticate=authenticate)
         with _admin_listener(options) as admin:
             if options.stdio:
                 await _over_stdio(options, base_url, partial(_serve_rest, options, build, listener, admin))
@@ -185,8 +185,8 @@ async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[
         yield
         return
     # On other addresses any Host is served: probes send addresses and names of their own networks.
-    checked = HostCheck(health, hosts=LOOPBACK_NAMES, origins=(), is_local=True, needs_host=False)
-    async with running(checked if is_loopback(admin) else health, admin):
+    guard = HostCheck(health, hosts=LOOPBACK_NAMES, origins=(), is_local=True, needs_host=False)
+    async with running(guard if is_loopback(admin) else health, admin):
         yield
 
 
@@ -201,14 +201,14 @@ def openapi(origin: str) -> str:
     Raises:
         ConfigurationError: `origin` is no absolute URL.
     """
-    described = DualResponseServer(
+    server = DualResponseServer(
         UNOPENED_URL,
         base_url=f"{origin}/resources",
         tables=MetaData(),
         features=default_features(Pages()),
         authenticate=static_tokens({}),
     )
-    return json.dumps(described.features.get(OpenAPI).document(), indent=2)
+    return json.dumps(server.features.get(OpenAPI).document(), indent=2)
 
 
 def is_of_this_machine(base_url: str | None) -> bool:
@@ -249,7 +249,9 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
     return rest_url.rstrip("/")
 
 
-async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None) -> Built:
+async def _server_of(
+    options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None
+) -> Built:
     # SIGHUP ends a process that has no handler for it, and the tables may take a while to be read.
     asked_again = asyncio.Event()
     if options.secret_file is not None:
@@ -257,7 +259,7 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
     with without_log(), _reading(options):
         if options.files:
             await _load(options)
-        built = await build_server(
+        setup = await build_server(
             options.database,
             selection_of(options),
             base_url=base_url,
@@ -266,15 +268,15 @@ async def _built(options: ServeOptions, base_url: str, *, authenticate: Authenti
             store=await _store(options),
             secrets=secrets(options),
             features=features_of(options),
-            **settings_of(options),
+            settings=settings_of(options),
         )
     _configure_log(options)
     if options.secret_file is not None:
-        reload = partial(_reload, options, built.server)
+        reload = partial(_reload, options, setup.server)
         on_sighup(reload)
         if asked_again.is_set():
             reload()
-    return built
+    return setup
 
 
 def _configure_log(options: ServeOptions) -> None:
@@ -293,17 +295,22 @@ def _is_no_cut_off(record: logging.LogRecord) -> bool:
 
 
 def selection_of(options: ServeOptions) -> Selection:
-    return Selection(schema=options.schema, tables=_listed(options.tables), everything=options.everything)
+    return Selection(schema=options.schema, tables=_split(options.tables), everything=options.everything)
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
+def _split(text: str | None) -> tuple[str, ...]:
     """What is separated by commas."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def features_of(options: ServeOptions) -> list[Feature]:
     """The features of the server: the default ones and pages."""
-    return default_features(kept_of(options), Pages(pages_in_text=options.pages_in_text))
+    return default_features(kept_of(options), pages_of(options))
+
+
+def pages_of(options: ServeOptions) -> Pages:
+    """The pages of the server."""
+    return Pages(pages_in_text=options.pages_in_text)
 
 
 def kept_of(options: ServeOptions) -> Kept:
@@ -311,22 +318,22 @@ def kept_of(options: ServeOptions) -> Kept:
     return Kept(options.keep, keep_cache=options.keep_cache, keep_cache_bytes=options.keep_cache_bytes)
 
 
-def settings_of(options: ServeOptions) -> dict[str, Any]:
+def settings_of(options: ServeOptions) -> Settings:
     """The settings of the server.
 
     Raises:
         ConfigurationError: an origin or a rate is none.
     """
-    origins = _listed(options.cors_origins)
+    origins = _split(options.cors_origins)
     for origin in origins:
         if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\s]+", origin):
             raise ConfigurationError(
                 f"--cors-origins: {origin[:200]!r} is not an origin.",
                 hint="Give scheme and host, without a path: https://app.example.com",
             )
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "cors_origins": origins,
-        "allowed_hosts": _listed(options.allowed_hosts),
+        "allowed_hosts": _split(options.allowed_hosts),
         "unproved_read_only": options.unproved_read_only,
     }
     rates = {
@@ -334,26 +341,26 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
         "address": _rates("--address-rate-limits", options.address_rate_limits),
     }
     if any(rates.values()):
-        found["rate_limits"] = RateLimits(**rates)
+        settings["rate_limits"] = RateLimits(**rates)
     if options.sample_size is not None:
-        found["default_sample_size"] = options.sample_size
+        settings["default_sample_size"] = options.sample_size
     if options.count_budget is not None:
-        found["count_budget"] = timedelta(seconds=options.count_budget)
-    return found
+        settings["count_budget"] = timedelta(seconds=options.count_budget)
+    return Settings(**settings)
 
 
 def _rates(flag: str, text: str | None) -> dict[LimitedAction, Rate]:
-    found: dict[LimitedAction, Rate] = {}
-    for part in _listed(text):
+    rates: dict[LimitedAction, Rate] = {}
+    for part in _split(text):
         match = re.fullmatch(r"(\w+)=([0-9]{1,9})(?:/([0-9]{1,9}))?", part, re.ASCII)
-        if match is None or match[1] not in get_args(LimitedAction) or match[1] in found:
+        if match is None or match[1] not in get_args(LimitedAction) or match[1] in rates:
             raise ConfigurationError(
                 f"{flag}: {part[:200]!r} is not a rate.",
                 hint=f"Give each of {', '.join(get_args(LimitedAction))} once at most, with how often a minute, and "
                 "after a slash how often at once: create=60,ask=600/50",
             )
-        found[cast("LimitedAction", match[1])] = Rate(int(match[2]), int(match[3] or 0))
-    return found
+        rates[cast("LimitedAction", match[1])] = Rate(int(match[2]), int(match[3] or 0))
+    return rates
 
 
 def _notes(options: ServeOptions) -> str:
@@ -414,27 +421,27 @@ def _session(options: ServeOptions, base_url: str) -> TokenSession | None:
     return TokenSession(bearer, options.token, TOKEN_PRINCIPAL, base_url=base_url)
 
 
-def _app(options: ServeOptions, built: Built, mcp: MCPServer[Any]) -> Starlette:
-    return serve_app(built.server, mcp, session=_session(options, built.server.base_url))
+def _app(options: ServeOptions, setup: Built, mcp: MCPServer[Any]) -> Starlette:
+    return serve_app(setup.server, mcp, session=_session(options, setup.server.base_url))
 
 
-def _import_function(place: str) -> Authenticate:
+def _import_function(reference: str) -> Authenticate:
     """The async function at "module:function"; modules of the working directory are found too."""
-    module, _, name = place.partition(":")
+    module, _, name = reference.partition(":")
     # A console script has its own folder on the path, where `python -m` has the working directory.
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds strings
     try:
-        found: Any = getattr(import_module(module), name)
+        function: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"--authenticate: {place!r} cannot be imported."[:200], hint="Give it as module:function."
+            f"--authenticate: {reference!r} cannot be imported."[:200], hint="Give it as module:function."
         ) from error
-    if not iscoroutinefunction(found) and not iscoroutinefunction(getattr(found, "__call__", None)):  # noqa: B004
+    if not iscoroutinefunction(function) and not iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
         raise ConfigurationError(
-            f"--authenticate: {place!r} is not an async function."[:200],
+            f"--authenticate: {reference!r} is not an async function."[:200],
             hint="Define it as: async def who(request: Request) -> Principal | None",
         )
-    return cast("Authenticate", found)
+    return cast("Authenticate", function)
 
 
 Build = Callable[[], Coroutine[Any, Any, Built]]
@@ -447,23 +454,23 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
     front, health = StandIn(answer_starting), StandIn(Starlette(routes=routes_until_started()))
     proxies = proxies_in(options.trusted_proxies or "")
     async with _administered(health, admin), running(front, listener, trusted_proxies=proxies) as serving:
-        built = await _patiently(build)
-        app = _app(options, built, _build_mcp(options, built.server))
+        setup = await _patiently(build)
+        app = _app(options, setup, _build_mcp(options, setup.server))
         is_cancelled = False
         async with app.router.lifespan_context(app):
             # Within its lifespan: before, the application has no sessions and no started server.
             front.replace(app)
-            health.replace(_health(options, built.server))
-            _show(_announcement(options, built, admin), options)
+            health.replace(_health(options, setup.server))
+            _show(_announcement(options, setup, admin), options)
             if options.opens_browser:
                 # In a thread: a browser in text mode returns when its user quits it.
-                await asyncio.to_thread(webbrowser.open, _home_page(built))
+                await asyncio.to_thread(webbrowser.open, _home_page(setup))
             try:
                 await serving.ended()
             except asyncio.CancelledError:  # SIGTERM or Ctrl-C
                 is_cancelled = True
                 with suppress(asyncio.CancelledError):  # the second one ends the drain
-                    await built.server.drain()
+                    await setup.server.drain()
             await serving.stop()
     if is_cancelled:
         raise asyncio.CancelledError
@@ -507,19 +514,19 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
 
     Hosts wait only seconds for the first answer, so tables are read and checks run during the handshake.
     """
-    started = Started()
-    described = DualResponseServer(
+    startup = Started()
+    outline = DualResponseServer(
         options.database,
         base_url=base_url,
         tables=MetaData(),
-        features=features_of(options),
-        **settings_of(options),
+        features=default_features(pages_of(options)),
+        settings=settings_of(options),
     )
-    mcp = _build_mcp(options, described)
-    answer_once_started(mcp, started)
+    mcp = _build_mcp(options, outline)
+    answer_once_started(mcp, startup)
     session = asyncio.create_task(run_stdio(mcp))
     try:
-        await _beside(session, serve(started))
+        await _beside(session, serve(startup))
         session.result()
     except asyncio.CancelledError:
         _show(["Stopped."], options)
@@ -530,25 +537,25 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
 
 
 async def _serve_rest(
-    options: ServeOptions, build: Build, listener: socket, admin: socket | None, started: Started
+    options: ServeOptions, build: Build, listener: socket, admin: socket | None, startup: Started
 ) -> None:
     proxies = proxies_in(options.trusted_proxies or "")
-    built = await build()
-    mcp = _build_mcp(options, built.server)
+    setup = await build()
+    mcp = _build_mcp(options, setup.server)
     async with (
-        _administered(_health(options, built.server), admin),
-        running(_app(options, built, mcp), listener, trusted_proxies=proxies),
+        _administered(_health(options, setup.server), admin),
+        running(_app(options, setup, mcp), listener, trusted_proxies=proxies),
     ):
-        started.with_(mcp)
-        _show(_announcement(options, built, admin), options)
+        startup.with_(mcp)
+        _show(_announcement(options, setup, admin), options)
         await asyncio.Event().wait()
 
 
-async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, started: Started) -> None:
-    built = await build()
-    async with built.server, _administered(_health(options, built.server), admin):
-        started.with_(_build_mcp(options, built.server))
-        _show(_announcement(options, built, admin), options)
+async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, startup: Started) -> None:
+    setup = await build()
+    async with setup.server, _administered(_health(options, setup.server), admin):
+        startup.with_(_build_mcp(options, setup.server))
+        _show(_announcement(options, setup, admin), options)
         await asyncio.Event().wait()
 
 
@@ -606,24 +613,25 @@ _ENDS_WITH_THE_PROCESS = (
 )
 
 
-def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> Iterator[str]:
-    base_url, found = built.server.base_url, built.reflected
-    tables = len(found.metadata.tables)
-    only = ", read-only" * (not built.server.maintenance.unproved)
-    yield f"Serving {tables} table{'s' * (tables != 1)} of {_named(options)}{only}."
+def _announcement(options: ServeOptions, setup: Built, admin: socket | None) -> Iterator[str]:
+    base_url, reflected = setup.server.base_url, setup.reflected
+    tables = len(reflected.metadata.tables)
+    only = ", read-only" * (not setup.server.maintenance.unproved)
+    yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options)}{only}."
     if options.files:
         yield "The files were read once. Start the server again to read them anew."
-    if found.left_out:
-        more = f" and {len(found.left_out) - _LISTED} more" if len(found.left_out) > _LISTED else ""
-        yield f"Not served, because the database user cannot read them: {', '.join(found.left_out[:_LISTED])}{more}."
-    yield from (f"Note: {notice}" for notice in built.server.notices)
+    if reflected.left_out:
+        more = f" and {len(reflected.left_out) - _LISTED} more" if len(reflected.left_out) > _LISTED else ""
+        names = ", ".join(reflected.left_out[:_LISTED])
+        yield f"Not served, because the database user cannot read them: {names}{more}."
+    yield from (f"Note: {notice}" for notice in setup.server.notices)
     yield ""
-    url = _mcp_url(built)
+    url = _mcp_url(setup)
     if options.rest_url is None:
         yield f"MCP endpoint    {url}"
     yield f"REST resources  {base_url}/<id>{_SERVED_ELSEWHERE if options.rest_url else ''}"
     if options.rest_url is None:
-        yield f"For a browser   {_home_page(built)}"
+        yield f"For a browser   {_home_page(setup)}"
     if admin is not None:
         yield f"Health          {origin_of(admin)}/ready"
         if options.metrics:
@@ -643,24 +651,24 @@ def _announcement(options: ServeOptions, built: Built, admin: socket | None) -> 
     yield "The server stops when the host closes it." if options.stdio else "Press Ctrl-C to stop."
 
 
-def _mcp_url(built: Built) -> str:
-    base_url = built.server.base_url
+def _mcp_url(setup: Built) -> str:
+    base_url = setup.server.base_url
     return f"{base_url[: -len(urlsplit(base_url).path)]}{mcp_path(base_url)}"
 
 
-def _home_page(built: Built) -> str:
-    return _mcp_url(built).removesuffix("mcp")
+def _home_page(setup: Built) -> str:
+    return _mcp_url(setup).removesuffix("mcp")
 
 
-def _named(options: ServeOptions) -> str:
+def _database_name(options: ServeOptions) -> str:
     """The database for messages: the parts of its URL without secrets; or the files."""
     if options.files:
         names = [path.name for path in options.files]
         more = f" and {len(names) - _LISTED} more files" if len(names) > _LISTED else ""
         return ", ".join(names[:_LISTED]) + more
     url: URL = parsed_url(options.database)
-    known = capabilities_of(url.get_dialect()())
-    name = url.get_backend_name() if known is None else known.name
+    capabilities = capabilities_of(url.get_dialect()())
+    name = url.get_backend_name() if capabilities is None else capabilities.name
     at = f" at {url.host}" if url.host else ""
     return f"{name} {url.database or ''}{at}"
 
@@ -674,15 +682,15 @@ def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
     files = [str(path) for path in options.files or ()]
     if files and selection.everything:
         which = []
-    command = ["dualsql", "serve", *files, "--stdio", *which, *_given(options)]
+    command = ["dualsql", "serve", *files, "--stdio", *which, *_changed_flags(options)]
     variables = {} if files else {"DUALSQL_DATABASE_URL": "<the database's URL>"}
     if options.rest_url is None:
         return command, variables
-    stored = {"DUALSQL_STORE": "<the store's URL>", "DUALSQL_SECRET": "<the secret of both servers>"}
-    return [*command, "--rest-url", options.rest_url], {**variables, **stored}
+    of_storage = {"DUALSQL_STORE": "<the store's URL>", "DUALSQL_SECRET": "<the secret of both servers>"}
+    return [*command, "--rest-url", options.rest_url], {**variables, **of_storage}
 
 
-def _given(options: ServeOptions) -> Iterator[str]:
+def _changed_flags(options: ServeOptions) -> Iterator[str]:
     """The flags, besides the tables, without which the server would answer otherwise."""
     for name in ("read_only_role", "sample_size", "count_budget", "results_format", "text_format", "wait"):
         value = getattr(options, name)

@@ -1,4 +1,4 @@
-"""The check at start that the database compares the values of tenants exactly."""
+"""How a database compares texts: those of tenants exactly, which is checked at start, and all of them by code point."""
 
 from __future__ import annotations
 
@@ -108,6 +108,23 @@ async def _rows(source: Source, statement: Executable, timeout: timedelta) -> li
 
     with database_errors(source):
         return await in_session(source, None, read, timeout=timeout)
+
+
+async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
+    """Whether the database says that it compares and sorts all of its texts by code point.
+
+    Raises:
+        QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the database did not tell.
+    """
+    sql = source.capabilities.asks_code_points
+    if not sql:
+        return False
+
+    async def answer(connection: AsyncConnection) -> bool:
+        return bool((await connection.exec_driver_sql(sql)).scalar())
+
+    with database_errors(source):
+        return await in_session(source, None, answer, timeout=timeout)
 
 
 def _comparison(column: ColumnElement[Any], values: Sequence[str]) -> Executable:

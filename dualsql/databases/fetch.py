@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
-from sqlalchemy import Executable
+from sqlalchemy import Dialect, Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import DriverNames
-from dualsql.databases.backends import (
-    PageReader,
-    PageReaderBusyError,
+from dualsql.databases.backends import PageReader, PageReaderBusyError
+from dualsql.databases.driver import (
+    DriverStatement,
     driver_statement,
     fingerprint,
     is_listened_to,
@@ -27,7 +28,8 @@ from dualsql.databases.backends import (
 from dualsql.databases.session import GRACE, database_errors, in_session, measured, note_lane, ran_too_long
 from dualsql.databases.source import Source
 from dualsql.errors import CountExecutionError, DatabaseBusyError, QueryExecutionError, QueryTimeoutError
-from dualsql.events import EVENTS, StatementStopped
+from dualsql.events import EVENTS, Measurement, StatementStopped
+from dualsql.formats.writer import Rows
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_slow_query
 from dualsql.plan import Shape
@@ -73,7 +75,170 @@ def _parsed(plan: Any) -> Any:
         return None
 
 
-Rows = Sequence[Sequence[Any]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """A statement under `rules`, all rows of which are read at once.
+
+    Attributes:
+        described: the names of its columns, from `dualsql.columns.result.driver_names`.
+        timeout: how long it may run.
+        failure: the class of the error for what the database refuses.
+    """
+
+    source: Source
+    statement: Executable
+    rules: ActiveRules
+    described: Sequence[str]
+    timeout: timedelta
+    failure: type[QueryExecutionError] = QueryExecutionError
+
+    @property
+    def types(self) -> Sequence[SQLType]:
+        """The types of its columns, as far as they are known."""
+        return self.described.types if isinstance(self.described, DriverNames) else ()
+
+    def sent(self, dialect: Dialect) -> DriverStatement | None:
+        """The statement for the driver; None if its columns cannot be matched by position."""
+        return driver_statement(
+            dialect, self.statement, self.rules.values, self.source.compiled, self.described
+        )
+
+    async def execute(self, connection: AsyncConnection) -> Any:
+        """SQLAlchemy's result.
+
+        Raises:
+            QueryExecutionError: it has other columns than described.
+        """
+        options = {"compiled_cache": self.source.compiled}
+        result: Any = await connection.execute(self.statement, self.rules.values, execution_options=options)
+        require_described(list(result.keys()), self.described)
+        return result
+
+    @contextmanager
+    def noted(self, lane: str) -> Iterator[Measurement | None]:
+        """Measure the statement that the block runs, and log it by its reader and if it is slow."""
+        started = perf_counter()
+        note_lane(lane)
+        try:
+            with measured(self.source, self.statement, self.rules) as measurement:
+                yield measurement
+        finally:
+            seconds = perf_counter() - started
+            if seconds > self.source.limits.slow_seconds:
+                note_slow(self.source, self.statement, self.rules, seconds)
+
+
+class RowReader(Protocol):
+    """Reads all rows of a statement. There are two: a session of the pool, and the fast reader of the database."""
+
+    async def rows(self, fetch: Fetch) -> Rows | None:
+        """Each row a sequence of values in column order; None if the next reader has to read them.
+
+        Raises:
+            QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
+            LimitExceededError: its rows are larger than `Settings.maximum_page_bytes`.
+            DatabaseBusyError: no connection was free, or a lock or conflict stopped the statement.
+            QueryExecutionError: it has other columns than described; any other failure, as the class `failure`.
+        """
+
+
+def readers_of(source: Source, fast: PageReader | None) -> Sequence[RowReader]:
+    """The readers of a source in the order in which they are asked; the last one reads every statement.
+
+    Args:
+        fast: of the source, either for pages or for samples and counts.
+    """
+    # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
+    if fast is None or is_listened_to(source.engine.sync_engine):
+        return (SessionReader(),)
+    return (FastReader(fast), SessionReader())
+
+
+class SessionReader:
+    """Reads in a read-only session of the pool, through SQLAlchemy or as the database's own file reads its driver."""
+
+    async def rows(self, fetch: Fetch) -> Rows:
+        """See `RowReader`."""
+
+        async def read(connection: AsyncConnection) -> Rows:
+            source = fetch.source
+            with (
+                fetch.noted("session") as measurement,
+                source.guard.limited_bytes(connection, source.limits.page_bytes),
+                source.guard.tolerant_reading(connection),
+            ):
+                rows = await _by_driver(fetch, connection)
+                if measurement is not None:
+                    measurement.note({"db.response.returned_rows": len(rows)})
+                return rows
+
+        return await in_session(fetch.source, fetch.rules, read, timeout=fetch.timeout)
+
+
+async def _by_driver(fetch: Fetch, connection: AsyncConnection) -> Rows:
+    opened = connection.sync_connection
+    assert opened is not None
+    own = fetch.source.backend.row_fetches.get(connection.dialect.driver)
+    # With event listeners, only SQLAlchemy may execute.
+    if own is not None and not is_listened_to(opened.engine, opened):
+        return await own(fetch, connection)
+    return cast("Rows", (await fetch.execute(connection)).all())
+
+
+class FastReader:
+    """Reads with the database's own reader, which takes no connection of the pool."""
+
+    def __init__(self, reader: PageReader) -> None:
+        self._reader = reader
+
+    async def rows(self, fetch: Fetch) -> Rows | None:
+        """See `RowReader`. None for a statement that only SQLAlchemy can run, and if the reader is busy."""
+        source, timeout = fetch.source, fetch.timeout
+        sent = fetch.sent(fetch.rules.dialect(source.engine.dialect))
+        if sent is None:
+            return None
+        # A slot, although no connection of the pool is taken: the limit is on statements that run.
+        async with source.limits.slot():
+            with fetch.noted("page_reader") as measurement:
+                rows = self._reader.fetch_at_once(sent, timeout)
+                if rows is None:
+                    rows = await _in_time(self._reader.fetch(sent, timeout), timeout)
+                if measurement is not None and rows is not None:
+                    measurement.note({"db.response.returned_rows": len(rows)})
+                return rows
+
+
+async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None:
+    try:
+        async with asyncio.timeout(timeout.total_seconds() + GRACE):
+            return await fetching
+    except PageReaderBusyError:
+        return None
+    except TimeoutError as error:
+        EVENTS.report(StatementStopped("timeout"))
+        raise ran_too_long(timeout) from error
+
+
+async def _read(fetch: Fetch, readers: Sequence[RowReader]) -> Rows:
+    for reader in readers:
+        with database_errors(fetch.source, fetch.failure, limit=fetch.timeout):
+            rows = await reader.rows(fetch)
+            if rows is not None:
+                return rows
+    raise AssertionError("a session reads every statement")
+
+
+async def fetch_page(
+    source: Source,
+    statement: Executable,
+    rules: ActiveRules,
+    *,
+    described: Sequence[str],
+    timeout: timedelta,
+) -> Rows:
+    """All rows of a page of `statement`; see `Fetch` and `RowReader.rows`."""
+    fetch = Fetch(source=source, statement=statement, rules=rules, described=described, timeout=timeout)
+    return await _read(fetch, readers_of(source, source.quick))
 
 
 async def fetch_rows(
@@ -83,91 +248,16 @@ async def fetch_rows(
     *,
     described: Sequence[str],
     timeout: timedelta,
-    failure: type[QueryExecutionError] = QueryExecutionError,
 ) -> Rows:
-    """All rows of `statement` under `rules`, each a sequence of values in column order.
-
-    Args:
-        described: the names of its columns, from `dualsql.columns.result.driver_names`.
-
-    Raises:
-        QueryTimeoutError: it ran longer than `timeout`; the database was told to stop.
-        LimitExceededError: its rows are larger than `Settings.maximum_page_bytes`.
-        DatabaseBusyError: no connection was free, or a lock or conflict stopped the statement.
-        QueryExecutionError: it has other columns than described; any other failure, as the class `failure`.
-    """
-
-    async def fetch(connection: AsyncConnection) -> Rows:
-        started = perf_counter()
-        note_lane("session")
-        try:
-            with (
-                measured(source, statement, rules) as measurement,
-                source.guard.limited_bytes(connection, source.limits.page_bytes),
-                source.guard.tolerant_reading(connection),
-            ):
-                rows = await _rows(source, statement, rules, connection, described)
-                if measurement is not None:
-                    measurement.note({"db.response.returned_rows": len(rows)})
-                return rows
-        finally:
-            if perf_counter() - started > source.limits.slow_seconds:
-                note_slow(source, statement, rules, perf_counter() - started)
-
-    with database_errors(source, failure, limit=timeout):
-        return await in_session(source, rules, fetch, timeout=timeout)
-
-
-async def _rows(
-    source: Source,
-    statement: Executable,
-    rules: ActiveRules,
-    connection: AsyncConnection,
-    described: Sequence[str],
-) -> Rows:
-    opened = connection.sync_connection
-    assert opened is not None
-    # With event listeners, only SQLAlchemy may execute.
-    exact = source.backend.exact_fetches.get(connection.dialect.driver)
-    if exact is not None and is_listened_to(opened.engine, opened):
-        exact = None
-    kinds = described.types if isinstance(described, DriverNames) else ()
-    if exact is not None and exact.is_known_for(kinds, connection.dialect):
-        sent = driver_statement(opened.dialect, statement, rules.values, source.compiled, described)
-        if sent is not None:
-            return await exact.fetch(connection, sent)
-    try:
-        result: Any = await connection.execute(
-            statement, rules.values, execution_options={"compiled_cache": source.compiled}
-        )
-        require_described(list(result.keys()), described)
-        if exact is None:
-            return cast("Rows", result.all())
-        codes = _codes(result)
-        if not exact.is_needed_for(codes):
-            found: Rows = result.all()
-            if not exact.is_needed_after(found, codes, connection.dialect):
-                return found
-    except (ValueError, OverflowError):  # a driver's, of a value that Python has no class for
-        if exact is None:
-            raise
-    sent = driver_statement(opened.dialect, statement, rules.values, source.compiled, described)
-    if sent is None:
-        raise QueryExecutionError(
-            "A value of the result cannot be read.",
-            hint="If the column is a date or an interval, CAST it to text.",
-        )
-    return await exact.fetch(connection, sent)
+    """All rows of `statement`, which may take long: always in a session."""
+    fetch = Fetch(source=source, statement=statement, rules=rules, described=described, timeout=timeout)
+    return await _read(fetch, (SessionReader(),))
 
 
 def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:
     """Log a statement that has run for longer than `Settings.slow_query`."""
     dialect = rules.dialect(source.engine.dialect)
     log_slow_query(source.name, fingerprint(dialect, statement, rules.values, source.compiled), seconds)
-
-
-def _codes(result: Any) -> list[Any]:
-    return [described[1] for described in result.cursor.description or ()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +326,15 @@ class RowCounter:
         return Total(cap, "capped") if cap is not None and counted > cap else Total(counted, "exact")
 
     async def _number(self, count: Executable, timeout: timedelta) -> int:
-        rows = await _fetch_sample_rows(
-            self.source, count, self.rules, described=("",), timeout=timeout, failure=CountExecutionError
+        fetch = Fetch(
+            source=self.source,
+            statement=count,
+            rules=self.rules,
+            described=("",),
+            timeout=timeout,
+            failure=CountExecutionError,
         )
+        rows = await _read(fetch, readers_of(self.source, self.source.sampler))
         return int(rows[0][0])
 
 
@@ -266,9 +362,8 @@ async def fetch_sample(
     query that sorts or groups, both cost the same.
     """
     source, timeout = counter.source, counter.settings.query_timeout
-    sampling = asyncio.ensure_future(
-        _fetch_sample_rows(source, sample, rules, described=described, timeout=timeout)
-    )
+    fetch = Fetch(source=source, statement=sample, rules=rules, described=described, timeout=timeout)
+    sampling = asyncio.ensure_future(_read(fetch, readers_of(source, source.sampler)))
     counting: asyncio.Future[Total] | None = None
     try:
         await asyncio.wait({sampling}, timeout=head_start.total_seconds())
@@ -289,83 +384,3 @@ async def _abandon(*running: asyncio.Future[Any] | None) -> None:
     for future in unfinished:
         future.cancel()
     await asyncio.gather(*unfinished, return_exceptions=True)
-
-
-async def fetch_page(
-    source: Source,
-    statement: Executable,
-    rules: ActiveRules,
-    *,
-    described: Sequence[str],
-    timeout: timedelta,
-) -> Rows:
-    """All rows of `statement` under `rules`, by the page reader if there is one, otherwise by `fetch_rows`."""
-    found = await _quickly(source, source.quick, statement, rules, described=described, timeout=timeout)
-    if found is not None:
-        return found
-    return await fetch_rows(source, statement, rules, described=described, timeout=timeout)
-
-
-async def _fetch_sample_rows(
-    source: Source,
-    statement: Executable,
-    rules: ActiveRules,
-    *,
-    described: Sequence[str],
-    timeout: timedelta,
-    failure: type[QueryExecutionError] = QueryExecutionError,
-) -> Rows:
-    """As `fetch_page`, by the reader of samples and counts."""
-    found = await _quickly(
-        source, source.sampler, statement, rules, described=described, timeout=timeout, failure=failure
-    )
-    if found is not None:
-        return found
-    return await fetch_rows(source, statement, rules, described=described, timeout=timeout, failure=failure)
-
-
-async def _quickly(
-    source: Source,
-    reader: PageReader | None,
-    statement: Executable,
-    rules: ActiveRules,
-    *,
-    described: Sequence[str],
-    timeout: timedelta,
-    failure: type[QueryExecutionError] = QueryExecutionError,
-) -> Rows | None:
-    """The rows; None for a statement that only SQLAlchemy can run, and if the thread is busy."""
-    # Event listeners of an application must see each statement, which only SQLAlchemy shows them.
-    if reader is None or is_listened_to(source.engine.sync_engine):
-        return None
-    with database_errors(source, failure, limit=timeout):
-        dialect = rules.dialect(source.engine.dialect)
-        sent = driver_statement(dialect, statement, rules.values, source.compiled, described)
-        if sent is None:
-            return None
-        # A slot, although no connection of the pool is taken: the limit is on statements that run.
-        async with source.limits.slot():
-            started = perf_counter()
-            note_lane("page_reader")
-            try:
-                with measured(source, statement, rules) as measurement:
-                    rows = reader.fetch_at_once(sent, timeout)
-                    if rows is None:
-                        rows = await _in_time(reader.fetch(sent, timeout), timeout)
-                    if measurement is not None and rows is not None:
-                        measurement.note({"db.response.returned_rows": len(rows)})
-                    return rows
-            finally:
-                if perf_counter() - started > source.limits.slow_seconds:
-                    note_slow(source, statement, rules, perf_counter() - started)
-
-
-async def _in_time(fetching: Awaitable[Rows], timeout: timedelta) -> Rows | None:
-    try:
-        async with asyncio.timeout(timeout.total_seconds() + GRACE):
-            return await fetching
-    except PageReaderBusyError:
-        return None
-    except TimeoutError as error:
-        EVENTS.report(StatementStopped("timeout"))
-        raise ran_too_long(timeout) from error

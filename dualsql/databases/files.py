@@ -13,15 +13,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from dualsql.databases.backends import FileImport, database_of_files
+from dualsql.databases.backends import known_backends
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
 
@@ -33,6 +33,54 @@ SUFFIXES = (*CSV, *PARQUET, *SPREADSHEETS)
 _MOST_FILES = 1_000
 # Workbooks hold numbers as doubles, in which larger whole numbers have lost digits.
 _LARGEST_WHOLE = 2**53
+
+
+class FileImport(Protocol):
+    """Copies files of rows into a new database of one file. Paths are literal: a name with `*` is no pattern.
+
+    Attributes:
+        error: the class of what the methods raise for a file that cannot be read.
+    """
+
+    error: type[Exception]
+
+    def add_parquet(self, path: Path, table: str) -> None:
+        """Copy a Parquet file into a new table."""
+
+    def add_csv(self, path: Path, table: str, *, has_tabs: bool) -> None:
+        """Copy CSV whose first row holds the names into a new table. `has_tabs`: values are separated by tabs."""
+
+    def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
+        """Copy CSV without a row of names into a new table of these columns, whose SQL types are given."""
+
+    def interrupt(self) -> None:
+        """Stop the copy, from another thread."""
+
+    def close(self) -> None:
+        """Close the database."""
+
+
+class FileDatabase(NamedTuple):
+    """The database into which files are copied.
+
+    Attributes:
+        name: SQLAlchemy's.
+        suffix: of its own file.
+        open_import: see `Backend.open_import`.
+    """
+
+    name: str
+    suffix: str
+    open_import: Callable[[Path], FileImport]
+
+
+def database_of_files() -> FileDatabase:
+    """The first database into which files can be copied."""
+    return next(
+        FileDatabase(name, backend.file_suffixes[0], backend.open_import)
+        for name, backend in known_backends()
+        if backend.open_import is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, TextDialect
 from dualsql.columns.result import DriverValue
-from dualsql.databases.backends import Backend, FailureKind, Guard, SessionTerms
-from dualsql.databases.generic import (
-    Expression,
-    as_double,
-    beginning_of_bucket,
-    decimal_sum,
-    grouped,
-    key_type,
-    parameter,
-    whole_sum,
-)
+from dualsql.databases.backends import Backend
+from dualsql.databases.generic import Expression, grouped, parameter
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms
+from dualsql.databases.strict_types import as_double, beginning_of_bucket, decimal_sum, key_type, whole_sum
 
 
 class OtherGuard(Guard):
@@ -90,7 +83,7 @@ def capabilities(name: str) -> Capabilities:
             sum_of_integers=(whole_sum, decimal_sum),
             aggregates={"median": None, "percentile": None},
         ),
-        text=TextDialect(),
+        text_dialect=TextDialect,
         is_bytes=lambda _: false(),
         # length() counts bytes on some.
         text_length="char_length",

@@ -19,7 +19,8 @@ from sqlalchemy import Executable
 from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.backends import FailureKind, SessionTerms, fingerprint, too_large
+from dualsql.databases.driver import fingerprint
+from dualsql.databases.guard import FailureKind, SessionTerms, too_large
 from dualsql.databases.source import USED, Source
 from dualsql.errors import (
     CallerMessage,

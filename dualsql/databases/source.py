@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import copy_context
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, util
+from sqlalchemy import Connection, util
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
@@ -23,35 +24,14 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.backends import (
-    Backend,
-    FailureKind,
-    Guard,
-    PageReader,
-    Refusal,
-    TableName,
-    backend_of,
-)
+from dualsql.databases.backends import Backend, PageReader
 from dualsql.databases.engines import (
-    async_url,
-    has_pool,
-    is_synchronous,
     most_connections,
-    new_engine,
-    new_synchronous_engine,
-    parsed_url,
-    reading_options,
-    require_there,
-    unknown_database,
 )
-from dualsql.databases.functions import typed
-from dualsql.databases.threads import ThreadedEngine
+from dualsql.databases.guard import Guard, TableName
 from dualsql.errors import (
     ConfigurationError,
-    DatabaseUnreachableError,
-    DualResponseError,
     TooManyQueriesError,
-    refuse_mistaken,
 )
 from dualsql.events import EVENTS, Attributes, GaugeReading, SlotAwaited
 from dualsql.freeze import Proofs, Registry, freeze, thaw
@@ -102,10 +82,11 @@ class QueryLimits:
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
         self.slow_seconds = settings.slow_query.total_seconds()
-        self.connections = sum(_pool(settings).values())
-        self.background: QueryLimits = _Background(
-            self, _Slots("background", settings.maximum_pending, queue)
-        )
+        self.connections = sum(pool_options(settings).values())
+        # All but the slots is that of the source, also the queue.
+        self.background: QueryLimits = copy(self)
+        self.background._queries = _Slots("background", settings.maximum_pending, queue)
+        self.background.background = self.background
 
     def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
         """A slot for one session during the block.
@@ -116,8 +97,11 @@ class QueryLimits:
         return (self._streams if for_stream else self._queries).taken()
 
     def has_room(self) -> bool:
-        """Whether a query would be served without waiting."""
-        return self._queries.has_room()
+        """Whether a query would be served without waiting.
+
+        Always false for those in the background: a count beside the sample would take another query's slot.
+        """
+        return self is not self.background and self._queries.has_room()
 
     async def computed(self, compute: Callable[[], T]) -> T:
         """What `compute` returns, which is called in a worker thread: the event loop answers others meanwhile.
@@ -146,17 +130,6 @@ class QueryLimits:
             told = {**attributes, "dualsql.slot": slots.name}
             yield GaugeReading("slots_used", slots.used, told)
             yield GaugeReading("slots", slots.number, told)
-
-
-class _Background(QueryLimits):
-    def __init__(self, limits: QueryLimits, slots: _Slots) -> None:
-        # All but the slots is that of the source, also its queue.
-        vars(self).update(vars(limits))
-        self._queries, self.background = slots, self
-
-    def has_room(self) -> bool:
-        """Always false: a count beside the sample would take another query's slot."""
-        return False
 
 
 class _Queue:
@@ -215,8 +188,11 @@ class _Slots:
         return not self.free.locked()
 
 
-Database = AsyncEngine | Engine | URL | str
-"""How an application names a database."""
+def pool_options(settings: Settings) -> dict[str, int]:
+    """Pool options: one connection for each slot."""
+    kept = settings.maximum_concurrent_queries
+    return {"pool_size": kept, "max_overflow": settings.maximum_streams + settings.maximum_pending}
+
 
 _COMPILED_STATEMENTS = 500
 _LARGE = 2_000
@@ -408,111 +384,13 @@ class Source:
     async def _close(self, finishing: Sequence[asyncio.Future[None]]) -> None:
         if finishing:
             await asyncio.wait(finishing)
-        engine: object = self.engine
-        if isinstance(engine, ThreadedEngine):
-            await engine.settle()
+        settle = getattr(self.engine, "settle", None)  # of a ThreadedEngine
+        if settle is not None:
+            await settle()
         for reader in filter(None, (self.quick, self.sampler)):
             await reader.close()
         if self.owns_engine:
             await self.engine.dispose()
-
-
-def open_source(
-    name: str, database: Database, registry: Registry, settings: Settings | None = None
-) -> Source:
-    """Make a source of an engine or a URL.
-
-    Raises:
-        ConfigurationError: dualsql cannot keep this database read-only, or it does not exist.
-    """
-    settings = settings or Settings()
-    owned = isinstance(database, URL | str)
-    engine = _engine_of(database, settings)
-    backend = backend_of(engine.dialect)
-    if backend is None:
-        raise unknown_database(engine.dialect.name)
-    capabilities = backend.capabilities
-    if not backend.has_read_only_sessions:
-        _require_unproved(name, capabilities.name, registry, settings)
-    role = settings.read_only_roles.get(name)
-    if role is not None and not capabilities.has_roles:
-        raise ConfigurationError(
-            f"read_only_role is not supported: {capabilities.name} has no roles that a session can take.",
-            hint="Use a database user that may only read.",
-        )
-    # An application's engine also writes elsewhere: only its sessions here are made read-only.
-    if owned:
-        backend.guard.prepare(engine.sync_engine)
-    return Source(
-        name=name,
-        engine=engine,
-        registry=registry,
-        backend=backend,
-        limits=QueryLimits(settings),
-        owns_engine=owned,
-        # GaugeReading beside an application's engine would bypass its events and its pool.
-        quick=backend.page_reader(engine.sync_engine) if owned else None,
-        sampler=backend.page_reader(engine.sync_engine) if owned else None,
-        role=role,
-        # A StaticPool has one connection for all: two sessions would share a transaction.
-        lock=asyncio.Lock() if isinstance(engine.pool, StaticPool) else None,
-        meanings=Meanings(
-            engine.dialect,
-            keeps_zones=capabilities.keeps_zones,
-            converters=registry.converters,
-            comparable=registry.comparable,
-            computation=replace(capabilities.computation, functions=typed(capabilities.text)),
-        ),
-    )
-
-
-def _require_unproved(name: str, kind: str, registry: Registry, settings: Settings) -> None:
-    """Raise ConfigurationError unless a database without read-only sessions is allowed and only SELECTs can be sent."""
-    allowed = settings.unproved_read_only
-    if not (allowed if isinstance(allowed, bool) else name in allowed):
-        raise ConfigurationError(
-            f"dualsql knows no read-only sessions of {kind}: nothing proves that the database {name!r} is only read.",
-            hint="Use a database user that may only read.",
-            developer_hint="Use a database user that may only read, and set unproved_read_only=True, or to the names "
-            "of such sources.",
-            details={"setting": "unproved_read_only"},
-        )
-    if registry.allow_text:
-        raise ConfigurationError(
-            f"allow_text is not supported: no read-only sessions of {kind} are known, and a text may write.",
-            hint="Write the statements with select().",
-        )
-
-
-def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
-    if isinstance(database, AsyncEngine):
-        return database
-    if isinstance(database, Engine):
-        return _threaded(database)
-    refuse_mistaken("databases", database)
-    url = parsed_url(database)
-    pool: Mapping[str, Any] = _pool(settings)
-    if is_synchronous(url):
-        return _threaded(new_synchronous_engine(url, **pool))
-    url = async_url(url)
-    require_there(url)
-    return new_engine(url, **reading_options(url), **(pool if has_pool(url) else {}))
-
-
-def _pool(settings: Settings) -> dict[str, int]:
-    """Pool options: one connection for each slot."""
-    kept = settings.maximum_concurrent_queries
-    return {"pool_size": kept, "max_overflow": settings.maximum_streams + settings.maximum_pending}
-
-
-def _threaded(engine: Engine) -> AsyncEngine:
-    if isinstance(engine.pool, SingletonThreadPool):
-        raise ConfigurationError(
-            "This engine opens one in-memory database for each thread.",
-            hint="Use a database file, or create the engine with poolclass=StaticPool.",
-        )
-    # It has the methods that are used.
-    return cast("AsyncEngine", ThreadedEngine(engine))
 
 
 def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
@@ -531,46 +409,6 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
             hint=f"Use one of: {', '.join(sorted(sources))}.",
         )
     return sources[name]
-
-
-def open_sources(
-    databases: Database | Mapping[str, Database], registry: Registry, settings: Settings | None = None
-) -> dict[str, Source]:
-    """A source named "default", or one for each name in a mapping."""
-    named = databases if isinstance(databases, Mapping) else {"default": databases}
-    if not named:
-        raise ConfigurationError("A database is required.", hint="Pass the URL of a database, or an engine.")
-    settings = settings or Settings()
-    _require_known(settings, named)
-    return {name: open_source(name, database, registry, settings) for name, database in named.items()}
-
-
-def _require_known(settings: Settings, named: Collection[str]) -> None:
-    """Raise ConfigurationError if it is not clear which database has no read-only sessions."""
-    unproved = settings.unproved_read_only
-    hint = f"Name the databases that have no read-only sessions, of: {', '.join(sorted(named))}."
-    if unproved is True and len(named) > 1:
-        raise ConfigurationError("unproved_read_only=True is for a server with one database.", hint=hint)
-    unknown = [] if isinstance(unproved, bool) else sorted(set(unproved).difference(named))
-    if unknown:
-        raise ConfigurationError(f"unproved_read_only: there is no source {unknown[0]!r}.", hint=hint)
-
-
-async def reach(source: Source, *, timeout: timedelta) -> None:
-    """Open a connection, and let the database read its catalogue.
-
-    Raises:
-        ConfigurationError: it rejects the user, or the database or the role does not exist.
-        DatabaseUnreachableError: no database answers now, or it accepts no connection.
-    """
-    try:
-        async with asyncio.timeout(timeout.total_seconds()):
-            await with_connection(source.engine, partial(_look, source))
-    except DualResponseError:
-        raise
-    # A driver, a resolver or the network may raise anything, with a URL in it.
-    except Exception as error:
-        raise _refusal(source, error.orig if isinstance(error, DBAPIError) else error) from error
 
 
 USED = "dualsql_used"
@@ -593,61 +431,3 @@ async def with_connection(engine: AsyncEngine, work: Callable[[Connection], T]) 
             if not (may_be_dead and error.connection_invalidated):
                 raise
     raise AssertionError("the second attempt returns or raises")
-
-
-def _look(source: Source, connection: Connection) -> None:
-    role = source.role
-    source.guard.look(connection)
-    if role is not None and not source.guard.may_assume(role, connection):
-        raise ConfigurationError(
-            f"The database user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
-        )
-
-
-def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
-    refusal = source.guard.refusal_of(error)
-    if refusal is not None and refusal is not Refusal.HOST:
-        message, hint = _REFUSALS[refusal]
-        return ConfigurationError(message, hint=hint)
-    if refusal is Refusal.HOST or (isinstance(error, OSError) and not isinstance(error, TimeoutError)):
-        message, hint = _REFUSALS[Refusal.HOST]
-        return DatabaseUnreachableError(message, hint=hint)
-    if isinstance(error, TimeoutError):
-        return DatabaseUnreachableError(
-            "The database does not answer.", hint="Check the host and port in the URL."
-        )
-    if source.guard.failure_kind(error) in (_PASSING_OF_FILES if source.backend.file_suffixes else _PASSING):
-        return DatabaseUnreachableError(
-            "The database accepts no connections now.",
-            hint="Check that it has started and has room for more.",
-        )
-    return ConfigurationError(
-        "The database cannot be opened.", hint="Check the database name and the options in the URL."
-    )
-
-
-_PASSING_OF_FILES = (FailureKind.BUSY,)
-_PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.PART)
-
-_REFUSALS = {
-    Refusal.USER: (
-        "The database rejected the login.",
-        "Check the user and password in the URL, and the rights of the user.",
-    ),
-    Refusal.DATABASE: (
-        "The server has no such database.",
-        "Check the name of the database at the end of the URL.",
-    ),
-    Refusal.ROLE: (
-        "The database has no such role.",
-        "Create the role with CREATE ROLE, and GRANT it SELECT.",
-    ),
-    Refusal.HOST: (
-        "No database answers at that address.",
-        "Check the host and port in the URL, and that the database runs.",
-    ),
-    Refusal.POOLER: (
-        "A pooler between the server and its database does not keep prepared statements.",
-        "Add ?prepared_statement_cache_size=0 to the URL.",
-    ),
-}

@@ -16,7 +16,7 @@ from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import ResultColumn, driver_names
-from dualsql.databases.backends import driver_statement, is_listened_to, require_described
+from dualsql.databases.driver import driver_statement, is_listened_to, require_described
 from dualsql.databases.fetch import note_slow
 from dualsql.databases.session import Session, database_errors, measured, note_lane
 from dualsql.databases.source import Source

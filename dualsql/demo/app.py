@@ -34,14 +34,14 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
         state: State | None = None, name: Words | None = None, control: Words | None = None
     ) -> Select[Institution]:
         """US colleges by state, part of a name, and control."""
-        found = select(Institution).order_by(Institution.name)
+        query = select(Institution).order_by(Institution.name)
         if state:
-            found = found.where(Institution.state == state.upper())
+            query = query.where(Institution.state == state.upper())
         if name:
-            found = found.where(Institution.name.icontains(name, autoescape=True))
+            query = query.where(Institution.name.icontains(name, autoescape=True))
         if control:
-            found = found.where(Institution.control.icontains(control, autoescape=True))
-        return found
+            query = query.where(Institution.control.icontains(control, autoescape=True))
+        return query
 
     @dual.tool(mcp, title="Programs")
     def search_programs(
@@ -52,7 +52,7 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
     ) -> Select[*tuple[Any, ...]]:
         """What US college programs pay: by state, part of a subject's title, credential, and median earnings
         in USD four years after completion."""
-        found: Select[*tuple[Any, ...]] = (
+        query: Select[*tuple[Any, ...]] = (
             select(
                 Institution.name.label("institution"),
                 Institution.state,
@@ -67,14 +67,14 @@ def build_mcp(dual: DualResponseServer) -> MCPServer:
             .order_by(Program.earnings.desc().nulls_last())
         )
         if state:
-            found = found.where(Institution.state == state.upper())
+            query = query.where(Institution.state == state.upper())
         if field:
-            found = found.where(FieldOfStudy.title.icontains(field, autoescape=True))
+            query = query.where(FieldOfStudy.title.icontains(field, autoescape=True))
         if credential_level is not None:
-            found = found.where(Program.credential_level == credential_level)
+            query = query.where(Program.credential_level == credential_level)
         if min_earnings is not None:
-            found = found.where(Program.earnings >= min_earnings)
-        return found
+            query = query.where(Program.earnings >= min_earnings)
+        return query
 
     return mcp
 

@@ -80,7 +80,7 @@ VERSION = "2026-06-10/1"
 """The release of the College Scorecard, and the number of our extract of it."""
 
 _BATCH = 10_000
-_loaded = Table("demo_release", MetaData(), Column("version", String(40), primary_key=True))
+_release_table = Table("demo_release", MetaData(), Column("version", String(40), primary_key=True))
 
 # Without a lock, two demos that start together would both build. An interrupted build leaves nothing behind.
 _LOCK = 7237118251
@@ -139,24 +139,24 @@ def _load(connection: Connection) -> None:
     for table in Base.metadata.sorted_tables:
         for batch in _batches(table):
             connection.execute(insert(table), batch)
-    _loaded.create(connection, checkfirst=True)
-    connection.execute(delete(_loaded))
-    connection.execute(insert(_loaded), {"version": VERSION})
+    _release_table.create(connection, checkfirst=True)
+    connection.execute(delete(_release_table))
+    connection.execute(insert(_release_table), {"version": VERSION})
 
 
 def _is_loaded(connection: Connection) -> bool:
-    if not inspect(connection).has_table(_loaded.name):
+    if not inspect(connection).has_table(_release_table.name):
         return False
-    return connection.execute(select(_loaded.c.version)).scalar() == VERSION
+    return connection.execute(select(_release_table.c.version)).scalar() == VERSION
 
 
 def _refuse_foreign_tables(connection: Connection) -> None:
     """Raises ConfigurationError for tables of our names in a database that the demo did not build."""
     present = inspect(connection).get_table_names()
-    taken = sorted(set(present) & set(Base.metadata.tables))
-    if taken and _loaded.name not in present:
+    names = sorted(set(present) & set(Base.metadata.tables))
+    if names and _release_table.name not in present:
         raise ConfigurationError(
-            f"The database has a table {taken[0]!r} that the demo did not make.",
+            f"The database has a table {names[0]!r} that the demo did not make.",
             hint="Give the demo an empty database of its own.",
         )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
@@ -45,16 +44,17 @@ async def act(origin: str, console: Console) -> None:
             ("search_programs", {"min_earnings": 60_000}),
             ("search_programs", {}),
         ):
-            console.rule(f"[bold]{tool}[/bold]({_written(arguments)})")
-            started = perf_counter()
+            words = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+            console.rule(f"[bold]{tool}[/bold]({words})")
+            start = perf_counter()
             result = await model.call_tool(tool, arguments)
-            elapsed = perf_counter() - started
+            elapsed = perf_counter() - start
             parsed = application.parse(result, strict=True)
             whole = result.model_dump_json(by_alias=True, exclude_none=True)
-            seen = Line(f"model: {tool}", len(parsed.sample), len(whole.encode()), elapsed)
+            line = Line(f"model: {tool}", len(parsed.sample), len(whole.encode()), elapsed)
             _show_text(result, console)
-            console.print(f"The model saw {seen.rows} rows in {len(whole):,} characters.\n")
-            lines += [seen, await _fetch_everything(parsed, console)]
+            console.print(f"The model saw {line.rows} rows in {len(whole):,} characters.\n")
+            lines += [line, await _fetch_everything(parsed, console)]
         await _use_the_last(parsed, console)
         console.print(_closing_table(lines))
 
@@ -69,7 +69,7 @@ def _show_text(result: CallToolResult, console: Console) -> None:
 
 async def _fetch_everything(parsed: ParsedDualResponse, console: Console) -> Line:
     columns = (TextColumn("The application fetches"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    started, rows, size = perf_counter(), 0, 0
+    start, rows, size = perf_counter(), 0, 0
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("rows", total=parsed.total_count)
         async for batch in parsed.fetch_stream(batch_size=BATCH_SIZE):
@@ -77,7 +77,7 @@ async def _fetch_everything(parsed: ParsedDualResponse, console: Console) -> Lin
             size += _size_of_rows(batch)
             progress.update(task, completed=rows)
     console.print()
-    return Line("application: all rows", rows, size, perf_counter() - started)
+    return Line("application: all rows", rows, size, perf_counter() - start)
 
 
 async def _use_the_last(parsed: ParsedDualResponse, console: Console) -> None:
@@ -115,7 +115,3 @@ def _closing_table(lines: list[Line]) -> Table:
 
 def _size_of_rows(rows: list[Row]) -> int:
     return len(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def _written(arguments: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())

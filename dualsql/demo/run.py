@@ -10,7 +10,7 @@ from dualsql.demo.database import Base, build, default_folder, keep_secret, sqli
 from dualsql.demo.host import act
 from dualsql.features import DualResponseServer, default_features
 from dualsql.serve.listening import listen, origin_of, running, stop_on_signals
-from dualsql.settings import ALL_ACTIONS
+from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.store import SQLResourceStore
 from dualsql.web.feature import Pages
 
@@ -50,9 +50,9 @@ async def _make_app(origin: str, database: str, console: Console) -> Starlette:
         tables=Base,
         store=SQLResourceStore(database),
         secrets=[keep_secret(default_folder())],
-        default_sample_size=10,
         features=default_features(Pages()),
-        anonymous_actions=ALL_ACTIONS,  # nobody signs in to a demo, and it pins a result
+        # Nobody signs in to a demo, and it pins a result.
+        settings=Settings(default_sample_size=10, anonymous_actions=ALL_ACTIONS),
     )
     return build_app(dual)
 

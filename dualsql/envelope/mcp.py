@@ -52,18 +52,18 @@ class Wanted(NamedTuple):
 
 def wanted(headers: Headers | None) -> Wanted:
     """Read the two headers. Unknown values, and two that contradict each other, are ignored."""
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for name, value in _pairs(headers):
-        found.setdefault(name, set()).add(value)
+        values.setdefault(name, set()).add(value)
     return Wanted(
-        format=_word(found, FORMAT_HEADER, get_args(ResponseFormat), "markdown"),
-        context=_word(found, CONTEXT_HEADER, get_args(ExecutionContext), "chat"),
+        format=_word(values, FORMAT_HEADER, get_args(ResponseFormat), "markdown"),
+        context=_word(values, CONTEXT_HEADER, get_args(ExecutionContext), "chat"),
     )
 
 
-def present(answer: DualModeAnswer, wanted: Wanted) -> DualModeAnswer:
+def present(answer: DualModeAnswer, parts: Wanted) -> DualModeAnswer:
     """The parts of an answer that its caller wants; the answer itself is not changed."""
-    if not wanted.is_structured:
+    if not parts.is_structured:
         return answer
     return cast(DualModeAnswer, {name: value for name, value in answer.items() if name != "display"})
 
@@ -84,8 +84,8 @@ def _text(value: str | bytes) -> str:
     return (head if isinstance(head, str) else head.decode("latin-1")).strip().lower()
 
 
-def _word(found: Mapping[str, set[str]], header: str, words: tuple[Word, ...], default: Word) -> Word:
-    values = found.get(header.lower(), set())
+def _word(by_header: Mapping[str, set[str]], header: str, words: tuple[Word, ...], default: Word) -> Word:
+    values = by_header.get(header.lower(), set())
     return next((word for word in words if values == {word}), default)
 
 
@@ -116,14 +116,14 @@ def to_mcp_tool_result(response: Response, *, links: Links = "text") -> ToolResu
     )
 
 
-def dual_mode_tool_result(answer: DualModeAnswer, wanted: Wanted) -> ToolResult:
-    """A DualModeAnswer as an MCP tool result, for a caller who asked for `wanted`.
+def dual_mode_tool_result(answer: DualModeAnswer, parts: Wanted) -> ToolResult:
+    """A DualModeAnswer as an MCP tool result, for a caller who asked for `parts`.
 
     The text is the display, or the JSON for a caller who wants no display; the structure is the answer.
     """
-    presented = present(answer, wanted)
-    shown = presented.get("display")
-    text = shown["content"] if shown else json.dumps(presented, ensure_ascii=False)
+    presented = present(answer, parts)
+    display = presented.get("display")
+    text = display["content"] if display else json.dumps(presented, ensure_ascii=False)
     return ToolResult(
         content=[{"type": "text", "text": text}],
         structuredContent=cast(dict[str, Any], presented),

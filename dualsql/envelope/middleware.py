@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from dualsql.envelope.shaping import failed, malformed
+from dualsql.envelope.shaping import error_response, malformed_answer
 from dualsql.envelope.validation import validate_response
 from dualsql.envelope.wrapping import Check, FaultReport, report_faults, require_plain_function
 
@@ -125,8 +125,8 @@ class _Exchange:
         if middleware.report is not None:
             report_faults(middleware.name, body, check=middleware.faults, report=middleware.report)
         elif faults := middleware.faults(body):
-            body = json.dumps(failed(malformed(faults, middleware.name))).encode()
-            start = {**start, "status": 500, "headers": _replaced(start.get("headers", ()), len(body))}
+            body = json.dumps(error_response(malformed_answer(faults, middleware.name))).encode()
+            start = {**start, "status": 500, "headers": _headers_of(start.get("headers", ()), len(body))}
         await self.pass_on(start)
         await self.pass_on({"type": "http.response.body", "body": body})
 
@@ -145,11 +145,11 @@ def _announced(start: Message, limit: int) -> bool:
     return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0][:20]) <= limit
 
 
-def _replaced(headers: Iterable[tuple[bytes, bytes]], length: int) -> Headers:
+def _headers_of(headers: Iterable[tuple[bytes, bytes]], length: int) -> Headers:
     """The headers of another body: those about the connection and its caller (CORS, cookies) stay."""
-    kept = [(name, value) for name, value in headers if name.lower() not in _OF_THE_BODY]
+    remaining = [(name, value) for name, value in headers if name.lower() not in _OF_THE_BODY]
     return [
-        *kept,
+        *remaining,
         (b"content-type", b"application/json"),
         (b"content-length", str(length).encode()),
         (b"cache-control", b"no-store"),
@@ -157,10 +157,10 @@ def _replaced(headers: Iterable[tuple[bytes, bytes]], length: int) -> Headers:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("a key stands twice")
-    return made
+    return fields
 
 
 def _refuse(constant: str) -> None:

@@ -53,13 +53,13 @@ def create_success_response(
         LimitExceededError: the data is larger than `bounds`, or holds itself, or the content is far larger.
         BadParameterError: the data has no JSON, or an item of the content is none.
     """
-    made = plain(data, bounds)
-    shown = readable(made, bounds=bounds) if text is None else text
+    payload = plain(data, bounds)
+    message = readable(payload, bounds=bounds) if text is None else text
     response = Response(
-        success=True, timestamp=now(), content=[text_item(shown), *map(checked_item, content)]
+        success=True, timestamp=now(), content=[text_item(message), *map(checked_item, content)]
     )
-    if made is not None:
-        response["data"] = as_object(made)
+    if payload is not None:
+        response["data"] = as_object(payload)
     if content and not is_plain(
         response, bounds.of_envelope()
     ):  # each item is in order: together they are too much
@@ -87,9 +87,9 @@ def error_body(message: str, code: str = UNKNOWN_ERROR, details: Any = None) -> 
         code=single_line(code, _CODE_WIDTH) or UNKNOWN_ERROR,
         message=single_line(message, _MESSAGE_WIDTH) or "Unknown error.",
     )
-    made = plain(details)
-    if made not in (None, {}):
-        error["details"] = as_object(made)
+    payload = plain(details)
+    if payload not in (None, {}):
+        error["details"] = as_object(payload)
     return error
 
 
@@ -100,9 +100,9 @@ def error_text(error: ErrorBody) -> str:
     return f"Error: {error['message']}{advice}"
 
 
-def as_object(made: Any) -> dict[str, Any]:
+def as_object(payload: Any) -> dict[str, Any]:
     """Plain data as an object: specification S12's schema and older MCP clients take nothing else."""
-    return made if isinstance(made, dict) else {"result": made}
+    return payload if isinstance(payload, dict) else {"result": payload}
 
 
 def now() -> str:
@@ -122,13 +122,13 @@ def error_of(error: BaseException, tool: str) -> ErrorBody:
     if not isinstance(error, DualResponseError):
         return _incident(error, tool)
     message, hint = error.for_caller
-    told: dict[str, Any] = {"suggestion": str(hint)} if hint else {}
+    details: dict[str, Any] = {"suggestion": str(hint)} if hint else {}
     if error.__cause__ is not None:  # its hint sends the reader to the log
-        told["incident"] = _log(error, tool)
+        details["incident"] = _log(error, tool)
     try:
-        return error_body(str(message), error.code, {**error.details, **told})
+        return error_body(str(message), error.code, {**error.details, **details})
     except DualResponseError:  # its details are too large, or have no JSON
-        return error_body(str(message), error.code, told)
+        return error_body(str(message), error.code, details)
 
 
 def _incident(error: BaseException, tool: str) -> ErrorBody:
@@ -166,9 +166,11 @@ def staged_data(
         entities: rows.
         endpoint, example: `queryAccess`: the path for SQL, below the resource's URL, and a query that works there.
     """
-    access = _known(endpoint=endpoint, example=example)
-    known = _known(payloadSize=payload_size, entities=entities, table=table, queryAccess=access or None)
-    return cast(StagedData, {"dataAccessId": data_access_id, "operation": operation, **known})
+    access = _without_none(endpoint=endpoint, example=example)
+    optional = _without_none(
+        payloadSize=payload_size, entities=entities, table=table, queryAccess=access or None
+    )
+    return cast(StagedData, {"dataAccessId": data_access_id, "operation": operation, **optional})
 
 
 def create_dual_mode_response(
@@ -195,14 +197,16 @@ def create_dual_mode_response(
         LimitExceededError: the data is larger than `bounds`, or holds itself.
         BadParameterError: the data has no JSON, or is not as staged data is; or there is no such display.
     """
-    made = plain(data, bounds)
-    held = {} if made is None else as_object(made)
-    metadata = _metadata(operation, "staged" if "dataAccessId" in held else "success", seconds)
+    payload = plain(data, bounds)
+    fields = {} if payload is None else as_object(payload)
+    metadata = _metadata(operation, "staged" if "dataAccessId" in fields else "success", seconds)
     metadata["cached"] = cached
     if schema is not None:
         metadata["schema"] = plain(schema)
-    seen: Display = display(made, shown, bounds=bounds) if isinstance(shown, str) else plain(shown, bounds)
-    answer = DualModeAnswer(success=True, data=held, display=seen, metadata=metadata)
+    display_part: Display = (
+        display(payload, shown, bounds=bounds) if isinstance(shown, str) else plain(shown, bounds)
+    )
+    answer = DualModeAnswer(success=True, data=fields, display=display_part, metadata=metadata)
     if issues := validate_dual_mode(answer, bounds=bounds):
         raise BadParameterError(f"Not a dual-mode answer: {issues[0]}", details={"issues": issues})
     return answer
@@ -223,8 +227,10 @@ def create_dual_mode_error(
     Raises:
         LimitExceededError, BadParameterError: the details are too large, or have no JSON.
     """
-    told = {**(details or {}), **_known(suggestion=suggestion)}
-    return dual_mode_error(error_body(message, code, told), operation=operation, shown=shown, seconds=seconds)
+    all_details = {**(details or {}), **_without_none(suggestion=suggestion)}
+    return dual_mode_error(
+        error_body(message, code, all_details), operation=operation, shown=shown, seconds=seconds
+    )
 
 
 def dual_mode_error(
@@ -232,7 +238,7 @@ def dual_mode_error(
 ) -> DualModeAnswer:
     """A dual-mode answer with a finished error."""
     suggestion = error.get("details", {}).get("suggestion")
-    read = {"Error": error["message"], "Code": error["code"]} | _known(Suggestion=suggestion)
+    read = {"Error": error["message"], "Code": error["code"]} | _without_none(Suggestion=suggestion)
     return DualModeAnswer(
         success=False,
         error=error,
@@ -256,5 +262,5 @@ def milliseconds(seconds: float) -> float:
     return round(max(seconds, 0.0) * 1_000, 1)
 
 
-def _known(**fields: Any) -> dict[str, Any]:
+def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}

@@ -63,43 +63,45 @@ def response_of(result: Any, tool: str, bounds: Bounds) -> Response:
     """
     if isinstance(result, BringsItsText):
         return create_success_response(result.to_structured_content(), text=result.to_text(), bounds=bounds)
-    made = plain(result, bounds)
-    if not _is_envelope(made):
-        return create_success_response(made, bounds=bounds)
-    response = _completed(made, bounds)
+    payload = plain(result, bounds)
+    if not _is_envelope(payload):
+        return create_success_response(payload, bounds=bounds)
+    response = _complete(payload, bounds)
     issues = validate_response(response, bounds=bounds)
-    return failed(malformed(issues, tool)) if issues else response
+    return error_response(malformed_answer(issues, tool)) if issues else response
 
 
-def failed(error: ErrorBody) -> Response:
+def error_response(error: ErrorBody) -> Response:
     """The Response for a finished error."""
     return Response(success=False, timestamp=now(), content=[text_item(error_text(error))], error=error)
 
 
-def malformed(issues: list[str], source: str) -> ErrorBody:
+def malformed_answer(issues: list[str], source: str) -> ErrorBody:
     """The error that replaces an answer with these faults. They are also logged."""
     logger.error("the answer of %r is malformed: %s", source, " ".join(issues))
     return error_body("The server made a malformed answer.", INVALID_RESPONSE_FORMAT, {"issues": issues})
 
 
-def _is_envelope(made: Any) -> bool:
-    if not isinstance(made, dict):
+def _is_envelope(payload: Any) -> bool:
+    if not isinstance(payload, dict):
         return False
-    is_whole = isinstance(made.get("success"), bool) or _is_content(made.get("content"))
-    return is_whole or _says_failure(made)
+    is_whole = isinstance(payload.get("success"), bool) or _is_content(payload.get("content"))
+    return is_whole or _says_failure(payload)
 
 
-def _says_failure(made: dict[str, Any]) -> bool:
+def _says_failure(payload: dict[str, Any]) -> bool:
     """Whether the tool says that it failed, in one of the ways in which tools do.
 
     A text under `error` counts only beside other words of an error: in data it is a column like any other.
     """
-    if isinstance(made.get("success"), bool):
-        return made["success"] is False
-    if made.get("isError") is True or made.get("ok") is False or made.get("status") == "error":
+    if isinstance(payload.get("success"), bool):
+        return payload["success"] is False
+    if payload.get("isError") is True or payload.get("ok") is False or payload.get("status") == "error":
         return True
-    error = made.get("error")
-    return bool(error) and (isinstance(error, dict) or (isinstance(error, str) and made.keys() <= _OF_ERRORS))
+    error = payload.get("error")
+    return bool(error) and (
+        isinstance(error, dict) or (isinstance(error, str) and payload.keys() <= _OF_ERRORS)
+    )
 
 
 def _is_content(value: Any) -> bool:
@@ -111,12 +113,12 @@ def _is_content(value: Any) -> bool:
     )
 
 
-def _completed(made: dict[str, Any], bounds: Bounds) -> Response:
+def _complete(payload: dict[str, Any], bounds: Bounds) -> Response:
     """The envelope with its missing fields added; other fields are kept."""
-    said = made.get("success")
-    success = said if said is not None else not _says_failure(made) and made.get("error") is None
-    fields = {name: value for name, value in made.items() if name not in _MCP_FIELDS and value is not None}
-    data = fields.get("data", made.get("structuredContent"))
+    stated = payload.get("success")
+    success = stated if stated is not None else not _says_failure(payload) and payload.get("error") is None
+    fields = {name: value for name, value in payload.items() if name not in _MCP_FIELDS and value is not None}
+    data = fields.get("data", payload.get("structuredContent"))
     if data is not None:
         fields["data"] = as_object(data)
     if not success:
@@ -149,11 +151,11 @@ def _text_of(fields: Mapping[str, Any], bounds: Bounds) -> str:
 def error_body_of(fields: Mapping[str, Any]) -> ErrorBody:
     """The error as the tool gave it: an object, a text, or a message beside it."""
     error = fields.get("error")
-    told = error if isinstance(error, dict) else {"message": error}
-    told = {name: value for name, value in told.items() if value is not None}
-    message = _first_text(told.get("message"), fields.get("message"), _message_of(fields))
-    code = _first_text(told.get("code"), fields.get("code"), UNKNOWN_ERROR)
-    return cast(ErrorBody, {**told, **error_body(message, code, told.get("details"))})
+    body = error if isinstance(error, dict) else {"message": error}
+    body = {name: value for name, value in body.items() if value is not None}
+    message = _first_text(body.get("message"), fields.get("message"), _message_of(fields))
+    code = _first_text(body.get("code"), fields.get("code"), UNKNOWN_ERROR)
+    return cast(ErrorBody, {**body, **error_body(message, code, body.get("details"))})
 
 
 def _message_of(fields: Mapping[str, Any]) -> str | None:
@@ -168,10 +170,10 @@ def _first_text(*values: Any) -> str:
 
 
 def _timestamp_of(fields: Mapping[str, Any]) -> str:
-    given = fields.get("timestamp")
+    timestamp = fields.get("timestamp")
     # Without its ^ and $: Python's $ also matches before a line break at the end.
-    is_one = isinstance(given, str) and re.fullmatch(TIMESTAMP_PATTERN[1:-1], given)
-    return cast(str, given) if is_one else now()
+    is_one = isinstance(timestamp, str) and re.fullmatch(TIMESTAMP_PATTERN[1:-1], timestamp)
+    return cast(str, timestamp) if is_one else now()
 
 
 def dual_mode_of(
@@ -186,38 +188,40 @@ def dual_mode_of(
         return _staged(result, operation, shown=shown, seconds=seconds, bounds=bounds)
     if isinstance(result, BringsItsText):
         result = result.to_structured_content()
-    made = plain(result, bounds)
-    if _is_answer(made):
-        answer = cast(DualModeAnswer, made)
+    payload = plain(result, bounds)
+    if _is_answer(payload):
+        answer = cast(DualModeAnswer, payload)
         answer["metadata"]["executionTime"] = milliseconds(seconds)
         issues = validate_dual_mode(answer, bounds=bounds)
-        return dual_mode_error(malformed(issues, operation), operation=operation) if issues else answer
-    if isinstance(made, dict) and _says_failure(made):
-        return dual_mode_error(error_body_of(made), operation=operation, shown=shown, seconds=seconds)
-    if isinstance(made, dict) and made.get("success") is True and "data" in made:
-        made = made["data"]
-    return create_dual_mode_response(made, operation=operation, shown=shown, seconds=seconds, bounds=bounds)
+        return dual_mode_error(malformed_answer(issues, operation), operation=operation) if issues else answer
+    if isinstance(payload, dict) and _says_failure(payload):
+        return dual_mode_error(error_body_of(payload), operation=operation, shown=shown, seconds=seconds)
+    if isinstance(payload, dict) and payload.get("success") is True and "data" in payload:
+        payload = payload["data"]
+    return create_dual_mode_response(
+        payload, operation=operation, shown=shown, seconds=seconds, bounds=bounds
+    )
 
 
 def _staged(
     result: BringsStagedData, operation: str, *, shown: DisplayType, seconds: float, bounds: Bounds
 ) -> DualModeAnswer:
-    seen: Display | DisplayType = shown
+    display: Display | DisplayType = shown
     if shown == "markdown":
-        seen = {"type": "markdown", "content": result.to_text()}
+        display = {"type": "markdown", "content": result.to_text()}
     return create_dual_mode_response(
         result.to_staged_content(operation=operation),
         operation=operation,
-        shown=seen,
+        shown=display,
         seconds=seconds,
         bounds=bounds,
     )
 
 
-def _is_answer(made: Any) -> bool:
+def _is_answer(payload: Any) -> bool:
     return (
-        isinstance(made, dict)
-        and isinstance(made.get("success"), bool)
-        and isinstance(made.get("metadata"), dict)
-        and ("data" in made or "error" in made)
+        isinstance(payload, dict)
+        and isinstance(payload.get("success"), bool)
+        and isinstance(payload.get("metadata"), dict)
+        and ("data" in payload or "error" in payload)
     )

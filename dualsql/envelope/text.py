@@ -76,12 +76,12 @@ Section = Prose | Pairs | Lines | Grid
 
 def sections(data: Any) -> tuple[list[Section], bool]:
     """The sections of plain data, the outermost first, and whether they are complete."""
-    found: list[Section] = []
+    parts: list[Section] = []
     for section in _sections((), data):
-        if len(found) == _MOST_SECTIONS:
-            return found, False
-        found.append(section)
-    return found, True
+        if len(parts) == _MOST_SECTIONS:
+            return parts, False
+        parts.append(section)
+    return parts, True
 
 
 def _sections(path: Path, data: Any) -> Iterator[Section]:
@@ -110,11 +110,11 @@ def _has_sections(value: Any) -> bool:
 
 
 def _lay_out_grid(path: Path, data: Sequence[Mapping[str, Any]]) -> Grid:
-    shown = data[:_MOST_LINES]
-    names = list(dict.fromkeys(name for row in shown for name in row))
-    kept = names[:_MOST_COLUMNS]
-    rows = [{name: row.get(name) for name in kept} for row in shown]
-    return Grid(path, kept, rows, len(data), len(names))
+    records = data[:_MOST_LINES]
+    names = list(dict.fromkeys(name for row in records for name in row))
+    columns = names[:_MOST_COLUMNS]
+    rows = [{name: row.get(name) for name in columns} for row in records]
+    return Grid(path, columns, rows, len(data), len(names))
 
 
 NAME_WIDTH = 80
@@ -244,12 +244,12 @@ class _Piece(NamedTuple):
     columns: int = 0
 
 
-def written(data: Any, style: Text, budget: int) -> str:
+def lay_out(data: Any, style: Text, budget: int) -> str:
     """Plain data in at most `budget` characters; empty if not even a note fits."""
-    found, is_all = sections(data)
+    parts, is_all = sections(data)
     pieces: list[str] = []
     left = budget - _FOR_A_NOTE
-    for section in found:
+    for section in parts:
         piece = _section(section, style, left) if left > _FOR_A_NOTE else None
         is_all = is_all and piece is not None
         if piece is not None:
@@ -264,14 +264,14 @@ def written(data: Any, style: Text, budget: int) -> str:
 def _section(section: Section, style: Text, budget: int) -> str | None:
     """A section with its heading, and a note on what is left out; None if not even its first line fits."""
     heading = style.heading(".".join(section.path)) if section.path else ""
-    piece = _fitted(section, style, budget - len(heading) - _FOR_A_NOTE)
+    piece = _lay_out_section(section, style, budget - len(heading) - _FOR_A_NOTE)
     if not piece.shown:
         return None
     cut = _cut(section, piece)
     return heading + piece.text + (style.between + style.note(cut) if cut else "")
 
 
-def _fitted(section: Section, style: Text, room: int) -> _Piece:
+def _lay_out_section(section: Section, style: Text, room: int) -> _Piece:
     if isinstance(section, Prose):
         return _prose(section.text, style, room)
     if isinstance(section, Grid):
@@ -279,21 +279,21 @@ def _fitted(section: Section, style: Text, room: int) -> _Piece:
     join = style.pairs if isinstance(section, Pairs) else style.lines
 
     def fits(width: int) -> bool:
-        written = _written_lines(section, style, width)
-        return _fitting(written, room - len(join([]))) == len(written)
+        all_lines = _written_lines(section, style, width)
+        return _fitting(all_lines, room - len(join([]))) == len(all_lines)
 
     width = widest(fits, _CELL_WIDTH, max(room, _CELL_WIDTH)) or _CELL_WIDTH
     lines = _written_lines(section, style, width)
-    kept = _fitting(lines, room - len(join([])))
-    return _Piece(join(lines[:kept]), kept)
+    count = _fitting(lines, room - len(join([])))
+    return _Piece(join(lines[:count]), count)
 
 
 def _prose(text: str, style: Text, room: int) -> _Piece:
     size = min(len(text), max(room, 0))
-    while len(written := style.prose(text[:size])) > room and size:
+    while len(prose := style.prose(text[:size])) > room and size:
         # Escapes may make a text several times as long. By halves, a long one is tried a few times only.
         size //= 2
-    return _Piece(written, size)
+    return _Piece(prose, size)
 
 
 def _written_lines(section: Pairs | Lines, style: Text, width: int) -> list[str]:
@@ -324,8 +324,8 @@ def _fit(names: Sequence[str], records: Sequence[Row], style: Text, room: int, w
 def _rows(names: Sequence[str], records: Sequence[Row], style: Text, width: int, room: int) -> _Piece:
     head = [style.cell(name, width) for name in names]
     rows = [style.row([style.cell(row[name], width) for name in names]) for row in records]
-    kept = _fitting(rows, room - len(style.table(head, [])))
-    return _Piece(style.table(head, rows[:kept]), kept, len(names))
+    count = _fitting(rows, room - len(style.table(head, [])))
+    return _Piece(style.table(head, rows[:count]), count, len(names))
 
 
 def _fitting(lines: Sequence[str], room: int) -> int:
@@ -389,9 +389,9 @@ def display(
         raise BadParameterError(
             "There is no display of that type.", hint=f"One of {', '.join(DISPLAY_TYPES)}."
         )
-    made = plain(data, bounds)
-    if made is None or made == "":
-        made = _DONE
-    elif made in ({}, []):
-        made = _EMPTY
-    return Display(type=form, content=written(made, _STYLES[form], budget))
+    payload = plain(data, bounds)
+    if payload is None or payload == "":
+        payload = _DONE
+    elif payload in ({}, []):
+        payload = _EMPTY
+    return Display(type=form, content=lay_out(payload, _STYLES[form], budget))

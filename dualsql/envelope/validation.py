@@ -196,23 +196,23 @@ def _unplain(path: str, value: Any, levels: int) -> Issues:
     if type(value) is dict and levels:
         for name, each in value.items():
             if type(name) is not str:
-                yield f"a name in {_place(path)} is {_article(type(name).__name__)}, and no text."
+                yield f"a name in {_path_name(path)} is {_article(type(name).__name__)}, and no text."
             else:
                 yield from _unplain(_join(path, name), each, levels - 1)
     elif type(value) is list and levels:
         for number, each in enumerate(value):
             yield from _unplain(f"{path}[{number}]", each, levels - 1)
     elif type(value) is float and not isfinite(value):
-        yield f"{_place(path)} is NaN or infinite; null stands for that."
+        yield f"{_path_name(path)} is NaN or infinite; null stands for that."
     elif isinstance(value, date | time):
-        yield f"{_place(path)} is {_article(type(value).__name__)} of Python's; isoformat() makes a text of it."
+        yield f"{_path_name(path)} is {_article(type(value).__name__)} of Python's; isoformat() makes a text of it."
     elif value is not None and type(value) not in (str, int, float, bool, dict, list):
-        yield f"{_place(path)} is {_article(type(value).__name__[:40])} of Python's."
+        yield f"{_path_name(path)} is {_article(type(value).__name__[:40])} of Python's."
 
 
 def _issues(path: str, value: Any, schema: Schema) -> Issues:
     if "type" in schema and not _TYPES[schema["type"]](value):
-        yield f"{_place(path)} must be {_article(schema['type'])}, not {_name_of(value)}."
+        yield f"{_path_name(path)} must be {_article(schema['type'])}, not {_name_of(value)}."
         return
     for keyword, rule in schema.items():
         check = _KEYWORDS.get(keyword)
@@ -224,7 +224,7 @@ def _issues(path: str, value: Any, schema: Schema) -> Issues:
 
 def _required(path: str, value: Any, names: list[str]) -> Issues:
     if isinstance(value, Mapping):
-        yield from (f"{_place(_join(path, name))} is missing." for name in names if name not in value)
+        yield from (f"{_path_name(_join(path, name))} is missing." for name in names if name not in value)
 
 
 def _properties(path: str, value: Any, properties: Mapping[str, Schema]) -> Issues:
@@ -247,40 +247,40 @@ def _all_of(path: str, value: Any, schemas: list[Schema]) -> Issues:
 
 def _not(path: str, value: Any, schema: Schema) -> Issues:
     if not any(_issues(path, value, schema)):
-        names = " and ".join(_place(_join(path, name)) for name in schema["required"])
+        names = " and ".join(_path_name(_join(path, name)) for name in schema["required"])
         yield f"{names} must not be there."
 
 
-def _const(path: str, value: Any, wanted: Any) -> Issues:
+def _const(path: str, value: Any, constant: Any) -> Issues:
     # True is 1 to Python, and another value to JSON.
-    if value != wanted or type(value) is not type(wanted):
-        yield f"{_place(path)} must be {_word(wanted)}."
+    if value != constant or type(value) is not type(constant):
+        yield f"{_path_name(path)} must be {_word(constant)}."
 
 
 def _enum(path: str, value: Any, words: list[str]) -> Issues:
     if not isinstance(value, str) or value not in words:
-        yield f"{_place(path)} must be one of {', '.join(words)}."
+        yield f"{_path_name(path)} must be one of {', '.join(words)}."
 
 
 def _pattern(path: str, value: Any, pattern: str) -> Issues:
     # fullmatch, because `$` of Python's also matches before a line break at the end.
     if isinstance(value, str) and not re.fullmatch(pattern[1:-1], value):
-        yield f"{_place(path)} must be {_PATTERNS[pattern]}."
+        yield f"{_path_name(path)} must be {_PATTERNS[pattern]}."
 
 
 def _minimum(path: str, value: Any, least: float) -> Issues:
     if _is_number(value) and value < least:
-        yield f"{_place(path)} must be at least {least}."
+        yield f"{_path_name(path)} must be at least {least}."
 
 
 def _min_length(path: str, value: Any, least: int) -> Issues:
     if isinstance(value, str) and len(value) < least:
-        yield f"{_place(path)} must not be empty."
+        yield f"{_path_name(path)} must not be empty."
 
 
 def _min_items(path: str, value: Any, least: int) -> Issues:
     if isinstance(value, list) and len(value) < least:
-        yield f"{_place(path)} must not be empty."
+        yield f"{_path_name(path)} must not be empty."
 
 
 _KEYWORDS: Mapping[str, Callable[[str, Any, Any], Issues]] = {
@@ -346,5 +346,5 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _place(path: str) -> str:
+def _path_name(path: str) -> str:
     return path or "The response"

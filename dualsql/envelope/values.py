@@ -65,14 +65,16 @@ def is_plain(value: Any, bounds: Bounds = BOUNDS) -> bool:
         return False
 
 
-def _same(made: Any, given: Any) -> bool:
-    if type(made) is not type(given):
+def _same(plain_value: Any, value: Any) -> bool:
+    if type(plain_value) is not type(value):
         return False
-    if isinstance(made, dict):
-        return made.keys() == given.keys() and all(_same(made[key], given[key]) for key in made)
-    if isinstance(made, list):
-        return len(made) == len(given) and all(map(_same, made, given))
-    return bool(made == given)
+    if isinstance(plain_value, dict):
+        return plain_value.keys() == value.keys() and all(
+            _same(plain_value[key], value[key]) for key in plain_value
+        )
+    if isinstance(plain_value, list):
+        return len(plain_value) == len(value) and all(map(_same, plain_value, value))
+    return bool(plain_value == value)
 
 
 class _Reader:
@@ -94,8 +96,8 @@ class _Reader:
             return self._text(value)
         for kinds, write in _SCALARS:
             if isinstance(value, kinds):
-                written = write(value)
-                return self._text(written) if isinstance(written, str) else written
+                output = write(value)
+                return self._text(output) if isinstance(output, str) else output
         if isinstance(value, enum.Enum):
             return self.read(value.value, levels)
         if levels <= 0:
@@ -114,15 +116,15 @@ class _Reader:
         )
 
     def _object(self, fields: Iterable[tuple[Any, Any]], levels: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        fields_by_name: dict[str, Any] = {}
         for name, value in fields:
             key = self._key(name)
-            if key in made:
+            if key in fields_by_name:
                 raise BadParameterError(
                     "Two keys of one object are the same text.", hint="Use texts as keys."
                 )
-            made[key] = self.read(value, levels)
-        return made
+            fields_by_name[key] = self.read(value, levels)
+        return fields_by_name
 
     def _key(self, name: Any) -> str:
         key = self.read(name, 1)
@@ -163,8 +165,8 @@ def _fields(value: Any) -> Iterable[tuple[Any, Any]] | None:
     return None
 
 
-def _items_of(made: Any) -> Iterable[tuple[Any, Any]] | None:
-    return made.items() if isinstance(made, Mapping) else None
+def _items_of(value: Any) -> Iterable[tuple[Any, Any]] | None:
+    return value.items() if isinstance(value, Mapping) else None
 
 
 def _integer(value: int) -> int | str:

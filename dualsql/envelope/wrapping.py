@@ -19,7 +19,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from dualsql.envelope.responses import dual_mode_error, error_of
 from dualsql.envelope.shapes import DualModeAnswer, Response
-from dualsql.envelope.shaping import dual_mode_of, failed, response_of
+from dualsql.envelope.shaping import dual_mode_of, error_response, response_of
 from dualsql.envelope.text import DisplayType
 from dualsql.envelope.validation import DUAL_MODE_SCHEMA, RESPONSE_SCHEMA, validate_response
 from dualsql.envelope.values import BOUNDS, Bounds
@@ -38,14 +38,14 @@ class Outcome:
     seconds: float
 
 
-def answered(tool: Tool, answer: Callable[[Outcome], Returned], schema: Mapping[str, Any]) -> Tool:
+def wrap_tool(tool: Tool, answer: Callable[[Outcome], Returned], schema: Mapping[str, Any]) -> Tool:
     """A tool with the parameters of `tool`, plain or async as it is, that returns `answer` of each outcome.
 
     Its return annotation has the JSON Schema `schema`: SDKs publish and enforce a schema made of the annotation, and
     that of `tool` describes its data and not the envelope.
     """
-    wrapped = _async if is_async(tool) else _plain
-    return _annotated(wrapped(tool, answer, _known(tool)), tool, _type_with(schema))
+    wrap = _async if is_async(tool) else _plain
+    return _annotate(wrap(tool, answer, _argument_names(tool)), tool, _type_with(schema))
 
 
 def is_async(tool: Tool) -> bool:
@@ -58,12 +58,12 @@ def name_of(tool: Tool) -> str:
     return str(getattr(tool, "__name__", type(tool).__name__))
 
 
-def _plain(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[str] | None) -> Tool:
+def _plain(tool: Tool, answer: Callable[[Outcome], Returned], names: Collection[str] | None) -> Tool:
     @wraps(tool)
     def call(*args: Any, **kwargs: Any) -> Returned | Awaitable[Returned]:
         start = time.perf_counter()
         try:
-            _refuse_unknown(kwargs, known)
+            _refuse_unknown(kwargs, names)
             value = tool(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises has an answer
             return answer(_outcome(start, error=error))
@@ -74,12 +74,12 @@ def _plain(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[
     return call
 
 
-def _async(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[str] | None) -> Tool:
+def _async(tool: Tool, answer: Callable[[Outcome], Returned], names: Collection[str] | None) -> Tool:
     @wraps(tool)
     async def call(*args: Any, **kwargs: Any) -> Returned:
         start = time.perf_counter()
         try:
-            _refuse_unknown(kwargs, known)
+            _refuse_unknown(kwargs, names)
             pending = tool(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - wrong arguments raise before there is a coroutine
             return answer(_outcome(start, error=error))
@@ -88,7 +88,7 @@ def _async(tool: Tool, answer: Callable[[Outcome], Returned], known: Collection[
     return call
 
 
-def _known(tool: Tool) -> Collection[str] | None:
+def _argument_names(tool: Tool) -> Collection[str] | None:
     """The names of its arguments; None where it takes any, or does not say."""
     try:
         parameters = inspect.signature(tool).parameters
@@ -98,9 +98,9 @@ def _known(tool: Tool) -> Collection[str] | None:
     return None if takes_any else [*parameters]
 
 
-def _refuse_unknown(given: Collection[str], known: Collection[str] | None) -> None:
-    if known is not None:
-        refuse_unknown(given, known, "argument")
+def _refuse_unknown(arguments: Collection[str], names: Collection[str] | None) -> None:
+    if names is not None:
+        refuse_unknown(arguments, names, "argument")
 
 
 async def _awaited(pending: Awaitable[Any], start: float, answer: Callable[[Outcome], Returned]) -> Returned:
@@ -128,8 +128,8 @@ def _type_with(schema: Mapping[str, Any]) -> type:
     class Answered(RootModel[dict[str, Any]]):
         @model_serializer(mode="plain")
         def _as_it_is(self) -> Any:
-            given: Any = self  # fastmcp hands over the answer itself
-            return given.root if isinstance(given, RootModel) else given
+            answer: Any = self  # fastmcp hands over the answer itself
+            return answer.root if isinstance(answer, RootModel) else answer
 
         @classmethod
         def __get_pydantic_json_schema__(cls, *_: Any) -> dict[str, Any]:
@@ -138,15 +138,15 @@ def _type_with(schema: Mapping[str, Any]) -> type:
     return Answered
 
 
-def _annotated(call: Tool, tool: Tool, returned: type) -> Tool:
+def _annotate(call: Tool, tool: Tool, return_type: type) -> Tool:
     try:
         signature = _signature(tool)
     except (TypeError, ValueError):  # written in C, and says nothing of its parameters
         return call
     parameters = signature.parameters.values()
     annotations = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
-    call.__annotations__ = {**annotations, "return": returned}
-    call.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    call.__annotations__ = {**annotations, "return": return_type}
+    call.__signature__ = signature.replace(return_annotation=return_type)  # type: ignore[attr-defined]
     return call
 
 
@@ -214,7 +214,7 @@ def require_plain_function(audit: Callable[..., None] | None) -> None:
 
 def event_of(answer: Mapping[str, Any], *, tool: str, envelope: Envelope, seconds: float) -> AnswerEvent:
     """The audit event of a valid answer in either envelope."""
-    shown = answer["content"] if envelope == "response" else [answer.get("display") or {}]
+    contents = answer["content"] if envelope == "response" else [answer.get("display") or {}]
     error = answer.get("error") or {}
     incident = error.get("details", {}).get("incident")
     return AnswerEvent(
@@ -222,8 +222,10 @@ def event_of(answer: Mapping[str, Any], *, tool: str, envelope: Envelope, second
         envelope=envelope,
         success=answer["success"],
         code=error.get("code"),
-        content_types=tuple(item["type"][:_LONGEST_WORD] for item in shown[:_MOST_TYPES] if "type" in item),
-        text_characters=sum(_length(item) for item in shown),
+        content_types=tuple(
+            item["type"][:_LONGEST_WORD] for item in contents[:_MOST_TYPES] if "type" in item
+        ),
+        text_characters=sum(_length(item) for item in contents),
         data_bytes=len(json.dumps(answer["data"], ensure_ascii=False).encode()) if "data" in answer else 0,
         seconds=seconds,
         incident=incident if isinstance(incident, str) and _INCIDENT.fullmatch(incident) else None,
@@ -292,17 +294,17 @@ def wrap_tool_response(
         ConfigurationError: `audit` is a coroutine function.
     """
     require_plain_function(audit)
-    called = name or name_of(tool)
+    tool_name = name or name_of(tool)
 
     def fail(error: Exception) -> Response:
-        return failed(error_of(error, called))
+        return error_response(error_of(error, tool_name))
 
     def answer(outcome: Outcome) -> Response:
-        response = _safely(outcome, partial(response_of, tool=called, bounds=bounds), fail)
-        event = partial(event_of, tool=called, envelope="response", seconds=outcome.seconds)
+        response = _safely(outcome, partial(response_of, tool=tool_name, bounds=bounds), fail)
+        event = partial(event_of, tool=tool_name, envelope="response", seconds=outcome.seconds)
         return _recorded(response, event, audit, fail)
 
-    return answered(tool, answer, RESPONSE_SCHEMA)
+    return wrap_tool(tool, answer, RESPONSE_SCHEMA)
 
 
 @overload
@@ -343,18 +345,20 @@ def wrap_dual_mode(
         ConfigurationError: `audit` is a coroutine function.
     """
     require_plain_function(audit)
-    called = operation or name_of(tool)
+    tool_name = operation or name_of(tool)
 
     def answer(outcome: Outcome) -> DualModeAnswer:
         def fail(error: Exception) -> DualModeAnswer:
-            body = error_of(error, called)
-            return dual_mode_error(body, operation=called, shown=shown, seconds=outcome.seconds)
+            body = error_of(error, tool_name)
+            return dual_mode_error(body, operation=tool_name, shown=shown, seconds=outcome.seconds)
 
-        shape = partial(dual_mode_of, operation=called, shown=shown, seconds=outcome.seconds, bounds=bounds)
-        event = partial(event_of, tool=called, envelope="dual_mode", seconds=outcome.seconds)
+        shape = partial(
+            dual_mode_of, operation=tool_name, shown=shown, seconds=outcome.seconds, bounds=bounds
+        )
+        event = partial(event_of, tool=tool_name, envelope="dual_mode", seconds=outcome.seconds)
         return _recorded(_safely(outcome, shape, fail), event, audit, fail)
 
-    return answered(tool, answer, DUAL_MODE_SCHEMA)
+    return wrap_tool(tool, answer, DUAL_MODE_SCHEMA)
 
 
 def _safely(outcome: Outcome, shape: Callable[[Any], Answer], fail: Callable[[Exception], Answer]) -> Answer:

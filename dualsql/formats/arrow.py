@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import time
 from decimal import Decimal
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Column as TableColumn, Label, types
@@ -262,21 +262,6 @@ _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 # The length of a message that does not follow: a reader that ignores metadata must not treat a failed stream as
 # complete.
 _CUT_OFF = b"\xff\xff\xff\xff\x08\x00\x00\x00"
-
-
-@runtime_checkable
-class BatchWriter(Protocol):
-    """A writer that also accepts Arrow batches.
-
-    Attributes:
-        arrow: the schema of the batches.
-    """
-
-    arrow: ArrowSchema
-
-    def batch(self, batch: Any) -> Chunk:
-        """A pyarrow.RecordBatch of the schema. Its bytes may come with a later chunk."""
-        ...
 
 
 class ArrowWriter:

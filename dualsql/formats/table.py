@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
-from sqlalchemy import Dialect
-
-from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError
-from dualsql.formats.arrow import ArrowWriter, ParquetWriter
-from dualsql.formats.csv import csv_writer, first_record
 from dualsql.formats.ndjson import SEPARATOR, JSONArrayWriter, NDJSONWriter, first_line, first_object
-from dualsql.formats.writer import Format, Resuming, Writer, WriterOptions
+from dualsql.formats.writer import Format, Resuming
 from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY
 
 
-def _workbook(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> Writer:
-    from dualsql.formats.xlsx import XLSXWriter  # a server without the format does not load it
+def _of(module: str, name: str) -> Callable[..., Any]:
+    """The function of a module of `dualsql.formats` that is loaded when the first caller asks for the format."""
 
-    return XLSXWriter(columns, dialect, options)
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"dualsql.formats.{module}"), name)(*arguments)
+
+    return call
 
 
 FORMATS: dict[str, Format] = {
@@ -45,12 +45,12 @@ FORMATS: dict[str, Format] = {
             name="csv",
             media_type="text/csv",
             suffix="csv",
-            writer=csv_writer,
+            writer=_of("csv", "csv_writer"),
             title="CSV, for spreadsheets",
             is_for_spreadsheets=True,
             guards_formulas=True,
             parameters="; charset=utf-8; header=present",
-            resuming=Resuming(first_row=first_record),
+            resuming=Resuming(first_row=_of("csv", "first_record")),
             has_end=False,
         ),
         # These two need the extra dualsql[arrow]. Without it, their writers raise an error that names it.
@@ -58,7 +58,7 @@ FORMATS: dict[str, Format] = {
             name="arrow",
             media_type="application/vnd.apache.arrow.stream",
             suffix="arrows",
-            writer=ArrowWriter,
+            writer=_of("arrow", "ArrowWriter"),
             title="Arrow",
             resuming=Resuming(),
         ),
@@ -66,7 +66,7 @@ FORMATS: dict[str, Format] = {
             name="parquet",
             media_type="application/vnd.apache.parquet",
             suffix="parquet",
-            writer=ParquetWriter,
+            writer=_of("arrow", "ParquetWriter"),
             title="Parquet",
             is_compressed=True,
         ),
@@ -74,7 +74,7 @@ FORMATS: dict[str, Format] = {
             name="xlsx",
             media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
             suffix="xlsx",
-            writer=_workbook,
+            writer=_of("xlsx", "XLSXWriter"),
             title="Excel",
             is_for_spreadsheets=True,
             is_compressed=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sqlalchemy.engine import Dialect
 
@@ -86,6 +86,21 @@ class Writer(Protocol):
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         """The bytes that report what ended the stream; None if the format cannot: the connection is then closed."""
+        ...
+
+
+@runtime_checkable
+class BatchWriter(Protocol):
+    """A writer that also accepts Arrow batches.
+
+    Attributes:
+        arrow: the schema of the batches, a `dualsql.formats.arrow.ArrowSchema`.
+    """
+
+    arrow: Any
+
+    def batch(self, batch: Any) -> Chunk:
+        """A pyarrow.RecordBatch of the schema. Its bytes may come with a later chunk."""
         ...
 
 

@@ -108,7 +108,7 @@ def dump(body: dict[str, Any], maximum_size: int) -> bytes:
     if len(plain) > maximum_size:
         raise LimitExceededError(
             f"The stored form of the statement has {len(plain)} bytes; the maximum is {maximum_size}.",
-            hint="Bind fewer values (put a long IN list into a table), or raise maximum_document_size.",
+            hint="Bind fewer values (put a long IN list into a table), or raise maximum_size of the Registry.",
         )
     return plain
 

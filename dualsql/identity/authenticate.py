@@ -104,19 +104,19 @@ class BearerTokens:
         token = bearer_token(request)
         if token is None:
             return None
-        found = await self._verifier.verify_token(token)
-        if found is None or not self._is_for_us(found):
+        access_token = await self._verifier.verify_token(token)
+        if access_token is None or not self._is_for_us(access_token):
             raise UnauthenticatedError(
                 "The bearer token is not valid for this server.",
                 challenge=f'Bearer error="invalid_token"{self._metadata}',
             )
-        if not set(self._scopes) <= set(found.scopes):
+        if not set(self._scopes) <= set(access_token.scopes):
             scopes = " ".join(self._scopes)
             raise InsufficientScopeError(
                 "The bearer token lacks a scope.",
                 challenge=f'Bearer error="insufficient_scope", scope="{scopes}"{self._metadata}',
             )
-        return self._principal(found)
+        return self._principal(access_token)
 
     def _is_for_us(self, token: AccessToken) -> bool:
         if token.expires_at is not None and token.expires_at <= time.time():
@@ -126,14 +126,14 @@ class BearerTokens:
 
 def static_tokens(principals: Mapping[str, Principal]) -> Authenticate:
     """`authenticate=` for demonstrations and tests, with a fixed set of bearer tokens."""
-    known = [(token.encode(), principal) for token, principal in principals.items()]
+    tokens = [(token.encode(), principal) for token, principal in principals.items()]
 
     async def authenticate(request: Request) -> Principal | None:
-        given = bearer_token(request)
-        if given is None:
+        presented = bearer_token(request)
+        if presented is None:
             return None
         # Every token is compared, each in constant time, so the time reveals nothing about them.
-        matches = [who for token, who in known if hmac.compare_digest(token, given.encode())]
+        matches = [who for token, who in tokens if hmac.compare_digest(token, presented.encode())]
         if not matches:
             raise UnauthenticatedError(
                 "The bearer token is not valid for this server.", challenge='Bearer error="invalid_token"'

@@ -165,9 +165,9 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         if value is None or self.kind not in _ORDERED:
             return value
-        written = _KINDS[self.kind].write
-        assert written is not None
-        return written(value)
+        write = _KINDS[self.kind].write
+        assert write is not None
+        return write(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return None if value is None else self.read(value)
@@ -180,9 +180,9 @@ class KeptCell(ArrowCast, types.TypeDecorator[Any]):
     @property
     def meaning(self) -> Meaning:
         """What its values are."""
-        shown, cls = _SHOWN.get(self.kind, (self.shown, None))
+        shown_type, cls = _SHOWN.get(self.kind, (self.shown, None))
         return Meaning(
-            shown=shown,
+            shown=shown_type,
             stored=_STORED.get(self.kind, types.String()),
             shown_class=cls,
             binds=lambda value: self.process_bind_param(value, None),  # type: ignore[arg-type]
@@ -248,8 +248,8 @@ def value_of_text(text: str, items: str) -> Any:
         return Decimal(rest)
     if form == "b":
         return b64decode(rest)
-    found = read_document(rest)
-    return _dates(found) if items == "date" else found
+    document = read_document(rest)
+    return _dates(document) if items == "date" else document
 
 
 def _dates(value: Any) -> Any:
@@ -307,8 +307,8 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
     if encoding == "any" and not column.meaning.is_made:
         return _kind_of_any(column, values, classes)
     if encoding == "datetime":
-        abilities = capabilities_of(dialect)
-        keeps_zones = abilities is not None and abilities.keeps_zones
+        capabilities = capabilities_of(dialect)
+        keeps_zones = capabilities is not None and capabilities.keeps_zones
         return "instant" if has_zone(column, keeps_zones=keeps_zones) else "datetime"
     if encoding == "uuid" and classes == {str}:
         return "text"
@@ -318,12 +318,12 @@ def _kind_of(column: ResultColumn, values: Sequence[Any], dialect: Dialect) -> s
 
 def _kind_of_any(column: ResultColumn, values: Sequence[Any], classes: set[type[Any]]) -> str:
     """How the cells of a column can be kept whose type says nothing of their class."""
-    found = _OF_CLASSES.get(next(iter(classes)), "") if len(classes) == 1 else ""
-    if found == "text" and not isinstance(column.shown, types.NullType):
+    kind = _OF_CLASSES.get(next(iter(classes)), "") if len(classes) == 1 else ""
+    if kind == "text" and not isinstance(column.shown, types.NullType):
         return "label"
-    if found in ("datetime", "time") and any(value is not None and value.tzinfo for value in values):
+    if kind in ("datetime", "time") and any(value is not None and value.tzinfo for value in values):
         return "text of a value"
-    return found or "text of a value"
+    return kind or "text of a value"
 
 
 class _KeptColumn:
@@ -336,15 +336,15 @@ class _KeptColumn:
         self.name, self.cell = column.name, cell
         units = {"timestamp": ("us",), "time64": ("us",)}
         self.type = getattr(pa, self._kind.arrow)(*units.get(self._kind.arrow, ()))
-        shown = _as_shown(column, dialect)
+        shown_type = _as_shown(column, dialect)
         self._write: Callable[[Any], Any] | None
         if cell == "text of a value":
-            self._write = _CellTexts(_items(column), shown)
+            self._write = _CellTexts(_items(column), shown_type)
         elif isinstance(column.shown, types.Enum):
-            self._write = lambda value: _require_text(shown(value))
+            self._write = lambda value: _require_text(shown_type(value))
             self._kind = self._kind._replace(classes=(object,))
         elif column.is_computed and cell == "integer":
-            self._write = lambda value: _whole(shown(value))
+            self._write = lambda value: _whole(shown_type(value))
             self._kind = self._kind._replace(classes=(int, Decimal))
         else:
             self._write = self._kind.write
@@ -357,12 +357,12 @@ class _KeptColumn:
         """
         import pyarrow as pa
 
-        found = {type(value) for value in values} - {type(None)}
+        classes = {type(value) for value in values} - {type(None)}
         kind, write = self._kind, self._write
-        if not all(issubclass(one, kind.classes) and not issubclass(one, kind.others) for one in found):
+        if not all(issubclass(one, kind.classes) and not issubclass(one, kind.others) for one in classes):
             raise UnkeepableError
         # A subclass of the application's own may be written otherwise.
-        if kind.classes != (object,) and not all(map(_is_plain, found)):
+        if kind.classes != (object,) and not all(map(_is_plain, classes)):
             raise UnkeepableError
         if write is not None:
             values = [None if value is None else write(value) for value in values]
@@ -399,20 +399,20 @@ class KeptWriter:
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect) -> None:
         self._columns = columns
         self._dialect = dialect
-        self._made: list[_KeptColumn] | None = None
+        self._kept_columns: list[_KeptColumn] | None = None
         self.refusal: str | None = None
         self.copied: list[int | None] = []
 
-    def note_csv(self, written: Sequence[int | None]) -> None:
+    def note_csv(self, numbers: Sequence[int | None]) -> None:
         """See `CSVWitness`."""
-        self.copied = list(written)
+        self.copied = list(numbers)
         if _TEXT_AS_GIVEN in self.copied:
             name = self._columns[self.copied.index(_TEXT_AS_GIVEN)].name
             self.refusal = f"The column {name[:80]!r} has documents whose spaces are lost when they are read."
 
     @property
     def cells(self) -> list[str]:
-        return [column.cell for column in self._made or self._start([])]
+        return [column.cell for column in self._kept_columns or self._start([])]
 
     @property
     def schema(self) -> Any:
@@ -420,7 +420,9 @@ class KeptWriter:
         import pyarrow as pa
 
         # Not the result's names: one of them may be `n`, which numbers the rows.
-        return pa.schema([(f"c{place}", column.type) for place, column in enumerate(self._made or [])])
+        return pa.schema(
+            [(f"c{index}", column.type) for index, column in enumerate(self._kept_columns or [])]
+        )
 
     def head(self) -> bytes:
         return b""
@@ -432,7 +434,7 @@ class KeptWriter:
             return Chunk(b"", 0)
         values = list(zip(*rows))  # noqa: B905 - rows are equally long
         arrays = []
-        for column, cells in zip(self._made or self._start(values), values, strict=True):
+        for column, cells in zip(self._kept_columns or self._start(values), values, strict=True):
             try:
                 arrays.append(column.array(cells))
             except (UnkeepableError, ValueNotRepresentableError, pa.ArrowException, *_OF_ONE_VALUE):
@@ -448,12 +450,12 @@ class KeptWriter:
         return None
 
     def _start(self, values: Sequence[Sequence[Any]]) -> list[_KeptColumn]:
-        known = values or [()] * len(self._columns)
-        self._made = [
+        columns = values or [()] * len(self._columns)
+        self._kept_columns = [
             _KeptColumn(column, _kind_of(column, cells, self._dialect), self._dialect)
-            for column, cells in zip(self._columns, known, strict=True)
+            for column, cells in zip(self._columns, columns, strict=True)
         ]
-        return self._made
+        return self._kept_columns
 
 
 # The uses for which kept cells give the answer of their database. For any other use, the database is asked.
@@ -491,25 +493,25 @@ def uses_of(cell: str, column: ResultColumn, *, by_code_point: bool) -> frozense
         by_code_point: whether its database compares and sorts all texts by code point.
     """
     kind, _, detail = cell.partition(":")
-    found = _ALL if kind == "decimal" and detail else USES.get(kind, _NONE)
+    uses = _ALL if kind == "decimal" and detail else USES.get(kind, _NONE)
     if column.meaning.is_made and not column.meaning.is_same and kind == "text":
         return _NONE  # an application's own values, kept as what it shows
     if isinstance(column.stored, types.CHAR):
         return _NONE  # databases pad it, and compare it without the padding
     computation = column.meanings.computation
     if kind == "decimal" and computation.in_doubles:
-        return found - {"computed"}  # the database has doubles for them, and adds those up
+        return uses - {"computed"}  # the database has doubles for them, and adds those up
     if kind == "float" and is_single(column.stored):
-        return found - {"computed"}  # kept in the digits that are shown
+        return uses - {"computed"}  # kept in the digits that are shown
     if kind == "text":
-        return _of_texts(column, found, by_code_point=by_code_point)
-    return found
+        return _of_texts(column, uses, by_code_point=by_code_point)
+    return uses
 
 
-def _of_texts(column: ResultColumn, found: frozenset[Use], *, by_code_point: bool) -> frozenset[Use]:
+def _of_texts(column: ResultColumn, uses: frozenset[Use], *, by_code_point: bool) -> frozenset[Use]:
     if isinstance(column.shown, types.Enum):
         return frozenset({"compared"})  # sorted by their place in the type, on some databases
-    return found if by_code_point else found - {"sorted"}
+    return uses if by_code_point else uses - {"sorted"}
 
 
 def sorts_alike(column: ResultColumn, *, by_code_point: bool) -> bool:

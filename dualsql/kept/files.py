@@ -25,7 +25,7 @@ from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError,
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import KeptMeanings, face_of, sql_type
-from dualsql.kept.locks import NO_FOLLOW, lock, require_locks
+from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
 from dualsql.kept.settings import LEAST_KEEP_MEMORY
 from dualsql.plan import Shape
 from dualsql.plan.order import distinct_on
@@ -91,7 +91,7 @@ class KeptFileWriter:
     def begin(self, schema: Any, cells: Sequence[str]) -> None:
         """Make the table: a column for each of `cells`."""
         self._schema = schema
-        columns = "".join(f", c{place} {sql_type(cell)}" for place, cell in enumerate(cells))
+        columns = "".join(f", c{index} {sql_type(cell)}" for index, cell in enumerate(cells))
         # One transaction: each one that ends waits for the disk.
         self._connection.execute("BEGIN")
         self._connection.execute(f"CREATE TABLE {TABLE} ({_NUMBER} BIGINT{columns})")
@@ -111,24 +111,24 @@ class KeptFileWriter:
     @property
     def size(self) -> int:
         """Bytes that were written to the file so far."""
-        found = 0
+        size = 0
         for path in (self._path, self._path.with_name(f"{self._path.name}.wal")):
             if path.exists():
-                found += path.stat().st_size
-        return found
+                size += path.stat().st_size
+        return size
 
     def finish(self, cells: Sequence[str]) -> list[str]:
         """Close the file. Returns how the cells of each column are kept now: decimals of one scale as numbers."""
-        found = list(cells)
-        for place, cell in enumerate(cells):
-            if cell == "decimal" and (scale := self._scale(f"c{place}")) is not None:
-                self._connection.execute(f"ALTER TABLE {TABLE} ALTER c{place} TYPE DECIMAL(38, {scale})")
-                found[place] = f"decimal:{scale}"
+        exact_cells = list(cells)
+        for index, cell in enumerate(cells):
+            if cell == "decimal" and (scale := self._scale(f"c{index}")) is not None:
+                self._connection.execute(f"ALTER TABLE {TABLE} ALTER c{index} TYPE DECIMAL(38, {scale})")
+                exact_cells[index] = f"decimal:{scale}"
         self._connection.execute("COMMIT")
         # The digest is that of one file: nothing may stay in the write-ahead log.
         self._connection.execute("CHECKPOINT")
         self._connection.close()
-        return found
+        return exact_cells
 
     def close(self) -> None:
         """Stop writing; the file is not complete."""
@@ -178,7 +178,7 @@ class MemoryShares:
         self._freed = asyncio.Event()
 
     @property
-    def held(self) -> int:
+    def open_files(self) -> int:
         """How many files are open for reading."""
         return len(self._holders)
 
@@ -261,22 +261,22 @@ class FileState(NamedTuple):
     device: int
     inode: int
     size: int
-    written: int
-    # The time of the last change of the inode, which no program can set, as utime() sets `written` (inode(7)).
+    modified: int
+    # The time of the last change of the inode, which no program can set, as utime() sets `modified` (inode(7)).
     changed: int
 
 
 def state_of(path: Path) -> FileState | None:
     """The present state of a file; None if it does not exist."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return _state(found)
+    return _state(status)
 
 
-def _state(found: os.stat_result) -> FileState:
-    return FileState(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+def _state(status: os.stat_result) -> FileState:
+    return FileState(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 class HeldFile:
@@ -310,10 +310,10 @@ def hold(path: Path) -> HeldFile | None:
     except FileNotFoundError:
         return None
     with suppress(BlockingIOError):
-        lock(file, waits=False)
+        lock_file(file, waits=False)
         # Nobody else reads the file: what DuckDB has written beside it is of processes that died.
         shutil.rmtree(path.with_name(f"{path.name}.tmp"), ignore_errors=True)
-    lock(file, is_shared=True)
+    lock_file(file, is_shared=True)
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
             return HeldFile(file)
@@ -339,7 +339,7 @@ class KeptFile:
 
     state: FileState
     source: Source
-    held: HeldFile
+    handle: HeldFile
 
     @property
     def is_read(self) -> bool:
@@ -350,12 +350,12 @@ class KeptFile:
     async def close(self) -> None:
         """Close it, once what reads it has ended."""
         await self.source.close()
-        self.held.close()
+        self.handle.close()
 
     def abandon(self) -> None:
         """Drop its connections, whose event loop has ended."""
         self.source.abandon()
-        self.held.close()
+        self.handle.close()
 
 
 class KeptStatement(NamedTuple):
@@ -374,15 +374,15 @@ def kept_statement(live: Shape, cells: Sequence[str]) -> KeptStatement:
         MetaData(),
         Column(_NUMBER, BigInteger, primary_key=True, autoincrement=False),
         *(
-            Column(f"c{place}", face_of(cell, column))
-            for place, (cell, column) in enumerate(zip(cells, columns, strict=True))
+            Column(f"c{index}", face_of(cell, column))
+            for index, (cell, column) in enumerate(zip(cells, columns, strict=True))
         ),
     )
     rows = table.alias(RELATION)
-    named = [rows.c[f"c{place}"].label(column.name) for place, column in enumerate(columns)]
+    outputs = [rows.c[f"c{index}"].label(column.name) for index, column in enumerate(columns)]
     # Not open: nothing but this table can be read, and no text of SQL.
     rules = ActiveRules(TableForms([table], conditions={}, masks={}, is_open=False))
-    statement = select(*named)
+    statement = select(*outputs)
     if internals.order_by_clauses(live.select) or distinct_on(live.select):
         statement = statement.order_by(rows.c[_NUMBER])
     # Else it only breaks ties, in the direction of the keys before it, as the keys of the live statement do.
@@ -406,7 +406,7 @@ async def open_file(
         raise ConfigurationError("Keeping results needs packages that are not installed.", hint=_HOW)
     from dualsql.databases.duckdb import close_instance
 
-    made = new_synchronous_engine(
+    file_engine = new_synchronous_engine(
         URL.create("duckdb", database=str(path)),
         opened=lambda connection: close_instance(connection, shares.spill),
         connect_args={"read_only": True, "config": _configured(_READING, shares.size)},
@@ -418,8 +418,8 @@ async def open_file(
         if state_of(path) not in (state, None):
             raise TamperedError("A kept result was replaced while it was open.")
 
-    engine: Any = SharingEngine(made, shares, check)
-    backend.guard.prepare(made)
+    engine: Any = SharingEngine(file_engine, shares, check)
+    backend.guard.prepare(file_engine)
     source = Source(
         name=name,
         engine=engine,
@@ -429,7 +429,7 @@ async def open_file(
         owns_engine=True,
         lock=None,
         meanings=KeptMeanings(
-            made.dialect,
+            file_engine.dialect,
             keeps_zones=backend.capabilities.keeps_zones,
             computation=backend.capabilities.computation,
         ),

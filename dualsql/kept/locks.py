@@ -25,7 +25,7 @@ def require_locks() -> None:
         )
 
 
-def lock(file: Any, *, is_shared: bool = False, waits: bool = True) -> None:
+def lock_file(file: Any, *, is_shared: bool = False, waits: bool = True) -> None:
     """Lock an open file or its number.
 
     Raises:

@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dualsql.errors import ConfigurationError, StorageError, require_package
-from dualsql.kept.locks import NO_FOLLOW, lock
+from dualsql.kept.locks import NO_FOLLOW, lock_file
 from dualsql.kept.settings import KeptSettings
-from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, place
+from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, move_into_place
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -98,7 +98,7 @@ class ObjectResultStorage:
         self._cache = _Cache(self.folder / self._id, self._cache_bytes)
         await self._cache.files.open()
         self._fetching: dict[str, asyncio.Task[Path | None]] = {}
-        self._seen: dict[str, float] = {}
+        self._last_checks: dict[str, float] = {}
 
     async def check(self) -> None:
         """Raise ConfigurationError if the object store cannot be read. Nothing is written."""
@@ -117,7 +117,7 @@ class ObjectResultStorage:
         if size > self._cache_bytes:
             raise StorageError("A result could not be kept: it is larger than cache_bytes.")
         await self._remote.upload(name, file, size)
-        self._seen[name] = time.monotonic()
+        self._last_checks[name] = time.monotonic()
         # Its first reader is most often here.
         with suppress(StorageFullError, OSError):
             await asyncio.to_thread(self._cache.adopt, name, file, size)
@@ -132,8 +132,8 @@ class ObjectResultStorage:
             return None
         fetching = self._fetching.get(name)
         if fetching is None:
-            fetching = self._fetching[name] = asyncio.ensure_future(self._fetched(name))
-            fetching.add_done_callback(lambda done: self._end_fetching(name, done))
+            fetching = self._fetching[name] = asyncio.ensure_future(self._fetch(name))
+            fetching.add_done_callback(lambda task: self._end_fetching(name, task))
         # Other readers may wait for the same download: one that leaves does not end it.
         return await asyncio.shield(fetching)
 
@@ -145,26 +145,26 @@ class ObjectResultStorage:
     async def _is_there(self, name: str) -> bool:
         """Whether the object of a copy was there a short while ago. A store that does not answer has not lost it."""
         now = time.monotonic()
-        if now - self._seen.get(name, -self._recheck) < self._recheck:
+        if now - self._last_checks.get(name, -self._recheck) < self._recheck:
             return True
-        self._seen[name] = now
+        self._last_checks[name] = now
         self._cache.note_use(name)
         try:
             return await self._remote.size(name, seconds=_CHECK_SECONDS) is not None
         except StorageError:
             return True
 
-    async def _fetched(self, name: str) -> Path | None:
+    async def _fetch(self, name: str) -> Path | None:
         size = await self._remote.size(name)
         if size is None:
             return None
         try:
-            async with self._remote.limited("read"), self._cache.new_copy(name, size) as part:
+            async with self._remote.time_limit("read"), self._cache.new_copy(name, size) as part:
                 if part is not None:
                     await self._remote.download(name, part, size)
         except OSError as error:
             raise StorageError("The kept rows could not be copied to this machine.") from error
-        self._seen[name] = time.monotonic()
+        self._last_checks[name] = time.monotonic()
         return await self._cache.files.get(name)
 
     async def delete(self, *names: str) -> None:
@@ -174,28 +174,28 @@ class ObjectResultStorage:
         await self._cache.files.delete(*(name for name in names if name not in staged))
         await self._remote.delete(objects, staged)
         for name in objects:
-            self._seen.pop(name, None)
+            self._last_checks.pop(name, None)
 
-    async def listed(self) -> Sequence[StoredFile]:
+    async def list_files(self) -> Sequence[StoredFile]:
         """Also deletes copies of files that are gone: a sweep of each process lists."""
-        copies = await self._cache.files.listed()
-        objects = await self._remote.listed()
+        copies = await self._cache.files.list_files()
+        objects = await self._remote.list_files()
         names = {file.name for file in objects}
-        self._seen = {name: seen for name, seen in self._seen.items() if name in names}
+        self._last_checks = {name: last_use for name, last_use in self._last_checks.items() if name in names}
         await asyncio.to_thread(self._cache.drop, [file.name for file in copies if file.name not in names])
         return [*objects, *(file for file in copies if not FILE_NAME.fullmatch(file.name))]
 
 
-def storage_at(place: str | Path, settings: KeptSettings) -> LocalResultStorage | ObjectResultStorage:
+def storage_at(location: str | Path, settings: KeptSettings) -> LocalResultStorage | ObjectResultStorage:
     """The storage in a folder, or at the URL of an object store, whose copies are where the settings say.
 
     Raises:
         ConfigurationError: the URL cannot be used, or obstore is not installed.
     """
-    if "://" not in str(place):
-        return LocalResultStorage(place)
+    if "://" not in str(location):
+        return LocalResultStorage(location)
     return ObjectResultStorage(
-        str(place), cache=settings.keep_cache or _users_cache(), cache_bytes=settings.keep_cache_bytes
+        str(location), cache=settings.keep_cache or _users_cache(), cache_bytes=settings.keep_cache_bytes
     )
 
 
@@ -276,7 +276,7 @@ class _Remote:
         self.seconds = timeout.total_seconds()
 
     @asynccontextmanager
-    async def limited(self, what: str, seconds: float | None = None) -> AsyncIterator[None]:
+    async def time_limit(self, what: str, seconds: float | None = None) -> AsyncIterator[None]:
         """A block that is over in time, and whose failures are told.
 
         Args:
@@ -291,37 +291,37 @@ class _Remote:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        async with self.limited("read and written", _REQUEST_SECONDS):
+        async with self.time_limit("read and written", _REQUEST_SECONDS):
             try:
-                found = await obstore.get_async(self._store, _ID_OBJECT)
+                answer = await obstore.get_async(self._store, _ID_OBJECT)
             except FileNotFoundError:
                 with suppress(AlreadyExistsError):  # of two processes, one wins
                     new = secrets.token_hex(16).encode()
                     await obstore.put_async(self._store, _ID_OBJECT, new, mode="create")
-                found = await obstore.get_async(self._store, _ID_OBJECT)
-            told = bytes(await found.bytes_async()).decode("ascii", "replace")
+                answer = await obstore.get_async(self._store, _ID_OBJECT)
+            text = bytes(await answer.bytes_async()).decode("ascii", "replace")
         # It becomes the name of a folder.
-        if not re.fullmatch(r"[0-9a-f]{32}", told):
+        if not re.fullmatch(r"[0-9a-f]{32}", text):
             raise StorageError(f"The object {_ID_OBJECT} was not written by dualsql.")
-        return told
+        return text
 
     async def size(self, name: str, *, seconds: float = _REQUEST_SECONDS) -> int | None:
         """Bytes of an object; None if it does not exist."""
         import obstore
 
-        async with self.limited("read", seconds):
+        async with self.time_limit("read", seconds):
             try:
-                found = await obstore.head_async(self._store, name)
+                head = await obstore.head_async(self._store, name)
             except FileNotFoundError:
                 return None
-        return int(found["size"])
+        return int(head["size"])
 
     async def upload(self, name: str, file: Path, size: int) -> None:
         """Write an object as a whole: it is not there before its last part is."""
         import obstore
 
         part = max(_PART_BYTES, -(-size // _MOST_PARTS))
-        async with self.limited("written"):
+        async with self.time_limit("written"):
             await obstore.put_async(self._store, name, file, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
 
     async def download(self, name: str, file: IO[bytes], size: int) -> None:
@@ -357,27 +357,27 @@ class _Remote:
                 await obstore.delete_async(self._store, name)
 
         for start in range(0, len(names), _DELETED_AT_ONCE):
-            async with self.limited("written", _REQUEST_SECONDS):
+            async with self.time_limit("written", _REQUEST_SECONDS):
                 await asyncio.gather(*map(remove, names[start : start + _DELETED_AT_ONCE]))
         for name in staged:
             if (folder := self._folder()) is not None:
                 await asyncio.to_thread((folder / name).unlink, missing_ok=True)
 
-    async def listed(self) -> list[StoredFile]:
+    async def list_files(self) -> list[StoredFile]:
         """All kept files, and what a store of local files has of others."""
         import obstore
 
-        found: list[StoredFile] = []
-        async with self.limited("listed"):
+        files: list[StoredFile] = []
+        async with self.time_limit("listed"):
             async for page in obstore.list(self._store):
-                found += [
+                files += [
                     StoredFile(each["path"], each["last_modified"], each["size"])
                     for each in page
                     if FILE_NAME.fullmatch(each["path"])
                 ]
         if (folder := self._folder()) is not None:
-            found += await asyncio.to_thread(_staged, folder)
-        return found
+            files += await asyncio.to_thread(_staged, folder)
+        return files
 
     def _folder(self) -> Path | None:
         from obstore.store import LocalStore
@@ -387,22 +387,22 @@ class _Remote:
 
 
 def _staged(folder: Path) -> list[StoredFile]:
-    found = []
+    files = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if _STAGED.fullmatch(entry.name):
                 with suppress(FileNotFoundError):  # it was finished meanwhile
-                    seen = entry.stat(follow_symlinks=False)
-                    found.append(
-                        StoredFile(entry.name, datetime.fromtimestamp(seen.st_mtime, UTC), seen.st_size)
+                    status = entry.stat(follow_symlinks=False)
+                    files.append(
+                        StoredFile(entry.name, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
                     )
-    return found
+    return files
 
 
 def _write(descriptor: int, data: memoryview, start: int) -> None:
     while data:
-        written = os.pwrite(descriptor, data, start)
-        data, start = data[written:], start + written
+        count = os.pwrite(descriptor, data, start)
+        data, start = data[count:], start + count
 
 
 _WAIT_FOR_OTHERS = 0.05
@@ -459,7 +459,7 @@ class _Cache:
         """Make a file that was uploaded the copy."""
         with self._locked_folder():
             self._make_room(size)
-            place(file, self._folder / name)
+            move_into_place(file, self._folder / name)
         self.note_use(name)
 
     def note_use(self, name: str) -> None:
@@ -496,14 +496,14 @@ class _Cache:
 
     def _sizes(self) -> dict[str, int]:
         """The bytes of all copies, and of those that are made."""
-        found = {}
+        sizes = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 is_part = entry.name.startswith("part-")
                 with suppress(FileNotFoundError):
                     if (is_part or FILE_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
-                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
-        return found
+                        sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return sizes
 
     def _last_used(self, name: str) -> float:
         """When this process has read a copy. What others read is in use, which is what counts."""
@@ -527,21 +527,21 @@ class _Cache:
     @contextmanager
     def _locked_folder(self) -> Iterator[None]:
         with (self._folder / "lock").open("ab") as file:
-            lock(file)
+            lock_file(file)
             yield
 
 
 def _locked(path: Path, *, is_new: bool = True) -> IO[bytes] | None:
     """A file that is locked for this caller alone; None if it is in use, or another one is there now."""
     try:
-        opened = os.open(path, os.O_RDWR | NO_FOLLOW | (os.O_CREAT if is_new else 0), 0o600)
+        descriptor = os.open(path, os.O_RDWR | NO_FOLLOW | (os.O_CREAT if is_new else 0), 0o600)
     except FileNotFoundError:
         return None
-    file = os.fdopen(opened, "r+b")
+    file = os.fdopen(descriptor, "r+b")
     try:
-        lock(file, waits=False)
+        lock_file(file, waits=False)
         # Who had the lock may have renamed or deleted the file.
-        if os.path.samestat(os.fstat(opened), path.lstat()):
+        if os.path.samestat(os.fstat(descriptor), path.lstat()):
             return file
     except (BlockingIOError, FileNotFoundError):
         pass

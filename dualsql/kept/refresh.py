@@ -34,7 +34,7 @@ class _Refresh:
     """
 
     resource: Resource
-    noted: KeptRows
+    row: KeptRows
     progress: RunProgress = field(default_factory=RunProgress)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[DualResponseError | None] = field(init=False)
@@ -119,10 +119,10 @@ class Refreshes:
             raise TooManyQueriesError("The maximum number of slow queries is already running.")
         self._access.admit("create", principal)
         await self._access.note("refresh", principal, resource=resource)
-        noted = self._records.running(resource.kept, 0)
-        if not await self._records.change(resource.id, resource.kept, noted):
+        row = self._records.running(resource.kept, 0)
+        if not await self._records.change(resource.id, resource.kept, row):
             return None  # deleted, or begun by somebody else
-        refresh = self._running[resource.id] = _Refresh(resource=resource, noted=noted)
+        refresh = self._running[resource.id] = _Refresh(resource=resource, row=row)
         refresh.task = asyncio.create_task(self._run(refresh, principal))
         refresh.task.add_done_callback(lambda _: self._running.pop(resource.id, None))
         if self._noting is None or self._noting.done():
@@ -133,25 +133,25 @@ class Refreshes:
     async def _run(self, refresh: _Refresh, principal: Principal | None) -> DualResponseError | None:
         resource = refresh.resource
         run = self._run_kept(resource, principal, refresh.progress)
-        found = await outcome(run, self._settings.pending_timeout)
+        result = await outcome(run, self._settings.pending_timeout)
         async with refresh.lock:
             try:
-                if not isinstance(found, DualResponseError):
-                    return await self._replaced(refresh, found)
+                if not isinstance(result, DualResponseError):
+                    return await self._replace(refresh, result)
                 rest = KeptRows() if resource.kept is None else resource.kept.copy()
-                failed = KeptRows(**{**rest, "failure": problem_of(found)})
-                await self._records.change(resource.id, refresh.noted, failed)
+                failure = KeptRows(**{**rest, "failure": problem_of(result)})
+                await self._records.change(resource.id, refresh.row, failure)
             except DualResponseError as error:
                 log_failure(logger, error, "storing what came of a refresh", level=logging.WARNING)
                 return error
-        return found
+        return result
 
-    async def _replaced(self, refresh: _Refresh, kept: KeptRows) -> DualResponseError | None:
+    async def _replace(self, refresh: _Refresh, kept: KeptRows) -> DualResponseError | None:
         """Let the row name the new file, and delete the old one; the other way round if the row has changed."""
         resource, is_ours = refresh.resource, False
         try:
             total = Total(kept["rows"], "exact")
-            is_ours = await self._records.change(resource.id, refresh.noted, kept, total)
+            is_ours = await self._records.change(resource.id, refresh.row, kept, total)
         finally:
             await self._keeper.forget(resource.id, resource.kept if is_ours else kept)
         if not is_ours:
@@ -167,12 +167,12 @@ class Refreshes:
 
     async def _note(self, refresh: _Refresh) -> None:
         """Write how many rows were read, if that has changed, and renew the lease if a third of it is over."""
-        running, rows = refresh.noted["running"], refresh.progress.rows
+        running, rows = refresh.row["running"], refresh.progress.rows
         must_renew = self._records.must_renew(datetime.fromisoformat(running["until"]))
         if rows == running["rows"] and not must_renew:
             return
-        noted = self._records.running(refresh.resource.kept, rows)
-        if await self._records.change(refresh.resource.id, refresh.noted, noted):
-            refresh.noted = noted
+        row = self._records.running(refresh.resource.kept, rows)
+        if await self._records.change(refresh.resource.id, refresh.row, row):
+            refresh.row = row
         else:
             refresh.task.cancel()  # deleted, or given up, by another process

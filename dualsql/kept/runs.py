@@ -92,19 +92,19 @@ class KeptRunner:
             run = await self._run_quickly(request)
             if run is not None:
                 return run
-        kept, read = await self._keep(view, request.resource, progress, must_succeed=keep is True)
-        return await self._sampled(request, read, kept)
+        kept, source = await self._keep(view, request.resource, progress, must_succeed=keep is True)
+        return await self._read_sample(request, source, kept)
 
     async def _run_over_kept_rows(self, request: RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
-        kept, read = KeptRows(reason=_UNANSWERABLE), view
+        kept, source = KeptRows(reason=_UNANSWERABLE), view
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
-            kept, read = await self._keep(
+            kept, source = await self._keep(
                 view, request.resource, request.progress, must_succeed=False, answer=answer
             )
-        return await self._sampled(request, read, kept)
+        return await self._read_sample(request, source, kept)
 
     async def _run_quickly(self, request: RunRequest) -> RunResult | None:
         """Read the sample from the database. None if that takes long and the rows can be kept: then it was stopped."""
@@ -122,22 +122,22 @@ class KeptRunner:
                 )
             if not running.done() and obstacle is None:
                 return None
-            shown = await running
+            sample = await running
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-        return RunResult(shown, view, None if obstacle is None else KeptRows(reason=obstacle))
+        return RunResult(sample, view, None if obstacle is None else KeptRows(reason=obstacle))
 
-    async def _sampled(self, request: RunRequest, read: View, kept: KeptRows) -> RunResult:
-        """Read the sample of a run from `read`."""
+    async def _read_sample(self, request: RunRequest, view: View, kept: KeptRows) -> RunResult:
+        """Read the sample of a run from `view`."""
         if "rows" not in kept:
             request.progress.rows = 0  # of the run that failed
         try:
-            shown = await request.sample(read)
+            sample = await request.sample(view)
         except BaseException:
             await asyncio.shield(self._keeper.forget(request.resource.id, kept))
             raise
-        return RunResult(_with_total_of(kept, shown), read, kept)
+        return RunResult(_with_total_of(kept, sample), view, kept)
 
     async def _keep(
         self,
@@ -165,7 +165,7 @@ class KeptRunner:
         limit = view.settings.query_timeout
         most = None if must_succeed else limit.total_seconds()
         run = KeptRun(
-            stream=lambda writer: _counted(ran.stream(writer, ran.columns, rows), progress, most),
+            stream=lambda writer: _count(ran.stream(writer, ran.columns, rows), progress, most),
             writer=KeptWriter(view.columns, view.dialect),
             fingerprint=fingerprint,
             as_of=None if answer is None else answer.as_of,
@@ -187,13 +187,13 @@ class KeptRunner:
             return KeptRows(reason=str(error)), view
 
 
-def _with_total_of(kept: KeptRows, shown: ShownSample) -> ShownSample:
+def _with_total_of(kept: KeptRows, sample: ShownSample) -> ShownSample:
     if "rows" not in kept:
-        return shown
-    return shown._replace(sample=shown.sample._replace(total=Total(kept["rows"], "exact")))
+        return sample
+    return sample._replace(sample=sample.sample._replace(total=Total(kept["rows"], "exact")))
 
 
-async def _counted(
+async def _count(
     chunks: AsyncGenerator[Chunk, None], progress: RunProgress, limit: float | None
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of a run that is kept.
@@ -206,10 +206,10 @@ async def _counted(
     Raises:
         UnusableError: there is no more time than that.
     """
-    started, latest = monotonic(), None
+    start, latest = monotonic(), None
     async with aclosing(chunks):
         async for chunk in chunks:
-            seconds = monotonic() - started
+            seconds = monotonic() - start
             if latest is None and limit is not None:
                 # A statement whose first rows take more than a third of the time could not be read again.
                 latest = limit - 2 * seconds if 3 * seconds < limit else limit

@@ -131,7 +131,7 @@ class ResultKeeper:
         self._kept = kept
         self._clock = clock
         self._open: OrderedDict[str, KeptFile] = OrderedDict()
-        self._named: set[str] = set()
+        self._referenced: set[str] = set()
         self._ownerless: dict[str, bool] = {}
         self._files: dict[str, _Written] = {}
         self.stored_bytes: int | None = None
@@ -172,9 +172,9 @@ class ResultKeeper:
 
     def _shut(self, name: str) -> None:
         """Close a file, if it is open, once what reads it has ended."""
-        found = self._open.pop(name, None)
-        if found is not None:
-            closing = asyncio.ensure_future(found.close())
+        file = self._open.pop(name, None)
+        if file is not None:
+            closing = asyncio.ensure_future(file.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
@@ -186,13 +186,14 @@ class ResultKeeper:
         Raises what the stream raises.
         """
         # Rows are as of the start: a statement does not see what is committed while it runs.
-        begun = run.as_of or self._clock.now()
+        start = run.as_of or self._clock.now()
         folder = self._storage.new_folder()  # in a thread, it would be left behind by a caller who goes
         name = new_file_name(resource.id)
         try:
             file = folder / "rows"
             await self._begin(name, resource)
-            cells, rows = await self._written(file, run, name)
+            async with self._shares.writing:
+                cells, rows = await self._write(file, run, name)
             size, digest = (
                 (await asyncio.to_thread(file.stat)).st_size,
                 await asyncio.to_thread(digest_of, file),
@@ -214,7 +215,7 @@ class ResultKeeper:
         record = KeptRows(
             storage=self._storage.id,
             file=name,
-            as_of=begun.isoformat(),
+            as_of=start.isoformat(),
             rows=rows,
             bytes=size,
             digest=digest,
@@ -231,56 +232,56 @@ class ResultKeeper:
         Raises:
             UnusableError: there is no room for any.
         """
-        listed = {file.name: file.size for file in await self._listed()}
-        for gone in [each for each, file in self._files.items() if file.is_there and each not in listed]:
-            del self._files[gone]
+        sizes = {file.name: file.size for file in await self._list_files()}
+        for absent in [each for each, file in self._files.items() if file.is_there and each not in sizes]:
+            del self._files[absent]
         theirs: dict[str, int] = {}
         if self._kept.keep_quota is not None and resource.owner is None:
-            theirs = await self._files_of_nobody(listed, but=resource.id)
+            theirs = await self._files_of_nobody(sizes, but=resource.id)
         elif self._kept.keep_quota is not None and resource.owner is not None:
             principal = Principal(id=resource.owner, tenant=resource.tenant)
-            theirs = await self._files_of(principal, listed, but=resource.id)
+            theirs = await self._files_of(principal, sizes, but=resource.id)
         owner = resource.owner, resource.tenant
-        self._files[name] = _Written(owner, _Counted.of(theirs), _Counted.of(listed))
+        self._files[name] = _Written(owner, _Counted.of(theirs), _Counted.of(sizes))
         self._require_room(name, 1)
 
-    async def _listed(self) -> Sequence[StoredFile]:
-        listed = await self._storage.listed()
-        self.stored_bytes = sum(file.size for file in listed)
-        return listed
+    async def _list_files(self) -> Sequence[StoredFile]:
+        files = await self._storage.list_files()
+        self.stored_bytes = sum(file.size for file in files)
+        return files
 
-    async def _files_of(self, principal: Principal, listed: Mapping[str, int], *, but: str) -> dict[str, int]:
+    async def _files_of(self, principal: Principal, sizes: Mapping[str, int], *, but: str) -> dict[str, int]:
         """The sizes of the files that the principal's resources name, of those that are there.
 
         Args:
             but: the id of a resource whose file is replaced.
         """
-        found: dict[str, int] = {}
+        own_files: dict[str, int] = {}
         after, now = None, self._clock.now()
         while True:
             page = await self._store.find(principal, now=now, limit=_MOST_ASKED, after=after)
             files = [each.kept.get("file", "") for each in page if each.kept and each.id != but]
-            found |= {file: listed[file] for file in files if file in listed}
+            own_files |= {file: sizes[file] for file in files if file in sizes}
             if len(page) < _MOST_ASKED:
-                return found
+                return own_files
             after = ListingPosition(page[-1].created_at, page[-1].id)
 
-    async def _files_of_nobody(self, listed: Mapping[str, int], *, but: str) -> dict[str, int]:
+    async def _files_of_nobody(self, sizes: Mapping[str, int], *, but: str) -> dict[str, int]:
         """The sizes of the files of resources that belong to nobody, of those that are there.
 
         Args:
             but: the id of a resource whose file is replaced.
         """
         # The store lists by principal, and a resource never changes its owner: each is asked for once.
-        self._ownerless = {each: known for each, known in self._ownerless.items() if each in listed}
-        for each in listed:
+        self._ownerless = {each: owner for each, owner in self._ownerless.items() if each in sizes}
+        for each in sizes:
             if each not in self._ownerless and FILE_NAME.fullmatch(each):
                 resource = await self._store.get(_id_in(each))
                 if resource is not None:
                     self._ownerless[each] = resource.owner is None
         return {
             each: size
-            for each, size in listed.items()
+            for each, size in sizes.items()
             if self._ownerless.get(each, False) and _id_in(each) != but
         }
 
@@ -304,12 +305,8 @@ class ResultKeeper:
         if total is not None and _sum(mine.all, self._files) > total:
             raise UnusableError(f"All kept rows of the server would be more than {total:,} bytes.")
 
-    async def _written(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
+    async def _write(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
         """Write the rows to a file. Returns how the cells of each column are kept, and the number of rows."""
-        async with self._shares.writing:
-            return await self._written_in_turn(path, run, name)
-
-    async def _written_in_turn(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
         writer = run.writer
         file = await asyncio.to_thread(KeptFileWriter, path, self._shares)
         try:
@@ -339,7 +336,7 @@ class ResultKeeper:
 
     # Reading ----------------------------------------------------------------------------------------------
 
-    async def opened(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> KeptFile:
+    async def open_file(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> KeptFile:
         """The file of a resource.
 
         Args:
@@ -356,15 +353,15 @@ class ResultKeeper:
         if path is None or state is None:
             raise FileGoneError(_GONE)
         # A digest reads the whole file, so it is computed only for a file whose state is new.
-        found = self._open.get(name)
-        if found is not None and found.state == state:
+        file = self._open.get(name)
+        if file is not None and file.state == state:
             self._open.move_to_end(name)
-            return found
+            return file
         opening = self._opening.get(name)
         if opening is None:
-            opening = asyncio.ensure_future(self._opened(resource, kept, path))
+            opening = asyncio.ensure_future(self._open_file(resource, kept, path))
             self._opening[name] = opening
-            opening.add_done_callback(lambda done: self._end_opening(name, done))
+            opening.add_done_callback(lambda task: self._end_opening(name, task))
         # Other readers may wait for the same task: one that leaves does not end it.
         return await asyncio.shield(opening)
 
@@ -410,32 +407,32 @@ class ResultKeeper:
             return False
         return is_ours and all(map(is_cell, kept["cells"]))
 
-    async def _opened(self, resource: Resource, kept: KeptRows, path: Path) -> KeptFile:
+    async def _open_file(self, resource: Resource, kept: KeptRows, path: Path) -> KeptFile:
         name = kept["file"]
         self._shut(name)
-        held = await asyncio.to_thread(hold, path)
-        if held is None:
+        descriptor = await asyncio.to_thread(hold, path)
+        if descriptor is None:
             # A copy of an object may have made room for another one; it is fetched again.
             path = await self._located(name) or path
-            held = await asyncio.to_thread(hold, path)
-        if held is None:
+            descriptor = await asyncio.to_thread(hold, path)
+        if descriptor is None:
             raise FileGoneError(_GONE)
         try:
-            state, digest = await asyncio.to_thread(held.digest)
+            state, digest = await asyncio.to_thread(descriptor.digest)
             if digest != kept["digest"]:
                 logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
                 raise TamperedError("The file of the kept rows was changed.")
             source = await open_file(resource.source, path, state, self._limits, self._shares)
         except OSError as error:
-            held.close()
+            descriptor.close()
             raise StorageError("The file of kept rows cannot be read.") from error
         except BaseException:
-            held.close()
+            descriptor.close()
             raise
-        self._open[name] = opened = KeptFile(state, source, held)
+        self._open[name] = file = KeptFile(state, source, descriptor)
         while len(self._open) > _MOST_OPEN:
             self._shut(next(iter(self._open)))
-        return opened
+        return file
 
     # Deleting ---------------------------------------------------------------------------------------------
 
@@ -459,16 +456,16 @@ class ResultKeeper:
 
     async def sweep(self) -> int:
         """Delete the files that no resource needs any more. Returns how many."""
-        listed = await self._listed()
-        self._named &= {file.name for file in listed}
+        files = await self._list_files()
+        self._referenced &= {file.name for file in files}
         # A row that was refreshed no longer names the first of its files.
-        number = Counter(file.name.partition("@")[0] for file in listed)
-        self._named = {name for name in self._named if number[name.partition("@")[0]] == 1}
-        ids = sorted({match[1] for file in listed if (match := FILE_NAME.fullmatch(file.name))})
+        number = Counter(file.name.partition("@")[0] for file in files)
+        self._referenced = {name for name in self._referenced if number[name.partition("@")[0]] == 1}
+        ids = sorted({match[1] for file in files if (match := FILE_NAME.fullmatch(file.name))})
         standings: dict[str, ResourceState] = {}
         for start in range(0, len(ids), _MOST_ASKED):
             standings |= await self._store.standings(ids[start : start + _MOST_ASKED])
-        doomed = [file.name for file in listed if await self._is_useless(file, standings)]
+        doomed = [file.name for file in files if await self._is_useless(file, standings)]
         await self._storage.delete(*doomed)
         return len(doomed)
 
@@ -482,16 +479,16 @@ class ResultKeeper:
             return False
         # Its row may be about to be written, unless it was there before.
         is_new = file.written_at + self._settings.pending_timeout + _SPARE > now
-        return file.name in self._named or not is_new
+        return file.name in self._referenced or not is_new
 
     async def _is_named(self, resource_id: str, name: str) -> bool:
         """Whether the row of the resource names the file."""
-        if name not in self._named:
+        if name not in self._referenced:
             resource = await self._store.get(resource_id)
             kept = None if resource is None else resource.kept
             if kept is not None and kept.get("file") == name:
-                self._named.add(name)
-        return name in self._named
+                self._referenced.add(name)
+        return name in self._referenced
 
 
 def _signed(resource_id: str, kept: KeptRows) -> tuple[str | bytes, ...]:
@@ -504,9 +501,9 @@ def _id_in(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _sum(counted: _Counted, written: Mapping[str, _Written]) -> int:
+def _sum(count: _Counted, recent: Mapping[str, _Written]) -> int:
     """The bytes of files that were counted, and of those that were written since."""
-    return counted.size + sum(file.size for name, file in written.items() if name not in counted.names)
+    return count.size + sum(file.size for name, file in recent.items() if name not in count.names)
 
 
 def _too_large(what: str, most: int) -> str:

@@ -16,7 +16,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol
 
 from dualsql.errors import ConfigurationError, StorageError
-from dualsql.kept.locks import NO_FOLLOW, lock, require_locks
+from dualsql.kept.locks import NO_FOLLOW, lock_file, require_locks
 
 FILE_NAME = re.compile(r"([A-Za-z0-9_.~-]{1,64})@[0-9a-f]{16}")
 """The name of a kept file: the id of its resource, and a random part."""
@@ -88,7 +88,7 @@ class ResultStorage(Protocol):
         """Delete files that exist. Processes that read one can read it to its end."""
         ...
 
-    async def listed(self) -> Sequence[StoredFile]:
+    async def list_files(self) -> Sequence[StoredFile]:
         """All files, and what processes that were stopped left of others."""
         ...
 
@@ -123,7 +123,7 @@ class LocalResultStorage:
         with self._folder_errors():
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.require_safe()
-            self._id = await asyncio.to_thread(self._marked)
+            self._id = await asyncio.to_thread(self._mark)
 
     async def check(self) -> None:
         """Raise ConfigurationError if the folder is there and cannot be used. It is not made."""
@@ -148,28 +148,28 @@ class LocalResultStorage:
 
         DuckDB writes the files of a large sort there, with the umask of the process.
         """
-        found = self._path.stat()
-        if not S_ISDIR(found.st_mode):
+        status = self._path.stat()
+        if not S_ISDIR(status.st_mode):
             raise ConfigurationError("The folder of kept results is a file.", hint=f"Check {self._path}.")
-        if found.st_mode & 0o077 or found.st_uid != os.getuid():
+        if status.st_mode & 0o077 or status.st_uid != os.getuid():
             raise ConfigurationError(
                 "The folder of kept results is not safe: other users may read it or write to it.",
                 hint=f"chmod 700 {self._path}, as its owner, who runs the server.",
             )
 
-    def _marked(self) -> str:
+    def _mark(self) -> str:
         """The id in the mark, which is made in an empty folder."""
         folder = os.open(self._path, os.O_RDONLY | _DIRECTORY)
         try:
             # Of several processes that start, one makes the mark, and the others find it.
-            lock(folder)
-            found = self._read_id()
-            if found is None:
-                found, new = secrets.token_hex(16), self._path / _NEW_ID_FILE
+            lock_file(folder)
+            folder_id = self._read_id()
+            if folder_id is None:
+                folder_id, new = secrets.token_hex(16), self._path / _NEW_ID_FILE
                 new.unlink(missing_ok=True)  # a link would be followed
-                new.write_text(found, "ascii")
-                place(new, self._path / _ID_FILE)
-            return found
+                new.write_text(folder_id, "ascii")
+                move_into_place(new, self._path / _ID_FILE)
+            return folder_id
         finally:
             os.close(folder)
 
@@ -180,10 +180,10 @@ class LocalResultStorage:
             ConfigurationError: it is the folder of something else.
         """
         with suppress(FileNotFoundError, UnicodeDecodeError):
-            found = os.open(self._path / _ID_FILE, os.O_RDONLY | NO_FOLLOW | _NO_WAIT)
-            with os.fdopen(found, encoding="ascii") as file:
-                if _ID.fullmatch(said := file.read(100)):
-                    return said.strip()
+            descriptor = os.open(self._path / _ID_FILE, os.O_RDONLY | NO_FOLLOW | _NO_WAIT)
+            with os.fdopen(descriptor, encoding="ascii") as file:
+                if _ID.fullmatch(text := file.read(100)):
+                    return text.strip()
         names = {entry.name for entry in os.scandir(self._path)} - _OF_FILE_SYSTEMS - {_NEW_ID_FILE}
         if names:
             raise ConfigurationError(
@@ -197,22 +197,22 @@ class LocalResultStorage:
 
     async def put(self, name: str, file: Path) -> None:
         try:
-            await asyncio.to_thread(place, file, self._named(name))
+            await asyncio.to_thread(move_into_place, file, self._path_of(name))
         except OSError as error:
             raise StorageError("A result could not be kept.") from error
 
     async def get(self, name: str) -> Path | None:
-        path = self._named(name)
+        path = self._path_of(name)
         try:
-            found = path.lstat()
+            status = path.lstat()
         except OSError:
             return None
-        return path if S_ISREG(found.st_mode) else None
+        return path if S_ISREG(status.st_mode) else None
 
     async def delete(self, *names: str) -> None:
         for name in names:
             is_left = self._is_left(name)
-            path = self._path / name if is_left else self._named(name)
+            path = self._path / name if is_left else self._path_of(name)
             try:
                 if is_left and path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)
@@ -221,8 +221,8 @@ class LocalResultStorage:
             except OSError as error:
                 raise StorageError("A kept result could not be deleted.") from error
 
-    async def listed(self) -> Sequence[StoredFile]:
-        found: list[StoredFile] = []
+    async def list_files(self) -> Sequence[StoredFile]:
+        files: list[StoredFile] = []
         try:
             with os.scandir(self._path) as entries:
                 for entry in entries:
@@ -232,12 +232,12 @@ class LocalResultStorage:
                         is_folder and self._is_left(entry.name)
                     ):
                         with suppress(FileNotFoundError):  # another process has deleted it
-                            seen = entry.stat(follow_symlinks=False)
-                            written = datetime.fromtimestamp(seen.st_mtime, UTC)
-                            found.append(StoredFile(entry.name, written, seen.st_size if is_file else 0))
+                            status = entry.stat(follow_symlinks=False)
+                            changed_at = datetime.fromtimestamp(status.st_mtime, UTC)
+                            files.append(StoredFile(entry.name, changed_at, status.st_size if is_file else 0))
         except OSError as error:
             raise StorageError("The folder of kept results cannot be read.") from error
-        return found
+        return files
 
     def _is_left(self, name: str) -> bool:
         spilled = _SPILLED.fullmatch(name)
@@ -245,7 +245,7 @@ class LocalResultStorage:
             return not _is_locked(self._path / spilled[1])
         return _PART.fullmatch(name) is not None and not _is_locked(self._path / name)
 
-    def _named(self, name: str) -> Path:
+    def _path_of(self, name: str) -> Path:
         if not FILE_NAME.fullmatch(name):
             raise StorageError("A kept result has a name that no file can have.")
         return self._path / name
@@ -254,19 +254,19 @@ class LocalResultStorage:
 def _is_locked(path: Path) -> bool:
     """Whether a process that lives has a lock on a file or folder."""
     try:
-        opened = os.open(path, os.O_RDONLY | NO_FOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | NO_FOLLOW)
     except OSError:
         return False
     try:
-        lock(opened, waits=False)
+        lock_file(descriptor, waits=False)
     except BlockingIOError:
         return True
     finally:
-        os.close(opened)
+        os.close(descriptor)
     return False
 
 
-def place(file: Path, path: Path) -> None:
+def move_into_place(file: Path, path: Path) -> None:
     """Give a complete file of the same disk its name, so that it is there as a whole also after a crash."""
     # Its writer made it by the umask, and a folder that was there before may be open to readers.
     file.chmod(0o600)
@@ -277,8 +277,8 @@ def place(file: Path, path: Path) -> None:
 
 
 def _synchronize(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)

@@ -9,7 +9,8 @@ from hashlib import sha256
 
 from sqlalchemy import Compiled, util
 
-from dualsql.databases import Source, compares_by_code_point, has_policies
+from dualsql.databases import Source, has_policies
+from dualsql.databases.comparison import compares_by_code_point
 from dualsql.errors import DualResponseError
 from dualsql.freeze.values import exact_forms
 from dualsql.kept.cells import uses_of
@@ -63,13 +64,13 @@ class KeptViews:
         if (obstacle := await self.obstacle_to_keeping(live, fingerprint)) is not None:
             raise UnusableError(obstacle)
         try:
-            file = await self._keeper.opened(resource, kept, fingerprint)
+            file = await self._keeper.open_file(resource, kept, fingerprint)
         except FileGoneError:
             newer = await self._keeper.of(resource.id)  # refreshed since the resource was read
             if newer is None or newer.get("file") == kept["file"]:
                 raise
             kept = newer
-            file = await self._keeper.opened(resource, kept, fingerprint)
+            file = await self._keeper.open_file(resource, kept, fingerprint)
         plans = self._plans.get(kept["file"])
         if plans is None:
             if len(kept["cells"]) != len(live.columns):
@@ -102,45 +103,45 @@ class KeptViews:
 
     async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
         """See `KeptReader`."""
-        wanted = list(uses)
-        if view.kept is None or not wanted:
+        needs = list(uses)
+        if view.kept is None or not needs:
             return True
         is_by_code_point = await self.compares_by_code_point(live.source)
-        names = {name for name, _ in wanted}
+        names = {name for name, _ in needs}
         cells = zip(view.kept["cells"], live.columns, strict=True)
-        known = {
+        usable = {
             column.name: uses_of(cell, column, by_code_point=is_by_code_point)
             for cell, column in cells
             if column.name in names
         }
         # A name that is not there is refused later.
-        return all(use in known[name] for name, use in wanted if name in known)
+        return all(use in usable[name] for name, use in needs if name in usable)
 
     async def compares_by_code_point(self, source: Source) -> bool:
         """Whether a database is known to compare and sort all of its texts by code point."""
-        known = self._by_code_point.get(source.name)
-        if known is None:
+        is_by_code_point = self._by_code_point.get(source.name)
+        if is_by_code_point is None:
             try:
-                known = await compares_by_code_point(source, timeout=self._settings.query_timeout)
+                is_by_code_point = await compares_by_code_point(source, timeout=self._settings.query_timeout)
             except DualResponseError as error:
                 log_failure(_log, error, "asking the database how it sorts texts", level=logging.WARNING)
                 return False
-            self._by_code_point[source.name] = known
-        return known
+            self._by_code_point[source.name] = is_by_code_point
+        return is_by_code_point
 
     def fingerprint(self, view: View) -> str | None:
         """A digest of a statement under the rules of its view and their values; None if a value has no clear form.
 
         Two readers with the same one see the same rows, as far as rules decide it.
         """
-        compiled = _compiled(view)
-        bound = compiled.construct_params(dict(view.rules.values)) or {}
+        sql = _compile(view)
+        bound = sql.construct_params(dict(view.rules.values)) or {}
         values = exact_forms(part for name in sorted(bound) for part in (name, bound[name]))
         if values is None:
             return None
         parts = (
             view.source.name,
-            str(compiled),
+            str(sql),
             view.shape.limit,
             view.shape.offset,
             values,
@@ -172,12 +173,12 @@ class KeptViews:
             return None
         if self._policy.has_functions:
             return "The rows are narrowed by functions."
-        if view.rules.form.reads_others(_compiled(view)):
+        if view.rules.form.reads_others(_compile(view)):
             return "A rule for the rows reads other rows."
         return _NARROWED if self._policy.secured else None
 
 
-def _compiled(view: View) -> Compiled:
+def _compile(view: View) -> Compiled:
     """The SQL of a view in its own order, under its rules."""
     dialect = view.rules.dialect(view.source.engine.dialect)
     return view.derived.written(dialect, view.ordered(), view.rules.form)

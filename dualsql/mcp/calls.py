@@ -62,14 +62,14 @@ def tool_error_problem(error: Exception) -> ToolProblem:
     return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _MESSAGE_WIDTH), hint="", details={})
 
 
-def problem_of(error: Exception, tool: str) -> ToolProblem:
+def problem_for(error: Exception, tool: str) -> ToolProblem:
     """The problem that the caller of `tool` gets for `error`.
 
     The SDKs differ in what they show of an exception, and one of them showed a database's URL. So the text of an
     exception that is not a DualResponseError goes to the log only; the caller gets the number of the incident.
     """
     if isinstance(error, SQLAlchemyError):
-        cause, error = error, _translated(error)
+        cause, error = error, _translate(error)
         error.__cause__ = cause
     if not isinstance(error, DualResponseError):
         return _incident_problem(error, tool)
@@ -82,7 +82,7 @@ def problem_of(error: Exception, tool: str) -> ToolProblem:
     return ToolProblem(code=error.code, message=message, hint=hint, details=dict(error.details))
 
 
-def _translated(error: SQLAlchemyError) -> DualResponseError:
+def _translate(error: SQLAlchemyError) -> DualResponseError:
     """The error for a statement that the tool's own code ran; `create_response` translates its errors itself."""
     if isinstance(error, PoolTimeoutError):
         return DatabaseBusyError("No database connection became free in time.")
@@ -118,13 +118,13 @@ def refused_argument(error: Exception, arguments: Mapping[str, Any]) -> BadParam
     for name, value in arguments.items():
         kind = _beyond_databases(value, largest)
         if kind:
-            found = BadParameterError(
+            refusal = BadParameterError(
                 f"The argument {name[:80]!r} is {kind} that the database does not take.",
                 hint="Give a smaller one." if kind == "a number" else "Write it without control characters.",
                 details={"name": name[:80]},
             )
-            found.__cause__ = error
-            return found
+            refusal.__cause__ = error
+            return refusal
     return None
 
 
@@ -165,14 +165,14 @@ def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
     Pydantic repeats each name as a title and writes an optional text as `anyOf` of text and null. Some hosts refuse a
     parameter without a `type`. Null is still accepted, because pydantic validates arguments, not this schema.
     """
-    kept = {name: value for name, value in schema.items() if name != "title"}
-    if kept.get("default", ...) is None and _NULL in kept.get("anyOf", ()):
-        del kept["default"]
-        others = [each for each in kept.pop("anyOf") if each != _NULL]
-        kept = {**(others[0] if len(others) == 1 else {"anyOf": others}), **kept}
-    if kept.get("additionalProperties") is True:
-        del kept["additionalProperties"]  # true is the default
-    return {name: _in_plain_types(name, value) for name, value in kept.items()}
+    plain_schema = {name: value for name, value in schema.items() if name != "title"}
+    if plain_schema.get("default", ...) is None and _NULL in plain_schema.get("anyOf", ()):
+        del plain_schema["default"]
+        others = [each for each in plain_schema.pop("anyOf") if each != _NULL]
+        plain_schema = {**(others[0] if len(others) == 1 else {"anyOf": others}), **plain_schema}
+    if plain_schema.get("additionalProperties") is True:
+        del plain_schema["additionalProperties"]  # true is the default
+    return {name: _in_plain_types(name, value) for name, value in plain_schema.items()}
 
 
 _NULL = {"type": "null"}
@@ -196,18 +196,18 @@ def _in_plain_types(keyword: str, value: Any) -> Any:
 
 def given_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments without unknown ones that are null or an empty text: models fill in what they do not need."""
-    known = schema.get("properties", {})
-    return {name: value for name, value in arguments.items() if name in known or value not in (None, "")}
+    properties = schema.get("properties", {})
+    return {name: value for name, value in arguments.items() if name in properties or value not in (None, "")}
 
 
 def unknown_argument(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     """A message about an argument that is not in the schema; None if there is none."""
-    known = list(schema.get("properties", {}))
+    names = list(schema.get("properties", {}))
     try:
-        refuse_unknown(arguments, known, "argument")
+        refuse_unknown(arguments, names, "argument")
     except BadParameterError as error:
         unknown = str(error.details["name"]).lower()
-        hint = _IN_SQL if unknown in _CONDITIONS and {"filters", "sql"} <= set(known) else error.hint
+        hint = _IN_SQL if unknown in _CONDITIONS and {"filters", "sql"} <= set(names) else error.hint
         return f"{error.message} {hint}"
     return None
 
@@ -241,14 +241,16 @@ _EXPECTED: Mapping[str, str] = {
 
 def invalid_arguments(error: ValidationError) -> str:
     """A message about invalid values: each argument and what it has to be, without the value."""
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for each in error.errors(include_url=False, include_input=False):
         name = str(each["loc"][0]) if each["loc"] else "arguments"
-        known = _EXPECTED.get(each["type"])
+        sentence = _EXPECTED.get(each["type"])
         # Another message was written by the author of the tool.
         other = f"{name}: {each['msg'].removesuffix('.')}."
-        found.setdefault(name, other if known is None else known.format(name=name, **each.get("ctx", {})))
-    return " ".join(list(found.values())[:_REPORTED])
+        problems.setdefault(
+            name, other if sentence is None else sentence.format(name=name, **each.get("ctx", {}))
+        )
+    return " ".join(list(problems.values())[:_REPORTED])
 
 
 def malformed_call(tool: str, message: str) -> CallToolResult:
@@ -268,7 +270,7 @@ _JSON = (str, int, float, list, dict)
 
 
 def refuse_nothing(
-    message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], wanted: Wanted
+    message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: Wanted
 ) -> CallToolResult:
     """Placeholder in the tool object of an SDK until the tool is registered."""
     raise NotImplementedError
@@ -308,12 +310,12 @@ def publish_without(function: Callable[..., Any], name: str, *, required: Mappin
         required: annotations of parameters that become required by this.
     """
     signature = signature_of(function)
-    kept = [
+    parameters = [
         each.replace(annotation=required[each.name], default=each.empty) if each.name in required else each
         for each in signature.parameters.values()
         if each.name != name
     ]
-    vars(function)["__signature__"] = signature.replace(parameters=kept)
+    vars(function)["__signature__"] = signature.replace(parameters=parameters)
 
 
 class PrincipalParameters:
@@ -329,7 +331,9 @@ class PrincipalParameters:
         parameters = signature.parameters
         kinds = {name: _types_in(parameter.annotation) for name, parameter in parameters.items()}
         self._names = [
-            name for name, found in kinds.items() if Principal in found and found <= {Principal, NoneType}
+            name
+            for name, classes in kinds.items()
+            if Principal in classes and classes <= {Principal, NoneType}
         ]
         self.others = [parameter for name, parameter in parameters.items() if name not in self._names]
         self._is_required = any(NoneType not in kinds[name] for name in self._names)
@@ -427,12 +431,12 @@ class ResultAdapter(Protocol):
         ...
 
     async def result(
-        self, returned: Any, context: CallContext, principal: Principal | None
+        self, output: Any, context: CallContext, principal: Principal | None
     ) -> Mapping[str, Any]:
         """The tool result for what the function returned."""
         ...
 
-    def problem_result(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
         """The tool result for a problem."""
         ...
 
@@ -463,7 +467,7 @@ class Tool:
         """The result of one call. An exception becomes a result too, except those that the SDK answers."""
         # Of its own: a session's context is that of the request that opened it.
         record = RequestRecord(id=new_incident(), method="tools/call", route=self.name)
-        with logged_request(record), self._measured() as measurement:
+        with logged_request(record), self._measure() as measurement:
             try:
                 return await self._call(arguments, get_context, profile, record)
             finally:
@@ -475,7 +479,7 @@ class Tool:
                     if record.code is not None:
                         measurement.fail(record.code)
 
-    def _measured(self) -> AbstractContextManager[Measurement | None]:
+    def _measure(self) -> AbstractContextManager[Measurement | None]:
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
@@ -490,37 +494,37 @@ class Tool:
         profile: SDKProfile,
         record: RequestRecord,
     ) -> CallToolResult | Any:
-        wanted = Wanted()
+        form = Wanted()
         try:
             context = get_context()
-            wanted = context.wanted
+            form = context.wanted
             if context.ids is not None:
                 record.id, record.trace_id, record.address = context.ids
             principal = None if context.token is None else self.principal(context.token)
             record.principal = principal
-            returned = await self._run({**arguments, **self.principal_parameters.arguments(principal)})
-            if isinstance(returned, profile.passed_results):
-                return returned
-            result = await self.adapter.result(returned, context, principal)
+            output = await self._run({**arguments, **self.principal_parameters.arguments(principal)})
+            if isinstance(output, profile.passed_results):
+                return output
+            result = await self.adapter.result(output, context, principal)
         except profile.passed_errors:
             raise
         except MalformedCallError as error:
             record.code = INVALID_PARAMETERS
-            return self.malformed(str(error), arguments, {}, wanted)
+            return self.malformed(str(error), arguments, {}, form)
         except Exception as error:  # noqa: BLE001 - the outermost edge: an SDK would show a foreign exception's text
             is_tool_error = isinstance(error, profile.tool_errors)
             is_authors = is_tool_error and not isinstance(error, profile.internal_errors)
             refused = refused_argument(error, arguments) or error
-            problem = tool_error_problem(error) if is_authors else problem_of(refused, self.name)
+            problem = tool_error_problem(error) if is_authors else problem_for(refused, self.name)
             record.code = problem["code"]
-            result = self.adapter.problem_result(problem, wanted)
-        return call_tool_result(with_structured_text(result, wanted))
+            result = self.adapter.problem_result(problem, form)
+        return call_tool_result(with_structured_text(result, form))
 
     def malformed(
-        self, message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], wanted: Wanted
+        self, message: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], form: Wanted
     ) -> CallToolResult:
         """The answer to a malformed call: a text; for a program INVALID_PARAMETERS, with what came and what should."""
-        if not wanted.is_structured:
+        if not form.is_structured:
             return malformed_call(self.name, message)
         received = {
             name: value for name, value in arguments.items() if isinstance(value, _JSON)
@@ -529,12 +533,12 @@ class Tool:
         problem = ToolProblem(
             code=INVALID_PARAMETERS, message=single_line(message, _MESSAGE_WIDTH), hint="", details=details
         )
-        return call_tool_result(with_structured_text(self.adapter.problem_result(problem, wanted), wanted))
+        return call_tool_result(with_structured_text(self.adapter.problem_result(problem, form), form))
 
     async def _run(self, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
         # In a thread, because the function may do more than build a Select. asyncio.to_thread is not used: it would
         # wait for ever if the function raised StopIteration.
-        returned = await to_thread.run_sync(partial(self.function, **arguments), abandon_on_cancel=True)
-        return await returned if inspect.isawaitable(returned) else returned
+        output = await to_thread.run_sync(partial(self.function, **arguments), abandon_on_cancel=True)
+        return await output if inspect.isawaitable(output) else output

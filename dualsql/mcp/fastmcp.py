@@ -28,7 +28,7 @@ from dualsql.mcp.calls import (
     unknown_argument,
     with_signature,
 )
-from dualsql.mcp.negotiation import ids_of, wanted_by
+from dualsql.mcp.negotiation import form_of_call, ids_of
 
 PROFILE = SDKProfile(
     tool_errors=(ToolError,),
@@ -52,7 +52,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
         context = arguments[own_context] if own_context else arguments.pop(_CONTEXT)
         return await tool.call(arguments, partial(_call_context, context), PROFILE)
 
-    made = FastMCPTool.from_function(
+    fastmcp_tool = FastMCPTool.from_function(
         with_signature(run, tool.function, tool.name, parameters, CallToolResult),
         name=tool.name,
         title=tool.title,
@@ -60,8 +60,8 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
         output_schema=tool.adapter.output_schema,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    made.parameters, made.refuse = closed(made.parameters), tool.malformed  # type: ignore[attr-defined]
-    server.add_tool(made)
+    fastmcp_tool.parameters, fastmcp_tool.refuse = closed(fastmcp_tool.parameters), tool.malformed  # type: ignore[attr-defined]
+    server.add_tool(fastmcp_tool)
 
 
 class FastMCPTool(FunctionTool):
@@ -71,16 +71,16 @@ class FastMCPTool(FunctionTool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """See `fastmcp.tools.FunctionTool`."""
-        given = given_arguments(arguments, self.parameters)
-        message = unknown_argument(given, self.parameters)
+        passed_arguments = given_arguments(arguments, self.parameters)
+        message = unknown_argument(passed_arguments, self.parameters)
         try:
             if message is None:
-                return await super().run(given)
+                return await super().run(passed_arguments)
         except FastValidationError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
             message = invalid_arguments(error.__cause__)
-        form = _wanted(get_context())
+        form = _form_of(get_context())
         return self.convert_result(self.refuse(message, arguments, self.parameters, form))
 
 
@@ -93,7 +93,7 @@ def _call_context(context: Context) -> CallContext:
         get_access_token(),
         report,
         context.is_background_task,
-        _wanted(context),
+        _form_of(context),
         ids_of(get_http_headers(include_all=True), _meta(context), _address()),
     )
 
@@ -105,8 +105,8 @@ def _address() -> Any:
         return None
 
 
-def _wanted(context: Context) -> Wanted:
-    return wanted_by(get_http_headers(include_all=True), _meta(context))
+def _form_of(context: Context) -> Wanted:
+    return form_of_call(get_http_headers(include_all=True), _meta(context))
 
 
 def _meta(context: Context) -> Any:

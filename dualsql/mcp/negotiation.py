@@ -81,12 +81,12 @@ async def progress(report: Report | None) -> AsyncIterator[None]:
 
 async def _send_progress(report: Report, call: WaitingCall) -> None:
     clock = asyncio.get_running_loop().time
-    started, number = clock(), 0.0
+    start, number = clock(), 0.0
     # The query does not fail because a client has disconnected, or because the SDK cannot send progress to it.
     with suppress(Exception):
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
-            seconds = round(clock() - started)
+            seconds = round(clock() - start)
             # MCP wants a number that grows with each notification: rows may not, while the database sorts.
             number = max(float(call.rows or seconds), number + 0.001)
             await report(number, progress_message(seconds, call.rows))
@@ -94,21 +94,21 @@ async def _send_progress(report: Report, call: WaitingCall) -> None:
 
 def progress_message(seconds: int, rows: int | None = None) -> str:
     """The message about a query that has run for so many seconds, and of which so many rows are kept so far."""
-    told = f"The query has run for {seconds} {'second' if seconds == 1 else 'seconds'}."
-    return told if not rows else f"{told} Rows so far: {rows:,}."
+    sentence = f"The query has run for {seconds} {'second' if seconds == 1 else 'seconds'}."
+    return sentence if not rows else f"{sentence} Rows so far: {rows:,}."
 
 
-def wanted_by(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> Wanted:
+def form_of_call(headers: Mapping[str, str] | None, meta: Mapping[str, Any] | None) -> Wanted:
     """The form that one call asks for: in its `_meta`, which every transport has, or else in its HTTP headers."""
     # _meta may hold any JSON; what is no text asks for nothing.
-    said = {name.lower(): value for name, value in (meta or {}).items() if isinstance(value, str)}
-    asked = {name: said[name] for name in map(str.lower, VARY.split(", ")) if name in said}
-    sent = (
+    texts = {name.lower(): value for name, value in (meta or {}).items() if isinstance(value, str)}
+    of_meta = {name: texts[name] for name in map(str.lower, VARY.split(", ")) if name in texts}
+    of_headers = (
         {}
         if headers is None
-        else {name: value for name, value in headers.items() if name.lower() not in asked}
+        else {name: value for name, value in headers.items() if name.lower() not in of_meta}
     )
-    return wanted({**asked, **sent})
+    return wanted({**of_meta, **of_headers})
 
 
 def ids_of(
@@ -119,9 +119,9 @@ def ids_of(
     Args:
         client: the address and the port that the HTTP request came from.
     """
-    sent = headers or {}
-    trace = (meta or {}).get("traceparent", sent.get("traceparent"))
-    return RequestIds.of(sent.get(REQUEST_ID_HEADER.lower()), trace, client[0] if client else None)
+    header_values = headers or {}
+    trace = (meta or {}).get("traceparent", header_values.get("traceparent"))
+    return RequestIds.of(header_values.get(REQUEST_ID_HEADER.lower()), trace, client[0] if client else None)
 
 
 class ToolCall(NamedTuple):
@@ -131,12 +131,12 @@ class ToolCall(NamedTuple):
     wanted: Wanted
 
 
-def with_structured_text(result: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
+def with_structured_text(result: Mapping[str, Any], form: Wanted) -> Mapping[str, Any]:
     """The tool result; if the headers ask for data, its text is the structured content as JSON.
 
     A host passes on the text or the structured content, hardly ever both, so each of them holds all of the data.
     """
-    if not wanted.is_structured or "structuredContent" not in result:
+    if not form.is_structured or "structuredContent" not in result:
         return result
     return {**result, "content": [text_block(json.dumps(result["structuredContent"]).decode())]}
 

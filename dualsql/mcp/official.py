@@ -33,7 +33,7 @@ from dualsql.mcp.calls import (
     unknown_argument,
     with_signature,
 )
-from dualsql.mcp.negotiation import ids_of, wanted_by
+from dualsql.mcp.negotiation import form_of_call, ids_of
 from dualsql.server import ResultServer
 
 PROFILE = SDKProfile(
@@ -51,9 +51,12 @@ class _RefusedHosts(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """See `logging.Filter`."""
-        told = record.getMessage()
-        if told.startswith(("Invalid Host header", "Invalid Origin header")) and _WHAT_TO_SET not in told:
-            record.msg, record.args = "%s. %s", (told, _WHAT_TO_SET)
+        message = record.getMessage()
+        if (
+            message.startswith(("Invalid Host header", "Invalid Origin header"))
+            and _WHAT_TO_SET not in message
+        ):
+            record.msg, record.args = "%s. %s", (message, _WHAT_TO_SET)
         return True
 
 
@@ -87,26 +90,26 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
         context = arguments[own_context] if own_context else arguments.pop(_CONTEXT)
         return await tool.call(arguments, partial(_call_context, context), PROFILE)
 
-    published = with_signature(run, tool.function, tool.name, parameters, returns)
-    own_context = find_context_parameter(published)
+    signed_run = with_signature(run, tool.function, tool.name, parameters, returns)
+    own_context = find_context_parameter(signed_run)
     if own_context is None:
         # Only the Context knows the client's name.
         parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=Context))
-        published = with_signature(run, tool.function, tool.name, parameters, returns)
-    made = OfficialTool.from_function(
-        published,
+        signed_run = with_signature(run, tool.function, tool.name, parameters, returns)
+    official_tool = OfficialTool.from_function(
+        signed_run,
         name=tool.name,
         title=tool.title,
         description=tool.description,
         **{"annotations": ToolAnnotations(read_only_hint=True, open_world_hint=False), **tool.registration},
     )
-    made.parameters, made.refuse = closed(made.parameters), tool.malformed  # type: ignore[attr-defined]
+    official_tool.parameters, official_tool.refuse = closed(official_tool.parameters), tool.malformed  # type: ignore[attr-defined]
     registered = server._tool_manager  # noqa: SLF001 - mcp 2.3 takes a Tool object in its constructor only
     if registered.get_tool(tool.name) is None:
-        registered._tools[tool.name] = made  # noqa: SLF001
+        registered._tools[tool.name] = official_tool  # noqa: SLF001
     else:
         # The SDK keeps the first tool of a name, and warns if it is set to.
-        server.add_tool(published, name=tool.name)
+        server.add_tool(signed_run, name=tool.name)
 
 
 class OfficialTool(ServerTool):
@@ -121,11 +124,11 @@ class OfficialTool(ServerTool):
         convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's signature
     ) -> Any:
         """See `mcp.server.mcpserver.tools.Tool`."""
-        given = given_arguments(arguments, self.parameters)
-        message = unknown_argument(given, self.parameters)
+        passed_arguments = given_arguments(arguments, self.parameters)
+        message = unknown_argument(passed_arguments, self.parameters)
         try:
             if message is None:
-                return await super().run(given, context, convert_result)
+                return await super().run(passed_arguments, context, convert_result)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError) or type(error) is not ToolError:
                 raise
@@ -144,7 +147,7 @@ def _call_context(context: Context[Any, Any]) -> CallContext:
 
     meta = cast("Mapping[str, Any] | None", context.request_context.meta)
     headers, client_address = (None, None) if request is None else (request.headers, request.client)
-    form, ids = wanted_by(headers, meta), ids_of(headers, meta, client_address)
+    form, ids = form_of_call(headers, meta), ids_of(headers, meta, client_address)
     return CallContext(client, get_access_token(), report, wanted=form, ids=ids)
 
 

@@ -24,7 +24,7 @@ from dualsql.errors import (
     extra,
 )
 from dualsql.log import REQUEST, RequestRecord
-from dualsql.mcp.calls import PrincipalOf, problem_of
+from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.negotiation import ids_of
 from dualsql.request_log import logged_request
@@ -105,9 +105,9 @@ class ResourceProvider(Protocol):
         ...
 
     async def complete(
-        self, name: str, value: str, given: Mapping[str, str], principal: Principal | None
+        self, name: str, value: str, arguments: Mapping[str, str], principal: Principal | None
     ) -> Sequence[str]:
-        """Values for the template variable `name` that match `value`, if the other variables are as `given`."""
+        """Values for the template variable `name` that match `value`, if the other variables have these `arguments`."""
         ...
 
 
@@ -119,10 +119,10 @@ def low_level_server(server: Any) -> Server[Any]:
     """
     registrar_of(server)  # raises for any other object
     # Both SDKs keep it in a private attribute. Its methods that add handlers are public.
-    found = getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", None)
-    if not isinstance(found, Server):
+    low_level = getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", None)
+    if not isinstance(low_level, Server):
         raise ConfigurationError("The MCP SDK of this server is another than dualsql was written for.")
-    return found
+    return low_level
 
 
 def current_principal(server: Any, principal: PrincipalOf) -> CurrentPrincipal:
@@ -179,19 +179,21 @@ class ChainedProvider:
 
     async def complete(self, context: Any, params: CompleteRequestParams) -> Any:
         """completion/complete"""
-        known = {template.uri_template for template in self.provider.templates}
-        if not isinstance(params.ref, ResourceTemplateReference) or params.ref.uri not in known:
+        templates = {template.uri_template for template in self.provider.templates}
+        if not isinstance(params.ref, ResourceTemplateReference) or params.ref.uri not in templates:
             if self.next_handler is None:
                 return CompleteResult(completion=Completion(values=[]))
             return await self.next_handler(context, params)
-        given = (params.context.arguments if params.context else None) or {}
-        found = await with_mcp_errors(
+        arguments = (params.context.arguments if params.context else None) or {}
+        completions = await with_mcp_errors(
             lambda: self.provider.complete(
-                params.argument.name, params.argument.value, given, self.current_principal()
+                params.argument.name, params.argument.value, arguments, self.current_principal()
             )
         )
-        values = list(found[:_MAXIMUM_COMPLETIONS])
-        completion = Completion(values=values, total=len(found), has_more=len(found) > len(values))
+        values = list(completions[:_MAXIMUM_COMPLETIONS])
+        completion = Completion(
+            values=values, total=len(completions), has_more=len(completions) > len(values)
+        )
         return CompleteResult(completion=completion)
 
     def _logged(self, context: Any, method: str) -> AbstractContextManager[RequestRecord]:
@@ -208,11 +210,11 @@ class ChainedProvider:
         self, context: Any, cursor: str | None, before: Sequence[Resource]
     ) -> ListResourcesResult:
         with self._logged(context, "resources/list"):
-            found, following = await with_mcp_errors(
+            page, following = await with_mcp_errors(
                 lambda: self.provider.list(self.current_principal(), cursor)
             )
         return ListResourcesResult(
-            resources=[*before, *found],
+            resources=[*before, *page],
             next_cursor=None if following is None else f"{self.provider.name}.{following}",
             # Set explicitly, because with a server-wide hint a cache could show the list of one caller to another.
             ttl_ms=0,
@@ -239,8 +241,8 @@ def register_provider(server: Any, provider: ResourceProvider, principal: Princi
         ("resources/templates/list", PaginatedRequestParams, ChainedProvider.list_templates),
         ("completion/complete", CompleteRequestParams, ChainedProvider.complete),
     ):
-        found = below.get_request_handler(method)
-        bound = replace(chained, next_handler=None if found is None else found.handler)
+        handler = below.get_request_handler(method)
+        bound = replace(chained, next_handler=None if handler is None else handler.handler)
         below.add_request_handler(method, params, handle.__get__(bound))
 
 
@@ -257,7 +259,7 @@ async def with_mcp_errors(work: Callable[[], Awaitable[Any]], *, uri: str | None
     except Exception as error:
         # The outermost edge: an SDK would show the text of any exception, and omit the hint of dualsql's errors.
         # The log has no URI: who knows the id of a result may read it.
-        problem = problem_of(error, "resources" if uri is not None else "completion")
+        problem = problem_for(error, "resources" if uri is not None else "completion")
         record = REQUEST.get()
         if record is not None:
             record.code = problem["code"]

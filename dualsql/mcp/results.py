@@ -97,10 +97,10 @@ def output_schema(results_format: ResultsFormat) -> dict[str, Any]:
 
 def or_error(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of an object, or of `error` in its place."""
-    required = schema.get("required", [])
-    kept = {key: value for key, value in schema.items() if key != "required"}
+    names = schema.get("required", [])
+    plain_schema = {key: value for key, value in schema.items() if key != "required"}
     properties = {**schema.get("properties", {}), "error": _error()}
-    return {**kept, "properties": properties, "anyOf": [{"required": required}, {"required": ["error"]}]}
+    return {**plain_schema, "properties": properties, "anyOf": [{"required": names}, {"required": ["error"]}]}
 
 
 def inlined(schema: dict[str, Any]) -> dict[str, Any]:
@@ -121,8 +121,8 @@ def inlined(schema: dict[str, Any]) -> dict[str, Any]:
             return around
         return {**read(definitions[name], (*open_names, name)), **around}
 
-    found: dict[str, Any] = read(schema, ())
-    return found
+    inlined_schema: dict[str, Any] = read(schema, ())
+    return inlined_schema
 
 
 def _object(
@@ -207,32 +207,30 @@ class DualResultAdapter:
         return output_schema(self.style.results_format)
 
     async def result(
-        self, returned: Any, context: CallContext, principal: Principal | None
+        self, output: Any, context: CallContext, principal: Principal | None
     ) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
-        offer, started = TASK_OFFER.get(), time.perf_counter()
+        offer, start = TASK_OFFER.get(), time.perf_counter()
         async with progress(context.report):
-            response = await self._response(
-                returned, context, principal, None if offer is None else offer.wait
-            )
+            response = await self._response(output, context, principal, None if offer is None else offer.wait)
         if offer is not None and response.status == "pending":
             offer.taken = response.resource_id, self.style
         call = ToolCall(self.name, context.wanted)
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - start
         return response_result(response, self.style, call, client=context.client, seconds=seconds)
 
-    def problem_result(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
-        return problem_result(problem, self.style.envelope, ToolCall(self.name, wanted))
+        return problem_result(problem, self.style.envelope, ToolCall(self.name, form))
 
     async def _response(
-        self, returned: Any, context: CallContext, principal: Principal | None, wait: timedelta | None
+        self, output: Any, context: CallContext, principal: Principal | None, wait: timedelta | None
     ) -> DualResponse:
-        if isinstance(returned, DualResponse):
-            return returned
-        answer = Answer(returned) if isinstance(returned, _STATEMENTS) else returned
+        if isinstance(output, DualResponse):
+            return output
+        answer = Answer(output) if isinstance(output, _STATEMENTS) else output
         if not isinstance(answer, Answer):
-            raise TypeError(f"the tool returned a {type(returned).__name__}, and neither Select nor Answer")
+            raise TypeError(f"the tool returned a {type(output).__name__}, and neither Select nor Answer")
         options = {**self.options, **answer.options}
         if answer.description is not None:
             options["metadata"] = {**options.get("metadata", {}), "description": answer.description}
@@ -249,7 +247,7 @@ class PlainResultAdapter:
     """Makes a tool result of plain data: the data is the structured content, and the text is written from it.
 
     Args:
-        returned: the return annotation of the function: a TypedDict, a pydantic model, a dataclass or a dict.
+        return_type: the return annotation of the function: a TypedDict, a pydantic model, a dataclass or a dict.
         text_budget: characters of the text, which states what it omits.
         operation: the name of the tool, if its answers have the dual-mode envelope; otherwise None.
 
@@ -257,9 +255,9 @@ class PlainResultAdapter:
         ConfigurationError: the annotation is not the type of a JSON object.
     """
 
-    def __init__(self, returned: Any, *, text_budget: int, operation: str | None = None) -> None:
+    def __init__(self, return_type: Any, *, text_budget: int, operation: str | None = None) -> None:
         try:
-            self._adapter: TypeAdapter[Any] = TypeAdapter(returned)
+            self._adapter: TypeAdapter[Any] = TypeAdapter(return_type)
             schema = inlined(self._adapter.json_schema(mode="serialization"))
         except PydanticUserError as error:
             raise ConfigurationError(
@@ -276,27 +274,27 @@ class PlainResultAdapter:
         self._operation = operation
 
     async def result(
-        self, returned: Any, context: CallContext, principal: Principal | None
+        self, output: Any, context: CallContext, principal: Principal | None
     ) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         # The result is validated, because the protocol requires that it matches the published schema.
-        checked = self._adapter.validate_python(returned, by_alias=True, by_name=True)
-        data = plain(self._adapter.dump_python(checked, mode="json", by_alias=True))
+        valid = self._adapter.validate_python(output, by_alias=True, by_name=True)
+        data = plain(self._adapter.dump_python(valid, mode="json", by_alias=True))
         if self._operation is not None:
             answer = create_dual_mode_response(
                 data,
                 operation=self._operation,
                 # Plain text, because Markdown's escapes would change ids that a model copies.
                 shown={"type": "text", "content": readable(data, budget=self._budget)},
-                seconds=time.perf_counter() - started,
+                seconds=time.perf_counter() - start,
             )
             return dual_mode_tool_result(answer, context.wanted)
         text = readable(data, budget=self._budget)
         return {"content": [text_block(text)], "structuredContent": data, "isError": False}
 
-    def problem_result(self, problem: ToolProblem, wanted: Wanted) -> Mapping[str, Any]:
+    def problem_result(self, problem: ToolProblem, form: Wanted) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
         if self._operation is None:
             return problem_tool_result(problem)
-        return problem_result(problem, "dual_mode", ToolCall(self._operation, wanted))
+        return problem_result(problem, "dual_mode", ToolCall(self._operation, form))

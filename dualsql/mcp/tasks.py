@@ -116,7 +116,7 @@ class Tasks(Extension):
         return {"resultType": "task", **_task(f"{resource_id}.{'.'.join(style)}", resource, "working")}
 
     async def _get(self, ctx: Context, params: _TaskParams) -> HandlerResult:
-        resource_id, style = _parsed(ctx, params)
+        resource_id, style = _parse(ctx, params)
         resource = await self._open(resource_id, "read")
         if resource.status == "pending":
             return _task(params.task_id, resource, "working")
@@ -127,11 +127,11 @@ class Tasks(Extension):
 
     async def _update(self, ctx: Context, params: _TaskParams) -> HandlerResult:
         # Queries never ask for input.
-        await self._open(_parsed(ctx, params)[0], "read")
+        await self._open(_parse(ctx, params)[0], "read")
         return {}
 
     async def _cancel(self, ctx: Context, params: _TaskParams) -> HandlerResult:
-        resource = await self._open(_parsed(ctx, params)[0], "delete")
+        resource = await self._open(_parse(ctx, params)[0], "delete")
         await self._pending.cancel(resource, self._current_principal())
         return {}
 
@@ -154,19 +154,21 @@ class Tasks(Extension):
             problem = resource.failure if isinstance(error, ResourceFailedError) else None
             result = problem_result(problem or problem_of(error), style.envelope, call)
         else:
-            described = replace(response, description=resource.metadata.get("description"))
-            result = response_result(described, style, call, client=client_name(ctx.session), seconds=0.0)
+            with_description = replace(response, description=resource.metadata.get("description"))
+            result = response_result(
+                with_description, style, call, client=client_name(ctx.session), seconds=0.0
+            )
         return with_structured_text(result, call.wanted)
 
 
 def _supports_tasks(ctx: Context) -> bool:
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False  # older protocols have no tasks
-    declared = ctx.session.client_capabilities
-    return declared is not None and EXTENSION in (declared.extensions or {})
+    capabilities = ctx.session.client_capabilities
+    return capabilities is not None and EXTENSION in (capabilities.extensions or {})
 
 
-def _parsed(ctx: Context, params: _TaskParams) -> tuple[str, ResultStyle]:
+def _parse(ctx: Context, params: _TaskParams) -> tuple[str, ResultStyle]:
     """The resource id in the id of a task, and the style of its result.
 
     Raises:
@@ -174,12 +176,12 @@ def _parsed(ctx: Context, params: _TaskParams) -> tuple[str, ResultStyle]:
     """
     require_client_extension(ctx, EXTENSION)
     headers = getattr(ctx.request, "headers", None) or {}
-    named = headers.get(MCP_NAME_HEADER)
-    if named is not None and decode_header_value(named) != params.task_id:
+    task_name = headers.get(MCP_NAME_HEADER)
+    if task_name is not None and decode_header_value(task_name) != params.task_id:
         raise MCPError(code=HEADER_MISMATCH, message=f"{MCP_NAME_HEADER} names another task than the body.")
     resource_id, *words = params.task_id.split(".")
     with suppress(ValueError):
-        if all(word in known for word, known in zip(words, _STYLES, strict=True)):
+        if all(word in choices for word, choices in zip(words, _STYLES, strict=True)):
             return resource_id, ResultStyle(*words)  # type: ignore[arg-type]  # each word is checked above
     raise MCPError(code=INVALID_PARAMS, message="There is no such task.")
 
@@ -188,7 +190,7 @@ def _task(task_id: str, resource: Resource, status: str) -> dict[str, Any]:
     """The task as MCP has it in JSON."""
     now, expires_at = datetime.now(UTC), resource.expires_at
     lifetime = None if expires_at is None else expires_at - resource.created_at
-    found: dict[str, Any] = {
+    task: dict[str, Any] = {
         "taskId": task_id,
         "status": status,
         "createdAt": resource.created_at.isoformat(),
@@ -199,5 +201,5 @@ def _task(task_id: str, resource: Resource, status: str) -> dict[str, Any]:
     if status == "working":
         running = (resource.kept or {}).get("running")
         seconds = round((now - resource.created_at).total_seconds())
-        found["statusMessage"] = progress_message(seconds, running["rows"] if running else None)
-    return found
+        task["statusMessage"] = progress_message(seconds, running["rows"] if running else None)
+    return task

@@ -156,18 +156,18 @@ def _written_select(statement: AnySelect) -> AnySelect:
     # Eager loads that no option names are not joined. With eager loads disabled, SQLAlchemy would read no option.
     state = _compile_state(statement, _enable_eagerloads=_has_loaders(statement))
     select = _with_columns(statement, list(_outputs(state)))
-    required = [
+    conditions = [
         condition
         for entity in internals.selected_entities(state)
         if isinstance(entity, internals.MapperEntity) and not entity.entity_zero.represents_outer_join
         for condition in _partners(entity.entity_zero.entity, _properties(entity), entity.path, state)
     ]
-    if required and internals.nests_selectable(_compile_state(statement)):
+    if conditions and internals.nests_selectable(_compile_state(statement)):
         raise NotFreezableError(
             "An eager load with innerjoin=True removes rows from the result of a DISTINCT, GROUP BY or LIMIT.",
             hint=_SPELL_OUT,
         )
-    return select.where(*required) if required else select
+    return select.where(*conditions) if conditions else select
 
 
 def _is_open(statement: Any) -> bool:
@@ -201,7 +201,7 @@ def _outputs(state: Any) -> Iterator[ColumnElement[Any]]:
     state.dedupe_columns = set()
     for entity in _single(internals.selected_entities(state)):
         if isinstance(entity, internals.MapperEntity):
-            yield from _loaded(entity, state)
+            yield from _loaded_columns(entity, state)
             continue
         count = len(state.primary_columns)
         entity.setup_compile_state(state)
@@ -217,7 +217,7 @@ def _single(entities: Any) -> Iterator[Any]:
             yield entity
 
 
-def _loaded(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
+def _loaded_columns(entity: Any, state: Any) -> Iterator[ColumnElement[Any]]:
     """The columns of a mapped class, as `sqlalchemy.orm.loading` sets them up."""
     owner, adapter = entity.entity_zero, internals.entity_adapter(entity, state)
     for property_ in _properties(entity):
@@ -301,21 +301,21 @@ def _partners(cls: Any, properties: Iterable[Any], path: Any, state: Any) -> Ite
                 partner, internals.polymorphic_properties(property_.mapper), further[property_.entity], state
             )
         )
-        joined = attribute.of_type(partner)
-        yield (joined.any if property_.uselist else joined.has)(and_(*inner) if inner else None)
+        comparator = attribute.of_type(partner)
+        yield (comparator.any if property_.uselist else comparator.has)(and_(*inner) if inner else None)
 
 
 def _beyond_join(property_: Any, source: Any, path: Any, state: Any) -> Iterator[Any]:
     """Conditions of eager loads that start at rows joined for contains_eager()."""
-    chosen = path.get(state.attributes, "path_with_polymorphic", None)
-    mappers = chosen.with_polymorphic_mappers if chosen is not None else ()
+    polymorphic = path.get(state.attributes, "path_with_polymorphic", None)
+    mappers = polymorphic.with_polymorphic_mappers if polymorphic is not None else ()
     properties = internals.polymorphic_properties(property_.mapper, mappers)
-    joined: Any = None
+    sub_entity: Any = None
     if source is None:
-        joined = property_.entity.entity
-    elif chosen is not None and chosen.selectable is source:
-        joined = chosen.entity
-    yield from _partners(joined, properties, path[property_.entity], state)
+        sub_entity = property_.entity.entity
+    elif polymorphic is not None and polymorphic.selectable is source:
+        sub_entity = polymorphic.entity
+    yield from _partners(sub_entity, properties, path[property_.entity], state)
 
 
 def _is_cycle(path: Any, strategy: Any, state: Any) -> bool:

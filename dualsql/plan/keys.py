@@ -139,13 +139,13 @@ def column_identity(expression: Any) -> tuple[int, str] | None:
 
 def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:
     """The keys without repeated columns, which cannot break a tie."""
-    seen: set[tuple[int, str]] = set()
+    identities: set[tuple[int, str]] = set()
     for key in keys:
         identity = column_identity(key.expression)
-        if identity is not None and identity in seen:
+        if identity is not None and identity in identities:
             continue
         if identity is not None:
-            seen.add(identity)
+            identities.add(identity)
         yield key
 
 

@@ -299,8 +299,8 @@ def require_keyset(rows: Ordered) -> None:
 def _cut(statement: AnySelect, part: SeekRange, rows: Ordered, limit: int | None) -> AnySelect:
     clauses = [clause for key in part.keys for clause in key.clauses(rows.capabilities)]
     limits = [most for most in (limit, part.most) if most is not None]
-    chosen = statement if part.condition is None else statement.where(part.condition)
-    return chosen.order_by(None).order_by(*clauses).limit(min(limits, default=None))
+    part_rows = statement if part.condition is None else statement.where(part.condition)
+    return part_rows.order_by(None).order_by(*clauses).limit(min(limits, default=None))
 
 
 def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySelect:

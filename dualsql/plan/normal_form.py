@@ -70,15 +70,15 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
     """
     positions: list[int] = []
     has_unnamed = False
-    seen: dict[int, int] = {}
-    alive = []  # an id in `seen` is unique only while its element lives
+    counts: dict[int, int] = {}
+    alive = []  # an id in `counts` is unique only while its element lives
     waiting = [statement]
     while waiting:
         element = waiting.pop()
-        if (number := seen.get(id(element))) is not None:
+        if (number := counts.get(id(element))) is not None:
             positions.append(-2 - number)
             continue
-        seen[id(element)] = len(seen)
+        counts[id(element)] = len(counts)
         alive.append(element)
         if isinstance(element, ColumnClause) and isinstance(element.name, internals.AnonymousLabel):
             source = element.table
@@ -172,17 +172,17 @@ def _with_first(select: AnySelect, column: Any) -> AnySelect:
     first, *others = internals.raw_columns(select)
     selected: AnySelect = select.with_only_columns(column, *others)
 
-    def replaced(element: Any, **_: Any) -> Any:
+    def replace_column(element: Any, **_: Any) -> Any:
         # By identity: an equal column elsewhere is not the one that the word DISTINCT stood before.
         return column if element is first else None
 
-    def moved(clauses: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(visitors.replacement_traverse(clause, {}, replaced) for clause in clauses)
+    def move(clauses: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(visitors.replacement_traverse(clause, {}, replace_column) for clause in clauses)
 
     return internals.copy_with(
         selected,
-        order_by_clauses=moved(internals.order_by_clauses(select)),
-        group_by_clauses=moved(internals.group_by_clauses(select)),
+        order_by_clauses=move(internals.order_by_clauses(select)),
+        group_by_clauses=move(internals.group_by_clauses(select)),
     )
 
 
@@ -239,10 +239,10 @@ def _with_left_side(select: AnySelect) -> AnySelect:
     conditions = internals.where_criteria(select)
     read = [source for condition in conditions for source in internals.from_objects(condition)]
     sources = _sources([*selecting.columns_clause_froms, *read])
-    joined = _sources(
+    targets = _sources(
         target for target, *_ in internals.setup_joins(joining) if isinstance(target, FromClause)
     )
-    lefts = [source for key, source in sources.items() if key not in joined]
+    lefts = [source for key, source in sources.items() if key not in targets]
     if len(lefts) == 1:
         return select.select_from(lefts[0])
     # Of several candidates, the right one leaves the SQL unchanged.

@@ -126,9 +126,9 @@ def _identity_in(
         return []
     if id(inner) not in identities:
         identities[id(inner)] = _row_identity(inner, identities=identities)
-    shown: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
+    outputs: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
     inner_keys = [column_identity(key) for key in identities[id(inner)]]
-    outside = [leaf.corresponding_column(shown[key]) for key in inner_keys if key in shown]
+    outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key in outputs]
     columns: Expressions = [column for column in outside if column is not None]
     return columns if len(columns) == len(inner_keys) else []
 
@@ -307,7 +307,7 @@ def order_of(
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
     ties = identity or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)
-    sorting = [*reader.requested(sort), *reader.authored()]
+    sorting = [*reader.requested_keys(sort), *reader.authored()]
     # A backward scan of an index returns its ties backward, too.
     is_descending = bool(sorting) and sorting[-1].is_descending
     breaking = (reader.key(tie, is_descending=is_descending, is_nulls_last=True) for tie in ties)
@@ -341,7 +341,7 @@ class _KeyReader:
             _identity(column.expression): position for position, column in enumerate(shape.columns)
         }
 
-    def requested(self, sort: Sequence[SortKey]) -> Iterator[Key]:
+    def requested_keys(self, sort: Sequence[SortKey]) -> Iterator[Key]:
         """The requested keys; NULLs come last in both directions."""
         by_name = {column.name: column for column in self._shape.columns}
         # PostgreSQL sorts DISTINCT rows by selected columns only, not by expressions of them.
@@ -357,18 +357,22 @@ class _KeyReader:
 
     def _sortable(self, column: ResultColumn) -> ColumnElement[Any]:
         """Its expression, or what rows are sorted by where the database cannot sort by its type."""
-        shown = column.expression
+        expression = column.expression
         # SQLAlchemy has no type for lag(x) and the lower bound of a range; the column has.
-        typed = type_coerce(shown, column.type) if isinstance(shown.type, types.NullType) else shown
-        sortable = self._capabilities.sortable(typed)
-        return shown if sortable is typed else sortable
+        with_type = (
+            type_coerce(expression, column.type)
+            if isinstance(expression.type, types.NullType)
+            else expression
+        )
+        sortable = self._capabilities.sortable(with_type)
+        return expression if sortable is with_type else sortable
 
     def authored(self) -> Iterator[Key]:
         """The author's ORDER BY, or the keys of DISTINCT ON, which also order the rows."""
         select = self._shape.select
         for clause in list(internals.order_by_clauses(select)) or distinct_on(select):
             base, modifiers = split_modifiers(clause)
-            expression = self._resolved(base)
+            expression = self._resolve(base)
             if expression is None:
                 yield _bare_text(clause)
             elif not is_constant(expression):
@@ -391,10 +395,10 @@ class _KeyReader:
 
         If that position is unknown, they come last, and first in a descending order.
         """
-        resolved = self._resolved(expression)
-        if resolved is None:
+        base = self._resolve(expression)
+        if base is None:
             return _bare_text(expression)
-        value = unlabelled(resolved)
+        value = unlabelled(base)
         side = self._has_null_rows.get(id(internals.unannotated(getattr(value, "table", None))))
         is_stored = side is not None and not self._is_masked(value)
         default = (self._capabilities.nulls_last_by_default or (True, False))[is_descending]
@@ -402,27 +406,27 @@ class _KeyReader:
         is_nullable = not (is_stored and self._is_row_by_row) or side is True or value.nullable is not False
         is_unknown = is_nullable and is_nulls_last is None and not self._capabilities.nulls_last_by_default
         return Key(
-            expression=resolved,
+            expression=base,
             form=self._capabilities.key_form(value, is_stored=is_stored),
             is_descending=is_descending,
             is_nulls_last=default if is_nulls_last is None else is_nulls_last,
             is_nullable=is_nullable,
             is_stored=is_stored and self._is_row_by_row,
-            output=self._output(resolved),
+            output=self._output(base),
             author_clause=None if is_unknown else author_clause,
         )
 
-    def _resolved(self, base: Any) -> ColumnElement[Any] | None:
+    def _resolve(self, base: Any) -> ColumnElement[Any] | None:
         """The expression that a name stands for; None for text that only the database can interpret."""
         if isinstance(base, internals.TextualLabelReference):
-            return self._named(base.element)
+            return self._output_named(base.element)
         # A bare number is the position of a column.
         is_text = isinstance(base, TextClause) or (
             isinstance(base, ColumnClause) and base.is_literal and base.name.strip().isdigit()
         )
         return None if is_text else base
 
-    def _named(self, name: str) -> ColumnElement[Any] | None:
+    def _output_named(self, name: str) -> ColumnElement[Any] | None:
         for output in self._shape.select.selected_columns:
             if name in (getattr(output, "name", None), internals.table_qualified_label(output)):
                 return output

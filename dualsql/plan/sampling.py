@@ -43,8 +43,8 @@ def spread(rows: Ordered, ranks: Sequence[int]) -> AnySelect:
         NoTotalOrderError: the rows have no total order.
     """
     statement, keys = _with_keys(rows)
-    ranked = statement.add_columns(_rank(keys, rows).label("dualsql_rank")).subquery("ranked")
-    *columns, rank = ranked.c
+    rows_by_rank = statement.add_columns(_rank(keys, rows).label("dualsql_rank")).subquery("ranked")
+    *columns, rank = rows_by_rank.c
     at_ranks = select(*columns).where(rank.in_(ranks)).order_by(rank)
     return with_criteria_of(rows.shape.select, at_ranks)
 

@@ -111,7 +111,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
         NotFreezableError: one of its columns is bare text, or cannot be written out.
     """
     if isinstance(statement, TextualSelect):
-        return Shape(*_named(_select_from_text(statement), meanings))
+        return Shape(*_with_unique_names(_select_from_text(statement), meanings))
     statement = written_out(
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
@@ -123,7 +123,7 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
         statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
     )
     plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited, meanings)
-    return Shape(*_named(plain, meanings), limit, offset)
+    return Shape(*_with_unique_names(plain, meanings), limit, offset)
 
 
 def at_most(statement: Statement, limit: int) -> Statement:
@@ -176,11 +176,11 @@ def _whole_number(clause: ColumnElement[Any]) -> int:
 def _select_from_compound(statement: AnyCompound, meanings: Meanings) -> AnySelect:
     order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
     outputs = list(statement.selected_columns)
-    wrapped = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c), meanings)
+    union = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c), meanings)
     keys = []
     for base, modifiers in order:
-        keys.append(with_modifiers(wrapped[_output_position(base, outputs)], modifiers))
-    return with_criteria_of(statement, select(*wrapped).order_by(*keys))
+        keys.append(with_modifiers(union[_output_position(base, outputs)], modifiers))
+    return with_criteria_of(statement, select(*union).order_by(*keys))
 
 
 def _united(statement: AnyCompound, columns: list[Any], meanings: Meanings) -> list[Any]:
@@ -222,7 +222,9 @@ def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
     )
 
 
-def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
+def _with_unique_names(
+    statement: AnySelect, meanings: Meanings
+) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
     """The statement with a unique name for each output, and the outputs."""
     if any(isinstance(column, TextClause) for column in internals.raw_columns(statement)):
         raise NotFreezableError(
@@ -238,11 +240,11 @@ def _named(statement: AnySelect, meanings: Meanings) -> tuple[AnySelect, tuple[R
     # Without a name, a cache key could not distinguish the column from the next one.
     plain = distinctly_named(statement, labels_unnamed=True)
     columns = result_columns(plain.selected_columns.items(), meanings)
-    typed = [column.read for column in columns]
-    if all(read is column.expression for read, column in zip(typed, columns, strict=True)):
+    outputs = [column.read for column in columns]
+    if all(read is column.expression for read, column in zip(outputs, columns, strict=True)):
         return plain, columns
     # Without this, SQLAlchemy would read each value as one of the type of an operand.
-    plain = internals.copy_with(plain, raw_columns=typed)
+    plain = internals.copy_with(plain, raw_columns=outputs)
     return plain, tuple(
         replace(column, expression=output)
         for column, output in zip(columns, plain.selected_columns, strict=True)

@@ -110,7 +110,7 @@ class CarriedOrders:
 
     def in_order(self, statement: Any) -> Any:
         """The statement in its own order, then in the order of its relations."""
-        return statement.order_by(*self._carried(statement))
+        return statement.order_by(*self._carried_order(statement))
 
     def in_order_unless_cut(self, statement: Any) -> Any:
         """As `in_order`, unless the statement has a limit, which was handled already."""
@@ -118,13 +118,13 @@ class CarriedOrders:
 
     def carrying(self, statement: Any) -> Any:
         """The statement with its order in hidden columns, for an outer statement."""
-        if not self._carried(statement):
+        if not self._carried_order(statement):
             return statement
-        added = []
+        new_columns = []
         for clause in internals.order_by_clauses(self.in_order_unless_cut(statement)):
             base, modifiers = split_modifiers(clause)
-            added.append(base.label(self.name(partial(_modified, modifiers))))
-        return statement.add_columns(*added)
+            new_columns.append(base.label(self.name(partial(_modified, modifiers))))
+        return statement.add_columns(*new_columns)
 
     def name(self, clauses: Clauses) -> str:
         """A new name for a hidden column whose ORDER BY is `clauses`."""
@@ -132,15 +132,15 @@ class CarriedOrders:
         self.clauses[name] = clauses
         return name
 
-    def _carried(self, statement: Any) -> list[Any]:
+    def _carried_order(self, statement: Any) -> list[Any]:
         """The order of the relations that it reads; empty if its rows are not rows of these relations."""
         if not self.clauses or not isinstance(statement, Select):
             return []
         columns = (column for source in internals.final_froms(statement) for column in _columns(source))
-        hidden = [column for column in columns if column.name in self.clauses]
-        if not hidden or not self._keeps_rows(statement):
+        hidden_columns = [column for column in columns if column.name in self.clauses]
+        if not hidden_columns or not self._keeps_rows(statement):
             return []
-        return [clause for column in hidden for clause in self.clauses[column.name](column)]
+        return [clause for column in hidden_columns for clause in self.clauses[column.name](column)]
 
     def _keeps_rows(self, statement: Select[Any]) -> bool:
         if (

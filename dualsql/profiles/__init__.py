@@ -7,21 +7,21 @@ findings    the profile in the shape of the wire, and notes for a model
 service     runs the statements within a time budget
 """
 
-from dualsql.profiles.columns import ProfiledRows, all_rows, first_rows
-from dualsql.profiles.findings import ProfileResult, notes_of, profile_result
+from dualsql.profiles.columns import ProfiledRows, first_profiled_rows, profiled_rows
+from dualsql.profiles.findings import ProfileResult, profile_result, sample_notes
 from dualsql.profiles.statistics import bins_of, histogram, read_summary, read_values, summary, values
 
 __all__ = [
     "ProfileResult",
     "ProfiledRows",
-    "all_rows",
     "bins_of",
-    "first_rows",
+    "first_profiled_rows",
     "histogram",
-    "notes_of",
     "profile_result",
+    "profiled_rows",
     "read_summary",
     "read_values",
+    "sample_notes",
     "summary",
     "values",
 ]

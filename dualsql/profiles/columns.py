@@ -27,12 +27,12 @@ Hides = Callable[[Any], bool]
 def is_hidden(expression: ColumnElement[Any], hides: Hides) -> bool:
     """Whether the expression depends on a masked column, also through subqueries."""
     waiting: list[Any] = [expression]
-    seen: set[int] = set()
+    ids: set[int] = set()
     while waiting:
         part = waiting.pop()
-        if id(part) in seen:
+        if id(part) in ids:
             continue
-        seen.add(id(part))
+        ids.add(id(part))
         if isinstance(part, ColumnClause) and hides(part):
             return True
         waiting += part.get_children()
@@ -161,7 +161,7 @@ class ProfiledRows:
     def _compared(self, value: Any) -> Any:
         return instant(value) if self.capabilities.spells_instants and is_instant(value) else value
 
-    def asked(self, *outputs: Any) -> AnySelect:
+    def statement_of(self, *outputs: Any) -> AnySelect:
         """A SELECT of these outputs over the rows."""
         return plan.with_criteria_of(self.rows, select(*outputs).select_from(self.source))
 
@@ -170,13 +170,15 @@ class ProfiledRows:
         return plan.with_criteria_of(self.rows, select(*inner.subquery("asked").c))
 
 
-def all_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:
+def profiled_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:
     """Every row of the result."""
     rows = plan.all_rows(ordered)
     return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, None)
 
 
-def first_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides, *, most: int) -> ProfiledRows:
+def first_profiled_rows(
+    ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides, *, most: int
+) -> ProfiledRows:
     """The first rows of the result, in its own order."""
     rows = plan.page(ordered, offset=0, limit=most)
     return ProfiledRows(rows, ordered.shape.columns, columns, ordered.capabilities, hides, most)

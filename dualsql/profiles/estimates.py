@@ -12,7 +12,7 @@ from sqlalchemy import func
 
 from dualsql.freeze.document import AnySelect
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
-from dualsql.profiles.statistics import FREQUENT, SHOWN, binned_range, edges, shown
+from dualsql.profiles.statistics import FREQUENT, SHOWN, binned_range, edges, value_or_beginning
 
 MOST_ROWS = 20_000
 _MOST_CELLS = 400_000
@@ -52,19 +52,22 @@ def chosen_rows(
     if share is None:
         return None
     length = getattr(func, data.capabilities.text_length)
-    values = [shown(profiled, profiled.value).label(f"v{number}") for number, profiled in enumerate(columns)]
-    lengths = [
-        length(columns[number].value).label(f"l{number}") for number in _length_places(columns, summaries)
+    values = [
+        value_or_beginning(profiled, profiled.value).label(f"v{number}")
+        for number, profiled in enumerate(columns)
     ]
-    return data.asked(*values, *lengths).where(share(step))
+    lengths = [
+        length(columns[number].value).label(f"l{number}") for number in _length_positions(columns, summaries)
+    ]
+    return data.statement_of(*values, *lengths).where(share(step))
 
 
-def _length_places(
+def _length_positions(
     columns: Sequence[ProfiledColumn], summaries: Mapping[str, Mapping[str, Any]]
 ) -> dict[int, int]:
     """Number of a column with texts longer than are read -> the place of their lengths in a row."""
     long = [n for n, column in enumerate(columns) if (summaries[column.name].get("longest") or 0) > SHOWN]
-    return {number: place for place, number in enumerate(long, start=len(columns))}
+    return {number: position for position, number in enumerate(long, start=len(columns))}
 
 
 def estimate(
@@ -77,69 +80,71 @@ def estimate(
 
     Texts whose beginnings and lengths are equal count as one value.
     """
-    found: dict[str, dict[str, Any]] = {}
-    lengths = _length_places(columns, summaries)
+    estimates: dict[str, dict[str, Any]] = {}
+    lengths = _length_positions(columns, summaries)
     for number, profiled in enumerate(columns):
         length = lengths.get(number)
         counts = Counter(
             (row[number], None if length is None else row[length]) for row in rows if row[number] is not None
         )
         summary = summaries[profiled.name]
-        known = total - int(summary["nulls"])
+        non_null = total - int(summary["nulls"])
         # Without a value in the chosen rows, nothing is known of a column that has some.
-        if counts or not known:
-            found[profiled.name] = _of_column(profiled, summary, known, counts, len(rows))
-    return found
+        if counts or not non_null:
+            estimates[profiled.name] = _of_column(profiled, summary, non_null, counts, len(rows))
+    return estimates
 
 
 def _of_column(
-    profiled: ProfiledColumn, summary: Mapping[str, Any], known: int, counts: Counter[Any], chosen: int
+    profiled: ProfiledColumn, summary: Mapping[str, Any], non_null: int, counts: Counter[Any], rows: int
 ) -> dict[str, Any]:
-    seen = counts.total()
-    found: dict[str, Any] = {}
+    sample_size = counts.total()
+    statistics: dict[str, Any] = {}
     if "distinct" not in summary:
-        found |= {"distinct": _distinct(counts, known, summary), "distinct_kind": "approximate"}
-    found["most_frequent"] = [
-        {"value": value, "count": _scaled(times, known, seen)}
+        statistics |= {"distinct": _distinct(counts, non_null, summary), "distinct_kind": "approximate"}
+    statistics["most_frequent"] = [
+        {"value": value, "count": _scaled(times, non_null, sample_size)}
         for (value, _), times in counts.most_common(FREQUENT)
         # A value that was met once says nothing of its frequency.
-        if times > 1 or (seen == known and len(counts) <= FREQUENT)
+        if times > 1 or (sample_size == non_null and len(counts) <= FREQUENT)
     ]
     if profiled.has_bins:
         with suppress(TypeError):  # a column without a declared type may hold values that do not compare
-            found["histogram"] = _histogram(summary, counts, known)
-    names = [name for name in ("distinct", "most_frequent", "histogram") if name in found]
-    return {**found, "estimated": {"rows": chosen, "statistics": names}}
+            statistics["histogram"] = _histogram(summary, counts, non_null)
+    names = [name for name in ("distinct", "most_frequent", "histogram") if name in statistics]
+    return {**statistics, "estimated": {"rows": rows, "statistics": names}}
 
 
-def _distinct(counts: Counter[Any], known: int, summary: Mapping[str, Any]) -> int:
+def _distinct(counts: Counter[Any], non_null: int, summary: Mapping[str, Any]) -> int:
     """The number of distinct values of all rows.
 
     Duj1 of Haas and Stokes, "Estimating the Number of Classes in a Finite Population" (1998), as PostgreSQL's ANALYZE:
     n * d / (n - f1 + f1 * n / N) for d values in n of N rows, of which f1 occur once.
     """
-    seen, once = counts.total(), sum(1 for times in counts.values() if times == 1)
-    if not seen:
+    sample_size, once = counts.total(), sum(1 for times in counts.values() if times == 1)
+    if not sample_size:
         return 0
-    expected = seen * len(counts) / (seen - once + once * seen / known)
-    most = known
+    estimate_ = sample_size * len(counts) / (sample_size - once + once * sample_size / non_null)
+    most = non_null
     low, high = summary.get("minimum"), summary.get("maximum")
     if type(low) is int and type(high) is int:
-        most = min(known, high - low + 1)
-    return max(len(counts), min(most, round(expected)))
+        most = min(non_null, high - low + 1)
+    return max(len(counts), min(most, round(estimate_)))
 
 
-def _histogram(summary: Mapping[str, Any], counts: Counter[Any], known: int) -> list[dict[str, Any]]:
+def _histogram(summary: Mapping[str, Any], counts: Counter[Any], non_null: int) -> list[dict[str, Any]]:
     bounds = edges(summary.get("minimum"), summary.get("maximum"))
     if bounds is None:
         return []
-    inner, seen = bounds[1:-1], counts.total()
+    inner, sample_size = bounds[1:-1], counts.total()
     bins: Counter[int] = Counter()
     for (value, _), times in counts.items():
         bins[bisect_right(inner, value) + 1] += times
-    return binned_range(bounds, {place: _scaled(times, known, seen) for place, times in bins.items()})
+    return binned_range(
+        bounds, {number: _scaled(times, non_null, sample_size) for number, times in bins.items()}
+    )
 
 
-def _scaled(times: int, known: int, seen: int) -> int:
-    """How often something occurs in `known` rows that was met `times` in `seen` of them."""
-    return round(times * known / seen)
+def _scaled(times: int, total: int, sample_size: int) -> int:
+    """How often something occurs in `total` rows that was met `times` in a sample of `sample_size`."""
+    return round(times * total / sample_size)

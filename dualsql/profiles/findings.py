@@ -44,19 +44,19 @@ class ColumnStatistics:
     def to_wire(self, covers: Covered, dialect: Dialect) -> ColumnProfile:
         """The statistics in the shape of the wire; values are written as in rows."""
         write = _writer(self.profiled, dialect)
-        found = ColumnProfile(
+        profile = ColumnProfile(
             name=self.profiled.name,
             type=self.profiled.column.describe()["type"],
             covers=covers,
             masked=self.profiled.is_masked,
             missing=self.missing,
         )
-        known = self.statistics
-        plain = {name: value for name, value in known.items() if name not in _VALUES}
-        values = {name: write(known[name]) for name in _VALUES if name in known}
+        statistics = self.statistics
+        plain = {name: value for name, value in statistics.items() if name not in _VALUES}
+        values = {name: write(statistics[name]) for name in _VALUES if name in statistics}
         frequent = [{**value, "value": write(value["value"])} for value in plain.pop("most_frequent", ())]
-        shown = {"most_frequent": frequent} if "most_frequent" in known else {}
-        return ColumnProfile(**{**found, **plain, **values, **shown})  # type: ignore[typeddict-item]
+        most_frequent = {"most_frequent": frequent} if "most_frequent" in statistics else {}
+        return ColumnProfile(**{**profile, **plain, **values, **most_frequent})  # type: ignore[typeddict-item]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +110,10 @@ def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
     converters = json.converters([profiled.column], dialect)
 
     def write(value: Any) -> Any:
-        written = json.converted([[value]], converters)[0][0]
-        if isinstance(written, str) and len(written) > _LONGEST_SHOWN:
-            return written[:_LONGEST_SHOWN] + "…"
-        return written
+        text = json.converted([[value]], converters)[0][0]
+        if isinstance(text, str) and len(text) > _LONGEST_SHOWN:
+            return text[:_LONGEST_SHOWN] + "…"
+        return text
 
     return write
 
@@ -121,35 +121,37 @@ def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
 _LONGEST_NOTE = 32
 
 
-def notes_of(
-    found: ProfileResult, columns: Sequence[ResultColumn], sample: Sequence[Sequence[Any]]
+def sample_notes(
+    result: ProfileResult, columns: Sequence[ResultColumn], sample: Sequence[Sequence[Any]]
 ) -> dict[str, str]:
     """Notes on the columns that the sample misrepresents, by name.
 
     Args:
         sample: rows of all `columns`, with the values of the database.
     """
-    if found.rows is None or found.rows <= len(sample):
+    if result.rows is None or result.rows <= len(sample):
         return {}
-    places = {column.name: place for place, column in enumerate(columns)}
+    positions = {column.name: position for position, column in enumerate(columns)}
     notes = {
-        column.profiled.name: _note(column, found.rows, [row[places[column.profiled.name]] for row in sample])
-        for column in found.columns
+        column.profiled.name: _note(
+            column, result.rows, [row[positions[column.profiled.name]] for row in sample]
+        )
+        for column in result.columns
     }
     return {name: note for name, note in notes.items() if note}
 
 
-def _note(column: ColumnStatistics, rows: int, shown: Sequence[Any]) -> str:
+def _note(column: ColumnStatistics, rows: int, values: Sequence[Any]) -> str:
     statistics = column.statistics
     if "nulls" not in statistics:
         return ""
-    known = rows - statistics["nulls"]
-    if known == 0:
+    non_null = rows - statistics["nulls"]
+    if non_null == 0:
         return "all NULL"
     if _has_one_value(column):
-        only = _written(_the_value(column))
-        return f"always {only}" if known == rows else f"{only} or NULL"
-    ranged = _beyond(statistics.get("minimum"), statistics.get("maximum"), shown)
+        only = _text_of(_the_value(column))
+        return f"always {only}" if non_null == rows else f"{only} or NULL"
+    ranged = _beyond(statistics.get("minimum"), statistics.get("maximum"), values)
     if statistics["nulls"] * 2 > rows:
         share = statistics["nulls"] * 100 // rows
         both = f"{share}% NULL, {ranged}"
@@ -171,17 +173,17 @@ def _the_value(column: ColumnStatistics) -> Any:
     return frequent[0]["value"] if frequent else column.statistics["minimum"]
 
 
-def _beyond(lowest: Any, highest: Any, shown: Sequence[Any]) -> str:
+def _beyond(lowest: Any, highest: Any, values: Sequence[Any]) -> str:
     """The range, if values outside the sample's range exist."""
     if isinstance(lowest, bool) or not isinstance(lowest, int | float | Decimal | date):
         return ""
-    known: list[Any] = [value for value in shown if isinstance(value, type(lowest))]
-    if known and bool(min(known) <= lowest and max(known) >= highest):
+    comparable: list[Any] = [value for value in values if isinstance(value, type(lowest))]
+    if comparable and bool(min(comparable) <= lowest and max(comparable) >= highest):
         return ""
-    return f"{_written(lowest)} to {_written(highest)}"
+    return f"{_text_of(lowest)} to {_text_of(highest)}"
 
 
-def _written(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d")
     if isinstance(value, Decimal | float):

@@ -12,7 +12,7 @@ from dualsql.columns.result import chosen_columns
 from dualsql.errors import DatabaseBusyError, LimitExceededError, QueryExecutionError, QueryTimeoutError
 from dualsql.kept.cells import Use
 from dualsql.profiles import estimates, findings, statistics
-from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, all_rows, first_rows
+from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, first_profiled_rows, profiled_rows
 from dualsql.profiles.findings import ProfileResult
 from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import Principal, Resource
@@ -43,20 +43,20 @@ class ProfileService:
         columns: Sequence[str] | None = None,
     ) -> Profile:
         """See `Profiles.profile`."""
-        known = checked_profile(kind)
+        profile_kind = checked_profile(kind)
         self._access.admit("ask", principal)
-        view = await self._view(resource, principal, known, columns)
+        view = await self._view(resource, principal, profile_kind, columns)
         await self._access.note("profile", principal, resource=resource)
-        found = await fetch_profile(view, self._settings, known, columns)
+        result = await fetch_profile(view, self._settings, profile_kind, columns)
         await self._access.note_access(resource)
-        return found.to_wire(view.source.engine.dialect)
+        return result.to_wire(view.source.engine.dialect)
 
     async def profile_sample(
         self, view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]
     ) -> ProfiledSample:
         """The profile of a new result, and notes on the columns that its sample misrepresents; a `Profiler`."""
         found = await fetch_profile(view, self._settings, kind)
-        notes = findings.notes_of(found, view.shape.columns, sample)
+        notes = findings.sample_notes(found, view.shape.columns, sample)
         return ProfiledSample(
             found.to_wire(view.source.engine.dialect),
             ProfileNotes(covers=found.covers, complete=found.is_complete, notes=notes),
@@ -71,9 +71,9 @@ class ProfileService:
         columns: Sequence[str] | None = None,
     ) -> None:
         """Raise what `profile` raises before its first query."""
-        known = checked_profile(kind)
-        view = await self._view(resource, principal, known, columns)
-        _profiling(view, self._settings, known, columns)
+        profile_kind = checked_profile(kind)
+        view = await self._view(resource, principal, profile_kind, columns)
+        _profiling(view, self._settings, profile_kind, columns)
 
     async def _view(
         self,
@@ -87,9 +87,11 @@ class ProfileService:
         if view.kept is None:
             return view
         live = self._views.live(resource, principal)
-        kept, there = (_profiling(one, self._settings, kind, columns).data.profiled for one in (view, live))
+        of_kept, of_live = (
+            _profiling(one, self._settings, kind, columns).data.profiled for one in (view, live)
+        )
         uses: list[tuple[str, Use]] = []
-        for one, other in zip(kept, there, strict=True):
+        for one, other in zip(of_kept, of_live, strict=True):
             if list(one.statistic_names) != list(other.statistic_names):
                 return live
             uses += [(one.name, use) for use in other.uses]
@@ -114,15 +116,15 @@ async def fetch_profile(
 def _profiling(
     view: View, settings: ProfileSettings, kind: ProfileKind, columns: Sequence[str] | None
 ) -> _Profiling:
-    wanted = chosen_columns(view.shape.columns, columns)
-    chosen = wanted[: settings.maximum_profile_columns]
+    requested = chosen_columns(view.shape.columns, columns)
+    chosen = requested[: settings.maximum_profile_columns]
     ordered, hides = view.ordered(), view.rules.form.hides
     data = (
-        all_rows(ordered, chosen, hides)
+        profiled_rows(ordered, chosen, hides)
         if kind == "full"
-        else first_rows(ordered, chosen, hides, most=settings.profile_sample)
+        else first_profiled_rows(ordered, chosen, hides, most=settings.profile_sample)
     )
-    data = replace(data, left_out=len(wanted) - len(chosen))
+    data = replace(data, left_out=len(requested) - len(chosen))
     return _Profiling(view, data, kind, settings.profile_budget)
 
 
@@ -138,19 +140,19 @@ class _Profiling:
 
     async def run(self) -> ProfileResult:
         """The statistics that were computed in time."""
-        begun = _now()
+        start = _now()
         try:
             (row,) = await self._fetch(statistics.summary(self.data))
         except QueryTimeoutError:
-            return self._found(None, {})
+            return self._result(None, {})
         rows, by_column = statistics.read_summary(self.data, row)
         # Choosing rows at random is one scan, as the summary was, and less work: a quarter of its time on SQLite.
         # Other work on the machine may make it slower than the first.
-        reserve = max(2 * (_now() - begun), self._budget / 10)
+        reserve = max(2 * (_now() - start), self._budget / 10)
         late = await self._count_values(by_column, reserve=min(reserve, (self._ends_at - _now()) / 2))
         if late:
             await self._estimate_values(late, rows, by_column)
-        return self._found(rows, by_column)
+        return self._result(rows, by_column)
 
     async def _count_values(self, by_column: Statistics, *, reserve: float) -> list[ProfiledColumn]:
         """Count the values of each column. Returns those for which the time ran out, but for the `reserve`."""
@@ -160,13 +162,13 @@ class _Profiling:
             if statement is None:
                 continue
             try:
-                found = await self._fetch(statement, reserve)
+                rows = await self._fetch(statement, reserve)
             except (QueryTimeoutError, DatabaseBusyError):
                 late.append(column)  # a shorter statement may still fit into the time
             except QueryExecutionError:
                 continue  # this database cannot compare the values of a column without a declared type
             else:
-                by_column[column.name] |= statistics.read_values(column, by_column[column.name], found)
+                by_column[column.name] |= statistics.read_values(column, by_column[column.name], rows)
         return late
 
     async def _estimate_values(
@@ -175,10 +177,10 @@ class _Profiling:
         """Estimate what was not counted, if the time is enough for that."""
         most = self._view.settings.maximum_page_bytes
         step = estimates.one_in(rows, late, by_column, most_bytes=most)
-        chosen = await self._chosen_rows(late, by_column, step)
-        if chosen is not None:
-            found = await asyncio.to_thread(estimates.estimate, late, by_column, rows, chosen)
-            for name, estimated in found.items():
+        sample = await self._chosen_rows(late, by_column, step)
+        if sample is not None:
+            by_name = await asyncio.to_thread(estimates.estimate, late, by_column, rows, sample)
+            for name, estimated in by_name.items():
                 by_column[name] |= estimated
 
     async def _chosen_rows(
@@ -200,7 +202,7 @@ class _Profiling:
             raise QueryTimeoutError("The time limit of the profile was reached.")
         return await self._view.answer(statement, timeout=min(left, self._view.settings.query_timeout))
 
-    def _found(self, rows: int | None, by_column: Mapping[str, Mapping[str, Any]]) -> ProfileResult:
+    def _result(self, rows: int | None, by_column: Mapping[str, Mapping[str, Any]]) -> ProfileResult:
         return findings.profile_result(self.data, self._kind, rows, by_column)
 
 

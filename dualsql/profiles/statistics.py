@@ -65,8 +65,8 @@ def _even(lowest: Any, highest: Any, bins: int) -> list[Any]:
     if lowest == highest:
         return [lowest, highest]
     # Each edge is computed separately, because the range may exceed the largest float.
-    found = {_between(lowest, highest, number, bins) for number in range(1, bins)}
-    return [lowest, *sorted(edge for edge in found if lowest < edge < highest), highest]
+    bounds = {_between(lowest, highest, number, bins) for number in range(1, bins)}
+    return [lowest, *sorted(edge for edge in bounds if lowest < edge < highest), highest]
 
 
 def _between(lowest: Any, highest: Any, number: int, bins: int) -> Any:
@@ -98,14 +98,14 @@ def summary(data: ProfiledRows) -> AnySelect:
         for number, profiled in enumerate(data.profiled)
         for name, expression in _expressions(profiled, data)
     ]
-    return data.asked(func.count().label("rows"), *outputs)
+    return data.statement_of(func.count().label("rows"), *outputs)
 
 
 def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
     """The statistics in the one row of `summary`."""
     values = iter(row)
     rows = int(next(values))
-    found: dict[str, dict[str, Any]] = {}
+    statistics: dict[str, dict[str, Any]] = {}
     for profiled in data.profiled:
         # The values have the order of the statement's columns.
         read = {name: next(values) for name, _ in _expressions(profiled, data)}
@@ -113,8 +113,8 @@ def read_summary(data: ProfiledRows, row: Sequence[Any]) -> ColumnSummary:
             read["nulls"] = rows - int(read.pop("known"))
             if "about" in read:
                 read |= {"distinct": int(read.pop("about")), "distinct_kind": "approximate"}
-        found[profiled.name] = read
-    return ColumnSummary(rows, found)
+        statistics[profiled.name] = read
+    return ColumnSummary(rows, statistics)
 
 
 def _expressions(profiled: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple[str, ColumnElement[Any]]]:
@@ -123,15 +123,15 @@ def _expressions(profiled: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple
     value, capabilities = profiled.value, data.capabilities
     yield "known", func.count(value)
     if profiled.has_range:
-        yield "minimum", shown(profiled, func.min(value))
-        yield "maximum", shown(profiled, func.max(value))
+        yield "minimum", value_or_beginning(profiled, func.min(value))
+        yield "maximum", value_or_beginning(profiled, func.max(value))
     if profiled.is_text:
         yield "longest", func.max(getattr(func, capabilities.text_length)(value))
     if profiled.is_grouped and capabilities.approximate_distinct:
         yield "about", getattr(func, capabilities.approximate_distinct)(value)
 
 
-def shown(profiled: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
+def value_or_beginning(profiled: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
     """The value, or the beginning of a text: a cell may hold megabytes."""
     return func.substr(value, 1, SHOWN, type_=String()) if profiled.is_text else value
 
@@ -151,12 +151,12 @@ def values(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, A
     """
     if profiled.is_masked or not profiled.is_grouped:
         return None
-    counted = _counted(data, profiled)
-    frequent = _most_frequent(counted, profiled)
-    found = _edges(summary) if profiled.has_bins else None
-    if found is None:
+    counts = _count_values(data, profiled)
+    frequent = _most_frequent(counts, profiled)
+    bounds = _edges(summary) if profiled.has_bins else None
+    if bounds is None:
         return data.around(frequent)
-    return data.around(union_all(select(*frequent.subquery("frequent").c), _binned(counted, found)))
+    return data.around(union_all(select(*frequent.subquery("frequent").c), _count_bins(counts, bounds)))
 
 
 def read_values(
@@ -167,50 +167,50 @@ def read_values(
     distinct = int(top[0][3]) if top else 0
     # If all values are equally frequent, the five most frequent ones are arbitrary.
     telling = [row for row in top if int(row[2]) > 1 or distinct <= FREQUENT]
-    found: dict[str, Any] = {
+    statistics: dict[str, Any] = {
         "distinct": distinct,
         "distinct_kind": "exact",
         "most_frequent": [{"value": row[1], "count": int(row[2])} for row in telling],
     }
     if profiled.has_bins:
-        found["histogram"] = histogram(summary, rows)
-    return found
+        statistics["histogram"] = histogram(summary, rows)
+    return statistics
 
 
 def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     """The bins of a column's range, including empty ones, from rows of `values` or `bins_of`."""
-    found = _edges(summary)
+    bounds = _edges(summary)
     counts = {int(row[0]): int(row[2]) for row in rows if row[0] != 0}
-    return [] if found is None else binned_range(found, counts)
+    return [] if bounds is None else binned_range(bounds, counts)
 
 
-def binned_range(found: Sequence[Any], counts: Mapping[int, int]) -> list[dict[str, Any]]:
+def binned_range(bounds: Sequence[Any], counts: Mapping[int, int]) -> list[dict[str, Any]]:
     """The bins between edges from `edges`, and how many values each has by its number from 1."""
     return [
         {"low": low, "high": high, "count": counts.get(number, 0)}
-        for number, (low, high) in enumerate(pairwise(found), start=1)
+        for number, (low, high) in enumerate(pairwise(bounds), start=1)
     ]
 
 
 def bins_of(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
     """The statement for the bins of one column, which `histogram` reads; None if its range cannot be divided."""
-    found = _edges(summary)
-    return None if found is None else data.around(_binned(_counted(data, profiled), found))
+    bounds = _edges(summary)
+    return None if bounds is None else data.around(_count_bins(_count_values(data, profiled), bounds))
 
 
-def _binned(counted: FromClause, found: Sequence[Any]) -> AnySelect:
+def _count_bins(counts: FromClause, bounds: Sequence[Any]) -> AnySelect:
     """The number of rows in each bin, from values and how often they occur (`times`)."""
-    value, times = counted.c.value, counted.c.times
-    inner = found[1:-1]
+    value, times = counts.c.value, counts.c.times
+    inner = bounds[1:-1]
     number = (
         case(
-            *((value < _given(edge, value.type), place) for place, edge in enumerate(inner, start=1)),
+            *((value < _edge_literal(edge, value.type), index) for index, edge in enumerate(inner, start=1)),
             else_=len(inner) + 1,
         )
         if inner
         else literal_column("1")
     )
-    bins = select(number.label("bin"), times).select_from(counted).subquery("bins")
+    bins = select(number.label("bin"), times).select_from(counts).subquery("bins")
     total = func.sum(bins.c.times, type_=BigInteger()).label("times")
     # The columns of the other half of the UNION, the most frequent values.
     return select(bins.c.bin, null().label("value"), total, literal_column("0").label("distinct")).group_by(
@@ -222,29 +222,29 @@ def _edges(summary: Mapping[str, Any]) -> Sequence[Any] | None:
     return edges(summary.get("minimum"), summary.get("maximum"))
 
 
-def _counted(data: ProfiledRows, profiled: ProfiledColumn) -> CTE:
+def _count_values(data: ProfiledRows, profiled: ProfiledColumn) -> CTE:
     value = profiled.value
     # A collation may treat 'a' and 'A' as equal. Here they are counted as two texts.
     is_text = profiled.is_text or isinstance(profiled.column.meaning.stored, types.String)
     key = data.capabilities.distinguishing(value)[0] if is_text else value
     shows_itself = type(key.type) is type(value.type) or not is_text
     outputs = ((key if shows_itself else func.min(value)).label("value"), func.count().label("times"))
-    return data.asked(*outputs).where(value.is_not(None)).group_by(key).cte("counted_values")
+    return data.statement_of(*outputs).where(value.is_not(None)).group_by(key).cte("counted_values")
 
 
-def _most_frequent(counted: CTE, profiled: ProfiledColumn) -> AnySelect:
-    value, times = counted.c.value, counted.c.times
-    distinct = select(func.count()).select_from(counted).scalar_subquery()
+def _most_frequent(counts: CTE, profiled: ProfiledColumn) -> AnySelect:
+    value, times = counts.c.value, counts.c.times
+    distinct = select(func.count()).select_from(counts).scalar_subquery()
     top = select(
         literal_column("0").label("bin"),
-        shown(profiled, value).label("value"),
+        value_or_beginning(profiled, value).label("value"),
         times,
         distinct.label("distinct"),
     )
     return top.order_by(times.desc(), value).limit(FREQUENT)
 
 
-def _given(edge: Any, type_: SQLType) -> ColumnElement[Any]:
+def _edge_literal(edge: Any, type_: SQLType) -> ColumnElement[Any]:
     """An edge as a literal of a type that holds it: a sum of integers may not fit the column's type."""
     if isinstance(edge, date):
         return literal(edge, type_)

@@ -17,10 +17,10 @@ from dualsql.kept.cells import Use
 from dualsql.query.comparisons import BUCKETS, Element, bound
 from dualsql.query.conditions import (
     Conditions,
+    comparable,
     holds,
     is_plain_text,
     needs_exact,
-    operand,
     shows_singles,
 )
 from dualsql.query.model import AggregateColumn, Group
@@ -43,7 +43,7 @@ def group_key(group: Group, conditions: Conditions) -> Element:
     column = conditions.column(group.column)
     encoding = _encoding(column)
     if group.bucket is not None:
-        return _bucket(group, column, conditions.abilities)
+        return _bucket(group, column, conditions.dialect)
     if encoding == "datetime":
         raise BadParameterError(
             f"Nearly every instant of {column.name[:80]!r} would be a group of its own.",
@@ -57,17 +57,17 @@ def group_key(group: Group, conditions: Conditions) -> Element:
             details={"column": column.name, "encoding": encoding},
         )
     if is_plain_text(column):
-        return conditions.abilities.exact(column.expression)
+        return conditions.dialect.exact(column.expression)
     key = _as_shown(column, conditions.capabilities)
     return _told_apart(column, key, conditions)
 
 
 def _as_shown(column: ResultColumn, capabilities: Capabilities) -> Element:
-    return operand(column, capabilities) if shows_singles(column) else in_one_form(column, capabilities)
+    return comparable(column, capabilities) if shows_singles(column) else in_one_form(column, capabilities)
 
 
 def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
-    abilities = conditions.abilities
+    dialect = conditions.dialect
     if not conditions.capabilities.tells_apart(column.shown):
         raise BadParameterError(
             f"{conditions.capabilities.name} cannot tell apart the values of {column.name[:80]!r}: their type has no "
@@ -81,12 +81,12 @@ def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) 
             hint="The same value may be stored in several ways. Take another column.",
             details={"column": column.name},
         )
-    if not needs_exact(column, abilities):
+    if not needs_exact(column, dialect):
         return element
-    return type_coerce(abilities.exact(element), column.type)
+    return type_coerce(dialect.exact(element), column.type)
 
 
-def _bucket(group: Group, column: ResultColumn, abilities: QueryDialect) -> Element:
+def _bucket(group: Group, column: ResultColumn, dialect: QueryDialect) -> Element:
     assert group.bucket is not None
     if _encoding(column) not in {"date", "datetime"}:
         raise BadParameterError(
@@ -106,7 +106,7 @@ def _bucket(group: Group, column: ResultColumn, abilities: QueryDialect) -> Elem
             hint='Take "day".',
             details={"column": column.name},
         )
-    return abilities.cut_date(column.expression, group.bucket)
+    return dialect.cut_date(column.expression, group.bucket)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class AggregateCall:
         values: the column, converted as the aggregate needs it.
         type: of the aggregate: its `result`, or the column's type.
         fraction: of a percentile; 0.5 for a median.
-        ranked: the values with their ranks, if the database has no percentiles of its own.
+        ranks: the values with their ranks, if the database has no percentiles of its own.
     """
 
     values: Element
@@ -125,7 +125,7 @@ class AggregateCall:
     type: SQLType
     fraction: float | None
     dialect: QueryDialect
-    ranked: RankedValues | None
+    ranks: RankedValues | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,56 +164,58 @@ class AggregateFunction:
 
 def ranked_values(measures: Iterable[AggregateColumn], conditions: Conditions) -> dict[str, Element]:
     """By name, the values of the columns that have to be ranked before they are aggregated, as doubles."""
-    dialect = conditions.abilities
-    found: dict[str, Element] = {}
+    dialect = conditions.dialect
+    values: dict[str, Element] = {}
     for measure in measures:
-        known = AGGREGATES[measure.function]
-        if measure.column is None or not known.is_ranked or not dialect.ranks_rows:
+        aggregate = AGGREGATES[measure.function]
+        if measure.column is None or not aggregate.is_ranked or not dialect.ranks_rows:
             continue
         column = conditions.column(measure.column)
-        _require_kind(known, column)
+        _require_kind(aggregate, column)
         # SQLite's columns hold values of any type: a text counts as its number, as in avg().
-        found[measure.column] = known.values(column, conditions) * literal(1.0, types.Double())
-    return found
+        values[measure.column] = aggregate.values(column, conditions) * literal(1.0, types.Double())
+    return values
 
 
 def aggregated(
-    measure: AggregateColumn, conditions: Conditions, ranked: Mapping[str, RankedValues]
+    measure: AggregateColumn, conditions: Conditions, ranks: Mapping[str, RankedValues]
 ) -> Element:
     """The aggregate of a group.
 
     Args:
-        ranked: the columns of `ranked_values` with their ranks.
+        ranks: the columns of `ranked_values` with their ranks.
 
     Raises:
         UnknownColumnError, BadParameterError: there is no such column, its type does not support the aggregate, or the
             database has no such aggregate.
     """
-    known = AGGREGATES[measure.function]
+    aggregate = AGGREGATES[measure.function]
     if measure.column is None:
-        return func.count(type_=known.result)
+        return func.count(type_=aggregate.result)
     column = conditions.column(measure.column)
-    _require_kind(known, column)
+    _require_kind(aggregate, column)
     call = AggregateCall(
-        values=known.values(column, conditions),
+        values=aggregate.values(column, conditions),
         column=column,
-        type=_type_of_values(column) if known.result is None else known.result,
-        fraction=known.fraction if measure.fraction is None else measure.fraction,
-        dialect=conditions.abilities,
-        ranked=ranked.get(measure.column) if known.is_ranked else None,
+        type=_type_of_values(column) if aggregate.result is None else aggregate.result,
+        fraction=aggregate.fraction if measure.fraction is None else measure.fraction,
+        dialect=conditions.dialect,
+        ranks=ranks.get(measure.column) if aggregate.is_ranked else None,
     )
-    if known.name not in call.dialect.aggregates:
-        written: Element = (
-            known.write(call) if known.write else getattr(func, known.name)(call.values, type_=call.type)
+    if aggregate.name not in call.dialect.aggregates:
+        expression: Element = (
+            aggregate.write(call)
+            if aggregate.write
+            else getattr(func, aggregate.name)(call.values, type_=call.type)
         )
-        return written
-    own = call.dialect.aggregates[known.name]
+        return expression
+    own = call.dialect.aggregates[aggregate.name]
     if own is None:
         engine = conditions.capabilities.name
         raise BadParameterError(
-            f"{engine} has no {known.name} of groups.",
+            f"{engine} has no {aggregate.name} of groups.",
             hint="Ask for min, avg and max.",
-            details={"function": known.name, "engine": engine},
+            details={"function": aggregate.name, "engine": engine},
         )
     return own(call.values, call.fraction)
 
@@ -224,24 +226,24 @@ def _type_of_values(column: ResultColumn) -> SQLType:
     return types.String() if isinstance(type_, types.TypeDecorator) and is_plain_text(column) else type_
 
 
-def _require_kind(known: AggregateFunction, column: ResultColumn) -> None:
+def _require_kind(aggregate: AggregateFunction, column: ResultColumn) -> None:
     encoding = _encoding(column)
-    if known.of is None or (encoding in known.of and known.is_sound(column)):
+    if aggregate.of is None or (encoding in aggregate.of and aggregate.is_sound(column)):
         return
     raise BadParameterError(
-        f"{known.name} cannot be taken of the column {column.name[:80]!r}, which holds {holds(column)}.",
-        hint=f"It is taken of: {', '.join(sorted(known.of))}."
-        if encoding not in known.of
+        f"{aggregate.name} cannot be taken of the column {column.name[:80]!r}, which holds {holds(column)}.",
+        hint=f"It is taken of: {', '.join(sorted(aggregate.of))}."
+        if encoding not in aggregate.of
         else "Take another column.",
-        details={"column": column.name, "encoding": encoding, "function": known.name},
+        details={"column": column.name, "encoding": encoding, "function": aggregate.name},
     )
 
 
 def _encoding(column: ResultColumn) -> str:
-    described = column.describe()
+    description = column.describe()
     # The average of a computed column has no declared type.
-    is_number = described["encoding"] == "any" and described["type"] == "number"
-    return "float" if is_number else described["encoding"]
+    is_number = description["encoding"] == "any" and description["type"] == "number"
+    return "float" if is_number else description["encoding"]
 
 
 def _as_stored(column: ResultColumn, _conditions: Conditions) -> Element:
@@ -256,7 +258,7 @@ def _in_one_spelling(column: ResultColumn, conditions: Conditions) -> Element:
 
 def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
     if is_plain_text(column):
-        return conditions.abilities.exact(column.expression)
+        return conditions.dialect.exact(column.expression)
     is_spelled = is_instant(column.expression)
     element = (
         _in_one_spelling(column, conditions) if is_spelled else _as_shown(column, conditions.capabilities)
@@ -266,11 +268,11 @@ def _distinguished(column: ResultColumn, conditions: Conditions) -> Element:
 
 def _in_order(column: ResultColumn, conditions: Conditions) -> Element:
     element = _in_one_spelling(column, conditions)
-    return conditions.abilities.ordered(element) if is_plain_text(column) else element
+    return conditions.dialect.ordered(element) if is_plain_text(column) else element
 
 
 def _doubles(column: ResultColumn, conditions: Conditions) -> Element:
-    return conditions.abilities.double(column.expression)
+    return conditions.dialect.double(column.expression)
 
 
 def _summed(call: AggregateCall) -> Element:
@@ -287,14 +289,14 @@ def _summed(call: AggregateCall) -> Element:
 
 
 def _percentile(call: AggregateCall) -> Element:
-    if call.ranked is not None:
+    if call.ranks is not None:
         assert call.fraction is not None  # a percentile without one is refused when it is read
-        return call.ranked.at(call.fraction)
+        return call.ranks.at(call.fraction)
     fraction = call.dialect.double(bound(call.fraction, types.Double()))
-    ranked = func.percentile_cont(fraction).within_group(call.values)
+    percentile = func.percentile_cont(fraction).within_group(call.values)
     # Without an explicit type, SQLAlchemy would give it the type of the fraction.
-    ranked.type = call.type
-    return ranked
+    percentile.type = call.type
+    return percentile
 
 
 def _extreme(name: str, combine: Callable[..., Element], *signs: str) -> AggregateFunction:
@@ -310,7 +312,7 @@ def _extreme(name: str, combine: Callable[..., Element], *signs: str) -> Aggrega
     )
 
 
-def _ranked(name: str, *signs: str, **fraction: Any) -> AggregateFunction:
+def _percentile_function(name: str, *signs: str, **fraction: Any) -> AggregateFunction:
     """The value at a fraction of the sorted numbers of a group, such as the median."""
     return AggregateFunction(
         name=name,
@@ -343,8 +345,8 @@ _DOUBLE: SQLType = types.Double()
 _WHOLE: SQLType = types.BigInteger()
 
 AGGREGATES: dict[str, AggregateFunction] = {
-    found.name: found
-    for found in (
+    aggregate_function.name: aggregate_function
+    for aggregate_function in (
         AggregateFunction(
             name="count",
             signs=("count_rows", "row_count", "size", "n"),
@@ -386,8 +388,8 @@ AGGREGATES: dict[str, AggregateFunction] = {
         ),
         _extreme("min", func.min, "minimum", "least", "lowest"),
         _extreme("max", func.max, "maximum", "greatest", "highest"),
-        _ranked("median", fraction=0.5),
-        _ranked("percentile", "quantile", "percentile_cont", takes_fraction=True),
+        _percentile_function("median", fraction=0.5),
+        _percentile_function("percentile", "quantile", "percentile_cont", takes_fraction=True),
     )
 }
 """By name. To add an aggregate, add a row here, and an entry in `QueryDialect.aggregates` of each database that spells

@@ -70,8 +70,8 @@ class DateBucket:
 
 
 BUCKETS: Mapping[Bucket, DateBucket] = {
-    found.name: found
-    for found in (
+    bucket.name: bucket
+    for bucket in (
         DateBucket("year"),
         DateBucket("quarter"),
         DateBucket("month"),
@@ -88,43 +88,43 @@ def bound(value: Any, type_: SQLType) -> Element:
     return BindParameter(None, value, type_=type_, unique=True)
 
 
-def equal(abilities: QueryDialect, text: Element, value: Element) -> Element:
+def equal(dialect: QueryDialect, text: Element, value: Element) -> Element:
     """Equal by code point, for every collation: 'a' is neither 'A' nor 'a '. Indexes can be used."""
-    exact = abilities.exact(text)
+    exact = dialect.exact(text)
     # Written twice: by the column, which can use an index, and exactly (decision 14).
-    return exact == value if abilities.finds_equal_by_index else and_(text == value, exact == value)
+    return exact == value if dialect.finds_equal_by_index else and_(text == value, exact == value)
 
 
-def one_of(abilities: QueryDialect, text: Element, values: Any) -> Element:
+def is_one_of(dialect: QueryDialect, text: Element, values: Any) -> Element:
     """Equal to one of several values, by code point."""
-    exact = abilities.exact(text)
-    return exact.in_(values) if abilities.finds_equal_by_index else and_(text.in_(values), exact.in_(values))
+    exact = dialect.exact(text)
+    return exact.in_(values) if dialect.finds_equal_by_index else and_(text.in_(values), exact.in_(values))
 
 
 def exactly(
-    operator: ConditionOperator, abilities: QueryDialect, text: Element, values: Sequence[Element]
+    operator: ConditionOperator, dialect: QueryDialect, text: Element, values: Sequence[Element]
 ) -> Element:
     """An operator of equality, by code point."""
     same = (
-        one_of(abilities, text, values) if operator.takes == "several" else equal(abilities, text, values[0])
+        is_one_of(dialect, text, values) if operator.takes == "several" else equal(dialect, text, values[0])
     )
     return not_(same) if operator.is_negated else same
 
 
-def _contains(abilities: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
+def _contains(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # LIKE is not used: its wildcards need escapes, and it ignores case on some databases.
-    return abilities.position(text, bound(part, types.String())) > 0
+    return dialect.position(text, bound(part, types.String())) > 0
 
 
-def _starts_with(abilities: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
+def _starts_with(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # No LIKE, for the reasons given in _contains().
     beginning = func.substr(text, 1, len(part), type_=types.String())
-    return abilities.exact(beginning) == bound(part, types.String())
+    return dialect.exact(beginning) == bound(part, types.String())
 
 
 OPERATORS: Mapping[Operator, ConditionOperator] = {
-    found.name: found
-    for found in (
+    condition_operator.name: condition_operator
+    for condition_operator in (
         ConditionOperator(
             name="eq",
             words="is",
@@ -236,7 +236,7 @@ NOT_HERE: Mapping[str, str] = {
 
 def operators_of(*kinds: OperatorKind) -> frozenset[Operator]:
     """The operators of these kinds."""
-    return frozenset(name for name, found in OPERATORS.items() if found.kind in kinds)
+    return frozenset(name for name, operator in OPERATORS.items() if operator.kind in kinds)
 
 
 def condition_on(operator: Operator, column: Any, values: Sequence[Any]) -> ColumnElement[bool]:

@@ -65,15 +65,15 @@ _SPELLED = {
 }
 
 
-def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
+def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> ColumnElement[Any]:
     """The value as SQL, for a comparison with the column.
 
     Raises:
         BadParameterError: the column cannot hold such a value.
     """
-    described = column.describe()
-    encoding = described["encoding"]
-    if encoding == "any" and described["type"] == "number":
+    description = column.describe()
+    encoding = description["encoding"]
+    if encoding == "any" and description["type"] == "number":
         encoding = "float"
     keeps_months = encoding == "interval" and capabilities.has_months and not column.meaning.is_made
     if keeps_months and has_months(value):
@@ -95,10 +95,10 @@ def literal(column: ResultColumn, value: Any, capabilities: Capabilities) -> Col
         raise _wrong(column, encoding)
     if column.meaning.is_made:
         return bound(_as_made(column, read), column.type)
-    found = bound(read, _type_of(column, encoding))
+    value_element = bound(read, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
     is_real = capabilities.has_single_reals and isinstance(column.stored, types.REAL)
-    return cast(found, types.REAL()) if is_real else found
+    return cast(value_element, types.REAL()) if is_real else value_element
 
 
 def _as_made(column: ResultColumn, value: Any) -> Any:
@@ -131,8 +131,8 @@ def _type_of(column: ResultColumn, encoding: str) -> Any:
 
 def has_months(value: Any) -> bool:
     """Whether the value is a duration with months, which equals no number of days."""
-    found = _MONTHS.fullmatch(value) if isinstance(value, str) else None
-    return found is not None and abs(int(found["years"] or 0)) <= _MOST_YEARS
+    match = _MONTHS.fullmatch(value) if isinstance(value, str) else None
+    return match is not None and abs(int(match["years"] or 0)) <= _MOST_YEARS
 
 
 def _wrong(column: ResultColumn, encoding: str) -> BadParameterError:
@@ -272,7 +272,7 @@ class Conditions:
     """
 
     columns: Mapping[str, ResultColumn]
-    abilities: QueryDialect
+    dialect: QueryDialect
     capabilities: Capabilities
     of: str = "The result"
 
@@ -282,10 +282,10 @@ class Conditions:
         Raises:
             UnknownColumnError: there is no such column.
         """
-        found = self.columns.get(name)
-        if found is None:
+        column = self.columns.get(name)
+        if column is None:
             raise UnknownColumnError(name, list(self.columns), of=self.of)
-        return found
+        return column
 
     def write(self, condition: Condition) -> ColumnElement[bool]:
         """The condition, on these columns.
@@ -302,75 +302,75 @@ class Conditions:
             case Negation(part):
                 return not_(self.write(part))
             case Comparison():
-                return self._compared(condition)
+                return self._compare(condition)
 
-    def _compared(self, comparison: Comparison) -> ColumnElement[bool]:
+    def _compare(self, comparison: Comparison) -> ColumnElement[bool]:
         column = self.column(comparison.column)
         element = column.expression
-        known = OPERATORS[comparison.operator]
-        if known.kind == "null":
+        operator = OPERATORS[comparison.operator]
+        if operator.kind == "null":
             _require_nulls(column)
             # The cast works for every type. SQLAlchemy has no operators for some of them.
             bare = type_coerce(element, types.NULLTYPE)
             return bare.is_(None) if comparison.value else bare.is_not(None)
         _require_operator(column, comparison.operator, self.capabilities)
-        given = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
-        found = self._valued(column, comparison, given)
-        if known.kind != "equality":
-            return found
-        return stored.or_unfit(found, column, given, self.capabilities, is_negated=known.is_negated)
+        values = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
+        condition = self._on_values(column, comparison, values)
+        if operator.kind != "equality":
+            return condition
+        return stored.or_unfit(condition, column, values, self.capabilities, is_negated=operator.is_negated)
 
-    def _valued(
-        self, column: ResultColumn, comparison: Comparison, given: Sequence[Any]
+    def _on_values(
+        self, column: ResultColumn, comparison: Comparison, constants: Sequence[Any]
     ) -> ColumnElement[bool]:
-        element, known = column.expression, OPERATORS[comparison.operator]
-        values = [literal(column, value, self.capabilities) for value in given]
+        element, operator = column.expression, OPERATORS[comparison.operator]
+        values = [value_literal(column, value, self.capabilities) for value in constants]
         if self.capabilities.spells_instants and instants.is_instant(element):
             return _of_instants(element, comparison.operator, values)
         if not is_plain_text(column):
-            return self._of_any_but_text(column, comparison.operator, values, given)
+            return self._of_any_but_text(column, comparison.operator, values, constants)
         if not isinstance(element.type, types.String):  # it is one on this database alone, by with_variant()
             element = type_coerce(element, column.stored)
-        if known.find is not None:
-            return known.find(self.abilities, element, comparison.value)
-        if known.kind == "order":
-            return condition_on(comparison.operator, self.abilities.ordered(element), values)
-        return exactly(known, self.abilities, element, values)
+        if operator.find is not None:
+            return operator.find(self.dialect, element, comparison.value)
+        if operator.kind == "order":
+            return condition_on(comparison.operator, self.dialect.ordered(element), values)
+        return exactly(operator, self.dialect, element, values)
 
     def _of_any_but_text(
-        self, column: ResultColumn, operator: Operator, values: list[Element], given: Sequence[Any]
+        self, column: ResultColumn, operator: Operator, values: list[Element], constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         is_negated = OPERATORS[operator].is_negated
         if stored.is_loose_truth(column, self.capabilities):
-            wanted = {value is not is_negated for value in given}
-            return stored.of_truths(column.expression, wanted, self.capabilities)
+            truths = {value is not is_negated for value in constants}
+            return stored.of_truths(column.expression, truths, self.capabilities)
         if stored.is_spelled_uuid(column, self.capabilities):
-            found = [UUID(str(_READERS["uuid"](column, value))) for value in given]
-            return stored.of_uuids(column.expression, found, is_negated=is_negated)
-        element = operand(column, self.capabilities)
-        if operator in _EQUALITY and needs_exact(column, self.abilities):
-            return exactly(OPERATORS[operator], self.abilities, element, values)
+            uuids = [UUID(str(_READERS["uuid"](column, value))) for value in constants]
+            return stored.of_uuids(column.expression, uuids, is_negated=is_negated)
+        element = comparable(column, self.capabilities)
+        if operator in _EQUALITY and needs_exact(column, self.dialect):
+            return exactly(OPERATORS[operator], self.dialect, element, values)
         if column.encoding == "any" and not column.meaning.is_made:
-            return self._loose(element, operator, values, given)
+            return self._loose(element, operator, values, constants)
         return condition_on(operator, element, values)
 
     def _loose(
-        self, element: Element, operator: Operator, values: list[Element], given: Sequence[Any]
+        self, element: Element, operator: Operator, values: list[Element], constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         """A condition on a column without a declared type. The database tests the type if a text fits several."""
         name = self.capabilities.type_name
-        kinds = [_moments_shown_as(one) if name else {} for one in given]
+        kinds = [_moments_shown_as(one) if name else {} for one in constants]
         if name is not None and kinds[0] and all(one == kinds[0] for one in kinds):
-            return _of_moments(element, operator, given, name(element), kinds[0])
-        found = condition_on(operator, element, values)
-        read = [one for one in map(_bytes_shown_as, given) if one is not None]
-        if not read or (OPERATORS[operator].takes == "two" and len(read) < len(given)):
-            return found
+            return _of_moments(element, operator, constants, name(element), kinds[0])
+        condition = condition_on(operator, element, values)
+        read = [one for one in map(_bytes_shown_as, constants) if one is not None]
+        if not read or (OPERATORS[operator].takes == "two" and len(read) < len(constants)):
+            return condition
         raw = element
         if not self.capabilities.has_loose_comparisons:
             raw = cast(cast(element, types.Text()), types.LargeBinary())  # valid for every type
         compared = condition_on(operator, raw, [bound(one, types.LargeBinary()) for one in read])
-        return case((self.capabilities.is_bytes(element), compared), else_=found)
+        return case((self.capabilities.is_bytes(element), compared), else_=condition)
 
 
 def _bytes_shown_as(value: Any) -> bytes | None:
@@ -378,10 +378,10 @@ def _bytes_shown_as(value: Any) -> bytes | None:
     if not isinstance(value, str):
         return None
     try:
-        found = b64decode(value, validate=True)
+        data = b64decode(value, validate=True)
     except ValueError:
         return None
-    return found if b64encode(found).decode() == value else None
+    return data if b64encode(data).decode() == value else None
 
 
 # By PostgreSQL's names of types.
@@ -407,22 +407,22 @@ def _moments_shown_as(value: Any) -> Mapping[str, SQLType]:
         (time.fromisoformat, _HOURS, _ZONED_HOURS),
     ):
         with suppress(ValueError):
-            found = read(value)
-            is_as_shown = found.isoformat() == value
-            return (plain if getattr(found, "tzinfo", None) is None else zoned) if is_as_shown else {}
+            moment = read(value)
+            is_as_shown = moment.isoformat() == value
+            return (plain if getattr(moment, "tzinfo", None) is None else zoned) if is_as_shown else {}
     return {}
 
 
 def _of_moments(
     element: Element,
     operator: Operator,
-    given: Sequence[Any],
+    constants: Sequence[Any],
     type_name: Element,
     kinds: Mapping[str, SQLType],
 ) -> ColumnElement[bool]:
     """A condition on dates, times or intervals without a declared type, for which drivers accept no texts."""
     text = cast(element, types.Text())
-    texts = [bound(one, types.Text()) for one in given]
+    texts = [bound(one, types.Text()) for one in constants]
     compared = [
         (type_name == name, condition_on(operator, cast(text, type_), [cast(one, type_) for one in texts]))
         for name, type_ in kinds.items()
@@ -435,7 +435,7 @@ def _of_moments(
     )
 
 
-def operand(column: ResultColumn, capabilities: Capabilities) -> Element:
+def comparable(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column, converted so that comparisons use the shown values."""
     if capabilities.shortens_reals and shows_singles(column):
         return cast(cast(column.expression, types.String()), types.Double())
@@ -456,12 +456,12 @@ def is_plain_text(column: ResultColumn) -> bool:
     return column.meaning.is_same and _is_text(column.shown) and _is_text(column.stored)
 
 
-def needs_exact(column: ResultColumn, abilities: QueryDialect) -> bool:
+def needs_exact(column: ResultColumn, dialect: QueryDialect) -> bool:
     """Whether the application's code reads the values from texts that a collation may treat as equal."""
-    stored = column.meaning.stored
-    if not column.meaning.is_made or not _is_text(stored):
+    database_type = column.meaning.stored
+    if not column.meaning.is_made or not _is_text(database_type):
         return False
-    return not abilities.finds_equal_by_index or bool(getattr(stored, "collation", None))
+    return not dialect.finds_equal_by_index or bool(getattr(database_type, "collation", None))
 
 
 def _is_text(plain: SQLType) -> bool:
@@ -491,26 +491,26 @@ def possible_operators(column: ResultColumn, capabilities: Capabilities) -> froz
     encoding, meaning = column.encoding, column.meaning
     if not capabilities.compares(column.shown) or not meaning.keeps_null:
         return frozenset()
-    known = operators_of(*OPERATOR_KINDS.get(encoding, ()))
+    operators = operators_of(*OPERATOR_KINDS.get(encoding, ()))
     if isinstance(column.shown, ranges.AbstractRange):
         return frozenset()  # the values become text only when they are written
     if isinstance(column.shown, types.Enum):
         return _EQUALITY  # databases sort it differently
     if not meaning.is_made or meaning.is_same:
-        return known if encoding != "text" or is_plain_text(column) else known - _TEXT - _ORDER
+        return operators if encoding != "text" or is_plain_text(column) else operators - _TEXT - _ORDER
     # Values without a common kind are tested before they are compared; see `Conditions`.
     is_told_apart = meaning.keeps_equality or isinstance(meaning.shown, types.NullType)
     if not is_told_apart:
         return frozenset()
-    return known - _TEXT if meaning.keeps_order else known & _EQUALITY
+    return operators - _TEXT if meaning.keeps_order else operators & _EQUALITY
 
 
 def _require_operator(column: ResultColumn, operator: Operator, capabilities: Capabilities) -> None:
-    known = possible_operators(column, capabilities)
-    if operator in known:
+    operators = possible_operators(column, capabilities)
+    if operator in operators:
         return
     _require_nulls(column)
-    possible = sorted(known | operators_of("null"))
+    possible = sorted(operators | operators_of("null"))
     raise BadParameterError(
         f"{operator} cannot be asked of the column {column.name[:80]!r}, which holds {holds(column)}.",
         hint=f"Possible there: {', '.join(possible)}.",

@@ -113,18 +113,18 @@ def _endpoint(
         refuse_unknown(values, dict.fromkeys((*keys, *WINDOW)), "key")
         window = without_nulls({name: values[name] for name in WINDOW if name in values})
         query = read({name: value for name, value in values.items() if name not in WINDOW})
-        written = _wanted_format(window.get("format"), request)
+        format_ = _wanted_format(window.get("format"), request)
         principal = await server.access.identify(request)
         query = _of_caller(query, principal)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
-        if written is None:
+        if format_ is None:
             reading = service.page_unchecked(resource, query, _page_request(window), principal=principal)
             return JSONAnswer((await while_connected(request.receive, reading)).to_wire())
         if window.get("offset"):
             # A stream has no offset of its own: the question skips the rows.
             query = replace(query, offset=integer_value("offset", window["offset"]))
-        wanted = _stream_request(window, written)
-        stream = await service.stream_unchecked(resource, query, wanted, principal=principal)
+        stream_request = _stream_request(window, format_)
+        stream = await service.stream_unchecked(resource, query, stream_request, principal=principal)
         return await answer_stream(server, request, stream, resource=resource, principal=principal)
 
     return answer
@@ -145,19 +145,19 @@ def _refining(server: ResultServer) -> Endpoint:
             refinement=_of_caller(read_result_query(refinement), principal),
             principal=principal,
         )
-        made = await while_connected(request.receive, making)
-        headers = {"Location": made.resource_url}
-        return JSONAnswer(made.to_structured_content(), status_code=201, headers=headers)
+        response = await while_connected(request.receive, making)
+        headers = {"Location": response.resource_url}
+        return JSONAnswer(response.to_structured_content(), status_code=201, headers=headers)
 
     return refine
 
 
-def _wanted_format(named: Any, request: Request) -> Format | None:
+def _wanted_format(name: Any, request: Request) -> Format | None:
     """The format of a stream; None for a page."""
-    if named is not None:
-        return chosen_format(str(named), request.headers)
+    if name is not None:
+        return chosen_format(str(name), request.headers)
     # JSON first: a request without a preference is answered with a page.
-    offered = [JSON, *(found.media_type for found in FORMATS.values() if found.media_type != JSON)]
+    offered = [JSON, *(format_.media_type for format_ in FORMATS.values() if format_.media_type != JSON)]
     if preferred_media_type(request.headers.getlist("accept"), offered) == JSON:
         return None
     return chosen_format(None, request.headers)
@@ -172,9 +172,9 @@ def _page_request(window: Mapping[str, Any]) -> PageRequest:
     )
 
 
-def _stream_request(window: Mapping[str, Any], written: Format) -> StreamRequest:
+def _stream_request(window: Mapping[str, Any], format_: Format) -> StreamRequest:
     return StreamRequest(
-        format=written.name, limit=_limit(window), cursor=cursor_value(window), options=writer_options(window)
+        format=format_.name, limit=_limit(window), cursor=cursor_value(window), options=writer_options(window)
     )
 
 
@@ -252,9 +252,9 @@ def _questions(settings: Settings) -> Mapping[str, Parameter]:
     groups = {"anyOf": [name_schema(), group]}
     measures = {"anyOf": [name_schema(), measure]}
     keys = {"anyOf": [name_schema(), key]}
-    known = shared_parameters(settings)
+    shared = shared_parameters(settings)
     return {
-        **known,
+        **shared,
         "limit": Parameter("The most rows.", whole(0, settings.maximum_stream_rows, 100)),
         "filters": Parameter("Which rows.", _CONDITIONS),
         "having": Parameter("Which groups, by columns of the answer.", _CONDITIONS),
@@ -291,7 +291,7 @@ _EITHER: Schema = {
 
 def query_operations(settings: Settings) -> list[Operation]:
     """The questions, as OpenAPI describes them."""
-    known = _questions(settings)
+    parameters = _questions(settings)
     page = in_json("Page", further=[ROWS])
     answering: dict[str, Any] = {"answers": {**streams(), JSON: page[JSON]}, "headers": STREAM_HEADERS}
     errors = (*READS, *STREAMS, *BODY, *ASKS)
@@ -304,7 +304,7 @@ def query_operations(settings: Settings) -> list[Operation]:
             name="queryResult",
             summary="Filter, group, aggregate.",
             methods=QUERY_METHODS,
-            body={name: known[name] for name in (*KEYS, *WINDOW)},
+            body={name: parameters[name] for name in (*KEYS, *WINDOW)},
             rules=CURSOR_OR_OFFSET,
             example={"group_by": ["state"], **count},
             errors=errors,
@@ -317,7 +317,7 @@ def query_operations(settings: Settings) -> list[Operation]:
             name="querySQL",
             summary="The same in SQL.",
             methods=QUERY_METHODS,
-            body={name: known[name] for name in dict.fromkeys((*TEXT_KEYS, *WINDOW))},
+            body={name: parameters[name] for name in dict.fromkeys((*TEXT_KEYS, *WINDOW))},
             rules={"required": ["sql"], **CURSOR_OR_OFFSET},
             example=text,
             errors=errors,
@@ -329,7 +329,9 @@ def query_operations(settings: Settings) -> list[Operation]:
             name="refineResult",
             summary="A new result of the answer.",
             methods=QUERY_METHODS,
-            body={name: known[name] for name in dict.fromkeys((*KEYS, *TEXT_KEYS, *WINDOW_KEYS, *NAMING))},
+            body={
+                name: parameters[name] for name in dict.fromkeys((*KEYS, *TEXT_KEYS, *WINDOW_KEYS, *NAMING))
+            },
             rules=_EITHER,
             example={"name": "Of NJ", "filters": [{"column": "state", "op": "eq", "value": "NJ"}]},
             status=201,

@@ -187,19 +187,19 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         )  # fmt: skip
 
     for function, description in ((query_result, _QUERY), (refine_result, _REFINE)):
-        described: ToolOptions = {**options, "description": description}
-        tool(dual, server, **described)(function)
+        tool_options: ToolOptions = {**options, "description": description}
+        tool(dual, server, **tool_options)(function)
 
 
 def _result_query(values: Mapping[str, Any]) -> ResultQuery:
-    given = {name: value for name, value in values.items() if value is not None}
-    beside = [name for name in given if name not in TEXT_KEYS]
-    if "sql" in given and beside:
+    arguments = {name: value for name, value in values.items() if value is not None}
+    beside = [name for name in arguments if name not in TEXT_KEYS]
+    if "sql" in arguments and beside:
         raise BadParameterError(
             f"{beside[0]} cannot be given beside sql.",
             hint="Write it in the SQL; columns, limit and offset may stand beside.",
         )
-    query = read_result_query(given)
+    query = read_result_query(arguments)
     return replace(query, reads_tables=True) if isinstance(query, SQLQuery) else query
 
 
@@ -252,8 +252,8 @@ async def _list(dual: ResultServer, caller: Principal | None) -> Managed:
         raise UnauthenticatedError(
             "Only callers that are known have a list of results.", hint=_WHERE_THE_ID_IS
         )
-    found = await dual.list_resources(caller)
-    resources = [_schema(dual, resource) for resource in found.resources]
+    listing = await dual.list_resources(caller)
+    resources = [_schema(dual, resource) for resource in listing.resources]
     return Managed(operation="list", resources=[dict(one) for one in resources])
 
 

@@ -157,8 +157,8 @@ _SHOWN_VALUES = 5
 
 def in_words(query: ResultQuery) -> str:
     """A description of the query: "where state is 'NJ'; count for each state; the first 10"."""
-    said = "; ".join(_parts_of_text(query) if isinstance(query, SQLQuery) else _parts(query))
-    line = " ".join(said.split()) or "all of it"
+    text = "; ".join(_parts_of_text(query) if isinstance(query, SQLQuery) else _parts(query))
+    line = " ".join(text.split()) or "all of it"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
@@ -199,25 +199,25 @@ def _condition(condition: Condition) -> str:
 
 
 def _inner(condition: Condition) -> str:
-    said = _condition(condition)
-    return f"({said})" if isinstance(condition, AllOf | AnyOf) and len(condition.parts) > 1 else said
+    text = _condition(condition)
+    return f"({text})" if isinstance(condition, AllOf | AnyOf) and len(condition.parts) > 1 else text
 
 
-def _comparison(found: Comparison) -> str:
-    operator = OPERATORS[found.operator]
+def _comparison(comparison: Comparison) -> str:
+    operator = OPERATORS[comparison.operator]
     if operator.takes == "flag":
-        return f"{found.column} {operator.words if found.value else operator.opposite}"
-    values = found.value if isinstance(found.value, tuple) else (found.value,)
-    shown = [_value(value) for value in values[:_SHOWN_VALUES]]
+        return f"{comparison.column} {operator.words if comparison.value else operator.opposite}"
+    values = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
+    texts = [_value(value) for value in values[:_SHOWN_VALUES]]
     if len(values) > _SHOWN_VALUES:
-        shown.append(f"{len(values) - _SHOWN_VALUES} more")
+        texts.append(f"{len(values) - _SHOWN_VALUES} more")
     joint = " and " if operator.takes == "two" else ", "
-    return f"{found.column} {operator.words} {joint.join(shown)}"
+    return f"{comparison.column} {operator.words} {joint.join(texts)}"
 
 
 def _value(value: Any) -> str:
-    said = shown(value, _LONGEST_VALUE + 1)
-    return said if len(said) <= _LONGEST_VALUE else said[: _LONGEST_VALUE - 1] + "…"
+    text = shown(value, _LONGEST_VALUE + 1)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
 def _group(group: Group) -> str:

@@ -78,21 +78,21 @@ def read_structured_query(values: Any) -> StructuredQuery:
             "A question is a JSON object.", hint=f'Such as {{"filters": {_EXAMPLES["filters"]}}}.'
         )
     refuse_unknown(values, (*KEYS, *WINDOW_KEYS), "key")
-    given = {key: value for key, value in values.items() if value is not None}
+    parameters = {key: value for key, value in values.items() if value is not None}
     question = StructuredQuery(
-        columns=_columns(given["columns"]) if "columns" in given else None,
-        condition=_conditions(given, "filters"),
-        groups=tuple(_group(part) for part in _listed(given, "group_by", MAXIMUM_GROUPS)),
-        aggregates=tuple(_aggregate(part) for part in _listed(given, "aggregates", MAXIMUM_MEASURES)),
-        having=_conditions(given, "having"),
-        order=_order(_listed(given, "order_by", MAXIMUM_ORDER)),
-        limit=_whole("limit", given["limit"]) if "limit" in given else None,
-        offset=_whole("offset", given.get("offset", 0)),
+        columns=_columns(parameters["columns"]) if "columns" in parameters else None,
+        condition=_conditions(parameters, "filters"),
+        groups=tuple(_group(part) for part in _items(parameters, "group_by", MAXIMUM_GROUPS)),
+        aggregates=tuple(_aggregate(part) for part in _items(parameters, "aggregates", MAXIMUM_MEASURES)),
+        having=_conditions(parameters, "having"),
+        order=_order(_items(parameters, "order_by", MAXIMUM_ORDER)),
+        limit=_whole("limit", parameters["limit"]) if "limit" in parameters else None,
+        offset=_whole("offset", parameters.get("offset", 0)),
     )
     if question.is_grouped:
-        known = names_of(question)
-        named = (replace(key, column=_default_name(key.column, known)) for key in question.order)
-        question = replace(question, order=tuple(named))
+        names = names_of(question)
+        keys = (replace(key, column=_default_name(key.column, names)) for key in question.order)
+        question = replace(question, order=tuple(keys))
     _require_sense(question)
     return question
 
@@ -110,38 +110,38 @@ def _require_sense(question: StructuredQuery) -> None:
         raise _malformed("having is about groups, and there are none.", "having", "Use filters, or group_by.")
 
 
-def _listed(given: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
-    found = _decoded(given.get(key, []))
-    if isinstance(found, str | Mapping):
-        found = [found]  # models often write a single one without a list
-    if not isinstance(found, list | tuple):
+def _items(parameters: Mapping[str, Any], key: str, most: int) -> Sequence[Any]:
+    items = _decode(parameters.get(key, []))
+    if isinstance(items, str | Mapping):
+        items = [items]  # models often write a single one without a list
+    if not isinstance(items, list | tuple):
         raise _malformed(f"{key} is a list.", key)
-    if len(found) > most:
+    if len(items) > most:
         raise _too_many(key, most)
-    return found
+    return items
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     """Decode a list or object that a model wrote as a JSON string. Return any other value unchanged."""
     if not isinstance(value, str) or value[:1] not in {"[", "{"} or len(value) > _LONGEST_JSON:
         return value
     try:
-        found = json.loads(value)
+        decoded = json.loads(value)
     # json's decoder recurses: a text of "[[[[..." is deeper than Python's stack.
     except (ValueError, RecursionError):
         return value
-    return found if isinstance(found, list | dict) else value
+    return decoded if isinstance(decoded, list | dict) else value
 
 
 def _columns(value: Any) -> tuple[str, ...]:
-    names = [_name(name, "columns") for name in _listed({"columns": value}, "columns", MAXIMUM_COLUMNS)]
+    names = [_name(name, "columns") for name in _items({"columns": value}, "columns", MAXIMUM_COLUMNS)]
     if not names or len(set(names)) != len(names):
         raise _malformed("columns takes names, one at least and each once.", "columns")
     return tuple(names)
 
 
-def _conditions(given: Mapping[str, Any], key: str) -> Condition | None:
-    value = _decoded(given.get(key))
+def _conditions(parameters: Mapping[str, Any], key: str) -> Condition | None:
+    value = _decode(parameters.get(key))
     if value is None or value in ([], {}):
         return None
     if isinstance(value, list | tuple):
@@ -152,24 +152,24 @@ def _conditions(given: Mapping[str, Any], key: str) -> Condition | None:
 
 def _require_bounded(value: Any, key: str) -> None:
     """Refuse too deep or too many conditions, without recursion."""
-    pending, seen = [(value, 0)], 0
+    pending, number = [(value, 0)], 0
     while pending:
         part, depth = pending.pop()
-        seen += 1
+        number += 1
         if depth > MAXIMUM_DEPTH:
             raise LimitExceededError(
                 f"{key} is nested deeper than {MAXIMUM_DEPTH}.",
                 hint="Use fewer levels.",
                 details={"name": key},
             )
-        if seen > MAXIMUM_CONDITIONS:
+        if number > MAXIMUM_CONDITIONS:
             raise _too_many(key, MAXIMUM_CONDITIONS)
         if isinstance(part, Mapping):
             inner = [part[word] for word in ("and", "or", "not") if word in part]
             pending += [
                 (one, depth + 1)
-                for held in inner
-                for one in (held if isinstance(held, list | tuple) else [held])
+                for item in inner
+                for one in (item if isinstance(item, list | tuple) else [item])
             ]
 
 
@@ -185,11 +185,11 @@ def _condition(value: Any, key: str) -> Condition:
             refuse_unknown(value, (word,), f"key beside {word}")
             return kind(_several(value[word], word, key))
     if len(value) == 1 and not {"column", "op", "value"} & set(value):
-        ((column, wanted),) = value.items()
-        if isinstance(column, str) and isinstance(wanted, str | int | float):
-            value = wanted if len(str(wanted)) <= _SHOWN else "..."
-            written = {"column": column[:_SHOWN], "op": "eq", "value": value}
-            raise _malformed(f"{column[:_SHOWN]!r} is no key of {key}.", key, f"Write {json.dumps(written)}.")
+        ((column, operand),) = value.items()
+        if isinstance(column, str) and isinstance(operand, str | int | float):
+            value = operand if len(str(operand)) <= _SHOWN else "..."
+            rewrite = {"column": column[:_SHOWN], "op": "eq", "value": value}
+            raise _malformed(f"{column[:_SHOWN]!r} is no key of {key}.", key, f"Write {json.dumps(rewrite)}.")
     refuse_unknown(value, ("column", "op", "value"), f"key of {key}")
     return _comparison(value, key)
 
@@ -209,14 +209,18 @@ def _with_names(value: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[s
     )
 
 
-_SIGNS: Mapping[str, Operator] = {sign: name for name, known in OPERATORS.items() for sign in known.signs}
+_SIGNS: Mapping[str, Operator] = {
+    sign: name for name, operator in OPERATORS.items() for sign in operator.signs
+}
 _OPPOSITES: Mapping[str, Operator] = {
-    word: name for name, known in OPERATORS.items() for word in known.opposites
+    word: name for name, operator in OPERATORS.items() for word in operator.opposites
 }
 _NEGATIONS: Mapping[str, Operator] = {
-    word: name for name, known in OPERATORS.items() for word in known.negations
+    word: name for name, operator in OPERATORS.items() for word in operator.negations
 }
-_FUNCTIONS: Mapping[str, str] = {sign: name for name, known in AGGREGATES.items() for sign in known.signs}
+_FUNCTIONS: Mapping[str, str] = {
+    sign: name for name, aggregate in AGGREGATES.items() for sign in aggregate.signs
+}
 """Other accepted spellings of names, from the tables of operators and aggregates."""
 
 
@@ -225,9 +229,9 @@ def _spelled(word: Any) -> Any:
     return "_".join(word.lower().replace("-", " ").split()) if isinstance(word, str) else word
 
 
-def _looked_up(table: Mapping[str, Any], given: Any) -> Any:
+def _look_up(table: Mapping[str, Any], word: Any) -> Any:
     """What the table has for a word, or else the value itself; JSON's lists and objects are in no table."""
-    return table.get(given, given) if isinstance(given, str) else given
+    return table.get(word, word) if isinstance(word, str) else word
 
 
 def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
@@ -237,15 +241,15 @@ def _several(parts: Any, word: str, key: str) -> tuple[Condition, ...]:
 
 
 def _comparison(value: Mapping[str, Any], key: str) -> Comparison | Negation:
-    given = _spelled(value.get("op", "eq"))
-    if not isinstance(given, str):
-        return _compared({**value, "op": given}, key)
-    if given in _NEGATIONS:
-        return Negation(_compared({**value, "op": _NEGATIONS[given]}, key))
+    word = _spelled(value.get("op", "eq"))
+    if not isinstance(word, str):
+        return _compared({**value, "op": word}, key)
+    if word in _NEGATIONS:
+        return Negation(_compared({**value, "op": _NEGATIONS[word]}, key))
     # is_not_null is "is_null with false". With false of its own it is refused, as a word that is not known.
-    if given in _OPPOSITES and value.get("value", True) in (True, None):
-        value, given = {**value, "value": False}, _OPPOSITES[given]
-    return _compared({**value, "op": _SIGNS.get(given, given)}, key)
+    if word in _OPPOSITES and value.get("value", True) in (True, None):
+        value, word = {**value, "value": False}, _OPPOSITES[word]
+    return _compared({**value, "op": _SIGNS.get(word, word)}, key)
 
 
 def _compared(value: Mapping[str, Any], key: str) -> Comparison:
@@ -264,14 +268,14 @@ def _compared(value: Mapping[str, Any], key: str) -> Comparison:
     return Comparison(column, operator, _scalar(value["value"], operator, key))
 
 
-def _values(found: Any, operator: Operator, key: str) -> tuple[Any, ...]:
-    if not isinstance(found, list | tuple) or not found:
+def _values(operands: Any, operator: Operator, key: str) -> tuple[Any, ...]:
+    if not isinstance(operands, list | tuple) or not operands:
         raise _malformed(f"{operator} takes a list of values.", key)
-    if OPERATORS[operator].takes == "two" and len(found) != 2:
+    if OPERATORS[operator].takes == "two" and len(operands) != 2:
         raise _malformed(f"{operator} takes two values, the lower one first; both are included.", key)
-    if len(found) > MAXIMUM_VALUES:
+    if len(operands) > MAXIMUM_VALUES:
         raise _too_many(operator, MAXIMUM_VALUES)
-    return tuple(_scalar(value, operator, key) for value in found)
+    return tuple(_scalar(value, operator, key) for value in operands)
 
 
 def _scalar(value: Any, operator: str, key: str) -> Any:
@@ -288,8 +292,8 @@ def _group(value: Any) -> Group:
     value = _with_names(value, _GROUP_KEYS)
     refuse_unknown(value, ("column", "bucket", "as"), "key of group_by")
     column = _name(value.get("column"), "group_by")
-    given = _spelled(value.get("bucket"))
-    bucket = None if given is None else _word(given, tuple(BUCKETS), "bucket")
+    word = _spelled(value.get("bucket"))
+    bucket = None if word is None else _word(word, tuple(BUCKETS), "bucket")
     default = column if bucket is None else f"{column}_{bucket}"
     return Group(_alias(value, default, "group_by"), column, bucket)
 
@@ -301,8 +305,8 @@ def _aggregate(value: Any) -> AggregateColumn:
         raise _malformed("An aggregate is an object.", "aggregates")
     value = _with_names(value, _AGGREGATE_KEYS)
     refuse_unknown(value, ("function", "column", "fraction", "as"), "key of aggregates")
-    given = _spelled(value.get("function"))
-    function = _word(_looked_up(_FUNCTIONS, given), tuple(AGGREGATES), "function")
+    word = _spelled(value.get("function"))
+    function = _word(_look_up(_FUNCTIONS, word), tuple(AGGREGATES), "function")
     if value.get("column") == "*" and function == "count":
         value = {**value, "column": None}
     column = None if value.get("column") is None else _name(value["column"], "aggregates")
@@ -321,36 +325,36 @@ _CALL = re.compile(r"\s*+(\w++)\s*+\(\s*+(distinct\s++)?(.*?)\s*+\)(?:\s++as\s++
 
 def _call(text: str) -> Mapping[str, Any]:
     """ "count", or a call as SQL writes it: "avg(price)", "COUNT(DISTINCT state) AS states"."""
-    found = _CALL.fullmatch(text[:MAXIMUM_CALL])
-    if found is None:
+    match = _CALL.fullmatch(text[:MAXIMUM_CALL])
+    if match is None:
         return {"function": text}
-    name, distinct, column, alias = found.groups()
+    name, distinct, column, alias = match.groups()
     function = "count_distinct" if distinct and name.lower() == "count" else name
     return {"function": function, "column": column or None, "as": alias}
 
 
 def _fraction(value: Mapping[str, Any], function: str) -> float | None:
-    given = value.get("fraction")
+    number = value.get("fraction")
     if not AGGREGATES[function].takes_fraction:
-        if given is not None:
+        if number is not None:
             raise _malformed(f"{function} has no fraction.", "aggregates", "percentile has one.")
         return None
     if (
-        isinstance(given, bool)
-        or not isinstance(given, int | float)
-        or not 0 <= given <= 1  # NaN is not, either
+        isinstance(number, bool)
+        or not isinstance(number, int | float)
+        or not 0 <= number <= 1  # NaN is not, either
     ):
         raise _malformed(
             f"A {function} needs a fraction from 0 to 1.", "aggregates", 'Write "fraction": 0.9.'
         )
-    return float(given)
+    return float(number)
 
 
 def _order(keys: Sequence[Any]) -> tuple[QuerySort, ...]:
-    found = tuple(_order_key(key) for key in keys)
-    if len({key.column for key in found}) != len(found):
+    order = tuple(_order_key(key) for key in keys)
+    if len({key.column for key in order}) != len(order):
         raise _malformed("A column appears twice in order_by.", "order_by")
-    return found
+    return order
 
 
 def _order_key(value: Any) -> QuerySort:
@@ -360,8 +364,8 @@ def _order_key(value: Any) -> QuerySort:
         raise _malformed("A key of order_by is a column's name, or an object.", "order_by")
     value = _with_names(value, _ORDER_KEYS)
     refuse_unknown(value, ("column", "order"), "key of order_by")
-    given = _spelled(value.get("order", "asc"))
-    direction = _word(_looked_up(_DIRECTIONS, given), ("asc", "desc"), "order")
+    word = _spelled(value.get("order", "asc"))
+    direction = _word(_look_up(_DIRECTIONS, word), ("asc", "desc"), "order")
     return QuerySort(_name(value.get("column"), "order_by"), direction == "desc")
 
 
@@ -373,19 +377,19 @@ def _order_words(text: str) -> Mapping[str, Any]:
     """An item of `order_by`: a name, "-price" or "price desc"."""
     if text.startswith("-"):
         return {"column": text[1:], "order": "desc"}
-    found = _ORDER_WORDS.fullmatch(text[:MAXIMUM_CALL])
-    return {"column": text} if found is None else {"column": found[1], "order": found[2]}
+    match = _ORDER_WORDS.fullmatch(text[:MAXIMUM_CALL])
+    return {"column": text} if match is None else {"column": match[1], "order": match[2]}
 
 
-def _default_name(name: str, known: Sequence[str]) -> str:
+def _default_name(name: str, names: Sequence[str]) -> str:
     """The name. If it is an aggregate in the form of a call, the default name of that column of the answer."""
-    if name in known or "column" not in _call(name):
+    if name in names or "column" not in _call(name):
         return name
     try:
         default = _aggregate(name).name
     except BadParameterError:
         return name
-    return default if default in known else name
+    return default if default in names else name
 
 
 def _name(value: Any, key: str) -> str:
@@ -407,18 +411,18 @@ def _alias(value: Mapping[str, Any], default: str, key: str) -> str:
     return str(name)
 
 
-def _word(value: Any, known: Sequence[Word], what: str, *, instead: Mapping[str, str] = {}) -> Word:
-    for word in known:
+def _word(value: Any, words: Sequence[Word], what: str, *, instead: Mapping[str, str] = {}) -> Word:
+    for word in words:
         if value == word:
             return word
-    details = {"name": what, "known": [*known]}
-    listed = f"{what} is one of: {', '.join(known)}."
+    details = {"name": what, "known": [*words]}
+    allowed = f"{what} is one of: {', '.join(words)}."
     if isinstance(value, str):
         # Short words are often similar by chance, so nothing is suggested for them.
         raise BadParameterError(
-            f"There is no {what} {value[:MAXIMUM_NAME]!r}.", hint=instead.get(value, listed), details=details
+            f"There is no {what} {value[:MAXIMUM_NAME]!r}.", hint=instead.get(value, allowed), details=details
         )
-    raise BadParameterError(listed, details=details)
+    raise BadParameterError(allowed, details=details)
 
 
 def _whole(name: str, value: Any) -> int:

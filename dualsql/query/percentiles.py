@@ -27,21 +27,23 @@ class RankedValues:
 
     Attributes:
         value: as a double.
-        place: the number of its row, from 0; NULLs come last.
+        position: the number of its row, from 0; NULLs come last.
         size: the number of values of the group.
     """
 
     value: Expression
-    place: Expression
+    position: Expression
     size: Expression
 
     def at(self, fraction: float) -> Expression:
         """The aggregate of a group."""
-        wanted: Expression = literal(fraction, Double()) * (self.size - 1)
-        is_below = self.place <= wanted
+        position: Expression = literal(fraction, Double()) * (self.size - 1)
+        is_below = self.position <= position
         lower = func.max(case((is_below, self.value)), type_=Double())
-        upper = func.min(case((self.place >= wanted, self.value)), type_=Double())
-        share = func.max(wanted, type_=Double()) - func.max(case((is_below, self.place)), type_=BigInteger())
+        upper = func.min(case((self.position >= position, self.value)), type_=Double())
+        share = func.max(position, type_=Double()) - func.max(
+            case((is_below, self.position)), type_=BigInteger()
+        )
         # The difference of two infinities is no number.
         return case((lower == upper, lower), else_=lower + (upper - lower) * share)
 
@@ -59,21 +61,21 @@ def with_ranks(
         keys: columns of the relation that make the groups.
         values: of the columns to rank, as doubles.
     """
-    listed = [*(column.expression for column in columns), *keys]
-    ranks = [part for value in values.values() for part in _ranked(value, keys, capabilities)]
+    outputs = [*(column.expression for column in columns), *keys]
+    ranks = [part for value in values.values() for part in _rank(value, keys, capabilities)]
     labels = [part.label(f"ranked_{number}") for number, part in enumerate(ranks)]
-    statement: AnySelect = select(*listed, *labels).select_from(relation)
+    statement: AnySelect = select(*outputs, *labels).select_from(relation)
     inner = as_subquery(statement, "ranked")
-    found: list[Expression] = list(inner.c)
-    width, rest = len(columns), found[len(listed) :]
-    moved = [column.moved(element) for column, element in zip(columns, found[:width], strict=True)]
+    elements: list[Expression] = list(inner.c)
+    width, rest = len(columns), elements[len(outputs) :]
+    relocated = [column.moved(element) for column, element in zip(columns, elements[:width], strict=True)]
     by_name = {name: RankedValues(*rest[3 * n : 3 * n + 3]) for n, name in enumerate(values)}
-    return inner, moved, found[width : len(listed)], by_name
+    return inner, relocated, elements[width : len(outputs)], by_name
 
 
-def _ranked(value: Expression, keys: Sequence[Expression], capabilities: Capabilities) -> list[Expression]:
+def _rank(value: Expression, keys: Sequence[Expression], capabilities: Capabilities) -> list[Expression]:
     """The parts of `RankedValues`."""
     groups = list(keys) or None
     order = Key(expression=value, is_nulls_last=True).clauses(capabilities)
-    place = func.row_number(type_=BigInteger()).over(partition_by=groups, order_by=order) - 1
-    return [value, place, func.count(value, type_=BigInteger()).over(partition_by=groups)]
+    position = func.row_number(type_=BigInteger()).over(partition_by=groups, order_by=order) - 1
+    return [value, position, func.count(value, type_=BigInteger()).over(partition_by=groups)]

@@ -55,36 +55,36 @@ def build_structured_select(
         UnknownColumnError: the result has no such column.
         BadParameterError: the column's type or the database does not support an operation.
     """
-    found = (
-        _grouped(question, result, capabilities)
+    statement = (
+        _select_groups(question, result, capabilities)
         if question.is_grouped
-        else _listed(question, result, capabilities)
+        else _select_rows(question, result, capabilities)
     )
     if question.limit is None and not question.offset:
-        return found
-    return found.limit(question.limit).offset(question.offset or None)
+        return statement
+    return statement.limit(question.limit).offset(question.offset or None)
 
 
-def _listed(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
-    chosen = chosen_columns(result.columns, question.columns)
-    asked = {one.column for one in _comparisons_in(question.condition)} | {
+def _select_rows(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
+    columns = chosen_columns(result.columns, question.columns)
+    names = {one.column for one in _comparisons_in(question.condition)} | {
         key.column for key in question.order
     }
     # Beside GROUP BY, DISTINCT or LIMIT, or about a computed column, a condition in the author's own WHERE would
     # filter other rows than those of the result.
-    if not reads_plainly(result, [column for column in result.columns if column.name in asked]):
+    if not reads_plainly(result, [column for column in result.columns if column.name in names]):
         result = nested(result, capabilities)
-        chosen = chosen_columns(result.columns, question.columns)
+        columns = chosen_columns(result.columns, question.columns)
     if question.columns is not None:
-        places = [result.columns.index(column) for column in chosen]
-        if projected(result.select, places) is None:
+        positions = [result.columns.index(column) for column in columns]
+        if projected(result.select, positions) is None:
             result = nested(result, capabilities)
-            chosen = [result.columns[place] for place in places]
-    return _cut_out(question, result, chosen, capabilities)
+            columns = [result.columns[position] for position in positions]
+    return _cut_out(question, result, columns, capabilities)
 
 
 def _cut_out(
-    question: StructuredQuery, result: Shape, chosen: Sequence[ResultColumn], capabilities: Capabilities
+    question: StructuredQuery, result: Shape, columns: Sequence[ResultColumn], capabilities: Capabilities
 ) -> AnySelect:
     statement = result.select
     if question.condition is not None:
@@ -97,7 +97,7 @@ def _cut_out(
         statement = ordered(Shape(statement, tuple(keys)), capabilities, sort=sort).arranged
     if question.columns is None:
         return statement
-    outputs = [with_label(column) for column in chosen]
+    outputs = [with_label(column) for column in columns]
     return with_outputs(statement, outputs)
 
 
@@ -137,7 +137,7 @@ def uses_in(question: StructuredQuery) -> Iterator[tuple[str, Use]]:
             yield key.column, "sorted"
 
 
-def _grouped(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
+def _select_groups(question: StructuredQuery, result: Shape, capabilities: Capabilities) -> AnySelect:
     _require_several_rows(question, result)
     relation, columns = related(_with_columns(result, _read_by(question)), capabilities)
     source = _conditions(columns, capabilities)
@@ -150,19 +150,19 @@ def _grouped(question: StructuredQuery, result: Shape, capabilities: Capabilitie
         # the database would see different expressions.
         relation, columns, keys = _with_keys(relation, columns, keys, rows)
         source, rows = _conditions(columns, capabilities), None
-    ranked: dict[str, RankedValues] = {}
+    ranks: dict[str, RankedValues] = {}
     if values:
         values = ranked_values(question.aggregates, source)
-        relation, columns, keys, ranked = with_ranks(relation, columns, keys, values, capabilities)
+        relation, columns, keys, ranks = with_ranks(relation, columns, keys, values, capabilities)
         source = _conditions(columns, capabilities)
     outputs = [
         *(key.label(group.name) for key, group in zip(keys, question.groups, strict=True)),
-        *(aggregated(measure, source, ranked).label(measure.name) for measure in question.aggregates),
+        *(aggregated(measure, source, ranks).label(measure.name) for measure in question.aggregates),
     ]
     statement: AnySelect = select(*outputs).select_from(relation).group_by(*keys)
     if rows is not None:
         statement = statement.where(rows)
-    return with_criteria_of(result.select, _finished(question, statement, capabilities, result.meanings))
+    return with_criteria_of(result.select, _finish(question, statement, capabilities, result.meanings))
 
 
 def _read_by(question: StructuredQuery) -> set[str]:
@@ -181,9 +181,13 @@ def _with_columns(result: Shape, names: set[str]) -> Shape:
     if unknown:
         raise UnknownColumnError(unknown[0], [column.name for column in result.columns])
     # count(*) reads no column, but a SELECT needs one.
-    places = [place for place, column in enumerate(result.columns) if column.name in names] or [0]
-    chosen = None if result.is_cut else projected(result.select, places)
-    return result if chosen is None else Shape(chosen, tuple(result.columns[place] for place in places))
+    positions = [position for position, column in enumerate(result.columns) if column.name in names] or [0]
+    projection = None if result.is_cut else projected(result.select, positions)
+    return (
+        result
+        if projection is None
+        else Shape(projection, tuple(result.columns[place] for place in positions))
+    )
 
 
 def _with_keys(
@@ -194,11 +198,13 @@ def _with_keys(
     statement: AnySelect = select(*(column.expression for column in columns), *labelled).select_from(relation)
     inner = as_subquery(statement if rows is None else statement.where(rows), "bucketed")
     width = len(columns)
-    moved = [column.moved(element) for column, element in zip(columns, list(inner.c)[:width], strict=True)]
-    return inner, moved, list(inner.c)[width:]
+    relocated = [
+        column.moved(element) for column, element in zip(columns, list(inner.c)[:width], strict=True)
+    ]
+    return inner, relocated, list(inner.c)[width:]
 
 
-def _finished(
+def _finish(
     question: StructuredQuery, statement: AnySelect, capabilities: Capabilities, meanings: Meanings
 ) -> AnySelect:
     """The requested groups, in the requested order or by their keys.
@@ -214,13 +220,13 @@ def _finished(
         return statement
     inner = as_subquery(statement, "answer")
     statement = select(*inner.c)
-    asked = {key.column for key in question.order}
-    wanted = [(key.column, key.is_descending) for key in question.order]
-    wanted += [(group.name, False) for group in question.groups if group.name not in dict(wanted)]
-    for name, is_descending in wanted:
+    ordered_names = {key.column for key in question.order}
+    order = [(key.column, key.is_descending) for key in question.order]
+    order += [(group.name, False) for group in question.groups if group.name not in dict(order)]
+    for name, is_descending in order:
         if name not in columns:
             raise UnknownColumnError(name, list(columns), of="The answer")
-        if name in asked:
+        if name in ordered_names:
             require_order(columns[name])
         expression = capabilities.sortable(inner.c[name])
         key = Key(expression=expression, is_descending=is_descending, is_nulls_last=True)
@@ -230,17 +236,17 @@ def _finished(
 
 def _outputs(statement: AnySelect, meanings: Meanings) -> list[ResultColumn]:
     """The columns of the answer as expressions without labels, because HAVING cannot use labels."""
-    made: list[Any] = list(statement.selected_columns)
-    return [ResultColumn(column.name, column.element, column.type, meanings=meanings) for column in made]
+    elements: list[Any] = list(statement.selected_columns)
+    return [ResultColumn(column.name, column.element, column.type, meanings=meanings) for column in elements]
 
 
 def _require_several_rows(question: StructuredQuery, result: Shape) -> None:
     """Refuse groups by a unique column: each group would be one row."""
     key = sole_key(result.select)
     for group in question.groups:
-        column = next((found for found in result.columns if found.name == group.column), None)
+        column = next((one for one in result.columns if one.name == group.column), None)
         if column is not None and key is not None and key(column.expression):
-            others = [found.name for found in result.columns if not key(found.expression)]
+            others = [one.name for one in result.columns if not key(one.expression)]
             raise BadParameterError(
                 f"Each row has a value of {group.column[:80]!r} of its own, and would be a group.",
                 hint=f"Group by another column: {', '.join(others[:10])}.",
@@ -255,8 +261,8 @@ def related(result: Shape, capabilities: Capabilities) -> tuple[FromClause, list
 
 
 def _conditions(columns: Sequence[ResultColumn], capabilities: Capabilities) -> Conditions:
-    named = {column.name: column for column in columns}
-    return Conditions(named, capabilities.query, capabilities)
+    by_name = {column.name: column for column in columns}
+    return Conditions(by_name, capabilities.query, capabilities)
 
 
 MAXIMUM_PARAMETERS = 100
@@ -314,10 +320,10 @@ def build_sql_select(
         PackageMissingError: the extra `sql` is not installed.
     """
     read_select = sql_reader()
-    taken = " ".join([text.sql, *tables.column_names()])
-    relation, orders = relation_in_order(ordered(result, capabilities), RELATION, taken)
+    reserved = " ".join([text.sql, *tables.column_names()])
+    relation, orders = relation_in_order(ordered(result, capabilities), RELATION, reserved)
     hides = (lambda _: True) if is_fenced else None
-    made: Any = read_select(
+    statement: Any = read_select(
         text.sql,
         tables.registry,
         dialect.name,
@@ -329,10 +335,10 @@ def build_sql_select(
         meanings=result.meanings,
         version=getattr(dialect, "server_version_info", None),
     )
-    notes = notes_of(made)
-    if isinstance(made, CompoundSelect):
-        made = select(*as_subquery(made, "answer").c)
+    notes = notes_of(statement)
+    if isinstance(statement, CompoundSelect):
+        statement = select(*as_subquery(statement, "answer").c)
     if text.columns is not None or text.limit is not None or text.offset:
         part = StructuredQuery(columns=text.columns, limit=text.limit, offset=text.offset)
-        made = build_structured_select(part, shape(made), capabilities)
-    return with_notes(with_criteria_of(result.select, made), notes)
+        statement = build_structured_select(part, shape(statement), capabilities)
+    return with_notes(with_criteria_of(result.select, statement), notes)

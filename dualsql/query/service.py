@@ -36,7 +36,7 @@ from dualsql.kept.translation import (
     computing_as,
     is_translated,
     stand_in,
-    translated,
+    translate_statement,
 )
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
@@ -126,18 +126,18 @@ class QueryService:
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
-        checked = request.checked(self._settings)
-        target = await self._target(resource, query, principal, checked.sort)
+        request_checked = request.checked(self._settings)
+        target = await self._target(resource, query, principal, request_checked.sort)
         with step("question"):
             try:
-                page = await self._pages.read(target, checked)
+                page = await self._pages.read(target, request_checked)
             except OF_VALUES:
                 if target.view.kept is None:
                     raise
                 # Such as a number that overflows there and not here, or a text that is not ASCII.
                 self._note_unanswered(target.view, query)
                 target = await self._live_target(resource, query, principal)
-                page = await self._pages.read(target, checked)
+                page = await self._pages.read(target, request_checked)
             # A model takes the groups of a page for all of them, unless it reads how many there are.
             if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
                 return await self._with_groups_counted(page, target.view)
@@ -293,8 +293,8 @@ class QueryService:
         if not await self._views.kept.can_use(parent, rows, uses_in(query)):
             return None
         with suppress(BadParameterError):  # what the file cannot answer, and the database can
-            found = await self._view(resource, parent, query, principal)
-            return parent.answering(found.derived, live)
+            result_view = await self._view(resource, parent, query, principal)
+            return parent.answering(result_view.derived, live)
         return None
 
     async def _translation(
@@ -306,10 +306,10 @@ class QueryService:
 
         def derived() -> Derived | None:
             rows = self._views.copied(live, resource.document)
-            made = _translation(rows, parent, query, by_code_point=by_code_point)
-            if made is not None:
-                _compile(parent.answering(made, rows))
-            return made
+            answer = _translation(rows, parent, query, by_code_point=by_code_point)
+            if answer is not None:
+                _compile(parent.answering(answer, rows))
+            return answer
 
         return await live.source.limits.computed(derived)
 
@@ -342,9 +342,9 @@ class QueryService:
 
         def derived() -> Derived:
             parent = self._views.copied(view, resource.document)
-            made = Derived(self._answer(query, parent, tables), view.source.meanings)
-            _compile(view.over(made))
-            return made
+            answer = Derived(self._answer(query, parent, tables), view.source.meanings)
+            _compile(view.over(answer))
+            return answer
 
         return await view.source.limits.computed(derived)
 
@@ -406,10 +406,10 @@ def _translation(live: View, parent: View, query: SQLQuery, *, by_code_point: bo
     kept = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
     relation, dialect = stand_in(kept), live.dialect
     try:
-        asked = build_select(query, relation, live.source.capabilities, dialect)
-        rows = plan.ordered(plan.shape(asked, live.source.meanings), live.source.capabilities)
-        made = translated(rows, relation, kept, dialect.name, by_code_point=by_code_point)
-        return Derived(made, parent.source.meanings)
+        statement = build_select(query, relation, live.source.capabilities, dialect)
+        rows = plan.ordered(plan.shape(statement, live.source.meanings), live.source.capabilities)
+        translation = translate_statement(rows, relation, kept, dialect.name, by_code_point=by_code_point)
+        return Derived(translation, parent.source.meanings)
     except (UntranslatableError, UnknownTableError) as error:  # the file holds no tables
         logger.debug("A question over kept rows is asked of the database: %s", error)
         return None
@@ -469,8 +469,8 @@ class RefineService:
             UnknownColumnError, InvalidSQLError, ...: see `QueryService.page`.
         """
         try:
-            resolved, answer = await self._resolve(options)
-            return await self._creator.create(resolved, answer)
+            resolution, answer = await self._resolve(options)
+            return await self._creator.create(resolution, answer)
         except (NotFreezableError, NoTotalOrderError) as error:
             if options.refinement is None:
                 raise
@@ -510,7 +510,7 @@ class RefineService:
             statement = with_notes(statement, [*notes_of(statement), NOT_KEPT_ROWS])
         elif answer is not None and answer.view is None:
             statement = with_notes(statement, [*notes_of(statement), ROWS_OF_NOW])
-        resolved = replace(
+        resolution = replace(
             options,
             select=statement,
             source=parent.source,
@@ -519,7 +519,7 @@ class RefineService:
             is_text=isinstance(refinement, SQLQuery),
             reads_conversions=converts_values(self._query.parent_of(parent, options.principal)),
         )
-        return resolved, answer
+        return resolution, answer
 
     def _require_room(self, parent: Resource, depth: int) -> None:
         if depth > self._settings.maximum_refinement_depth:

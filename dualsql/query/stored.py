@@ -64,16 +64,16 @@ def in_one_form(column: ResultColumn, capabilities: Capabilities) -> Element:
 # Truth values.
 
 
-def of_truths(element: Element, wanted: set[Any], capabilities: Capabilities) -> ColumnElement[bool]:
-    """Whether the shown value is among `wanted`; unknown for NULL."""
-    if len(wanted) > 1:
+def of_truths(element: Element, truths: set[Any], capabilities: Capabilities) -> ColumnElement[bool]:
+    """Whether the shown value is among `truths`; unknown for NULL."""
+    if len(truths) > 1:
         return or_(_is_true(element, capabilities), _is_false(element, capabilities))
-    return _is_true(element, capabilities) if True in wanted else _is_false(element, capabilities)
+    return _is_true(element, capabilities) if True in truths else _is_false(element, capabilities)
 
 
 def _is_false(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
     bare = type_coerce(element, types.NULLTYPE)
-    return or_(*(bare == _stored(value) for value in capabilities.shown_as_false))
+    return or_(*(bare == _constant(value) for value in capabilities.shown_as_false))
 
 
 def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
@@ -81,7 +81,7 @@ def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool
     bare = type_coerce(element, types.NULLTYPE)
     zero, *others = capabilities.shown_as_false
     return and_(
-        or_(bare < _stored(zero), bare > _stored(zero)), *(bare != _stored(value) for value in others)
+        or_(bare < _constant(zero), bare > _constant(zero)), *(bare != _constant(value) for value in others)
     )
 
 
@@ -89,17 +89,17 @@ def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool
 # UUIDs.
 
 
-def of_uuids(element: Element, wanted: Sequence[UUID], *, is_negated: bool) -> ColumnElement[bool]:
+def of_uuids(element: Element, uuids: Sequence[UUID], *, is_negated: bool) -> ColumnElement[bool]:
     """Whether the shown UUID is one of these, in any spelling."""
-    same = _digits(element).in_([bound(one.hex, types.String()) for one in wanted])
+    same = _digits(element).in_([bound(one.hex, types.String()) for one in uuids])
     if is_negated:
         return not_(same)
-    if len(wanted) > _MOST_RANGES:
+    if len(uuids) > _MOST_RANGES:
         return same
     raw = _raw(element)
     begins = (
         raw.between(bound(one, types.String()), bound(one + "~", types.String()))
-        for one in _beginnings(wanted)
+        for one in _beginnings(uuids)
     )
     # The range uses an index on the first digits, and the second condition compares all digits.
     return and_(or_(*begins), same)
@@ -112,15 +112,15 @@ _MOST_RANGES = 20
 
 def _digits(element: Element) -> Element:
     """The 32 digits of any text that Python's UUID() accepts. SQLAlchemy reads stored UUIDs with it."""
-    found: Element = func.lower(_raw(element), type_=types.String())
+    digits: Element = func.lower(_raw(element), type_=types.String())
     for part in ("urn:", "uuid:", "{", "}", "-"):
-        found = func.replace(found, part, "", type_=types.String())
-    return found
+        digits = func.replace(digits, part, "", type_=types.String())
+    return digits
 
 
-def _beginnings(wanted: Sequence[UUID]) -> list[str]:
+def _beginnings(uuids: Sequence[UUID]) -> list[str]:
     both_cases = {
-        "".join(letters) for one in wanted for letters in product(*({c, c.upper()} for c in one.hex[:3]))
+        "".join(letters) for one in uuids for letters in product(*({c, c.upper()} for c in one.hex[:3]))
     }
     return [*sorted(both_cases), "{", "u"]
 
@@ -149,9 +149,9 @@ def _raw(element: Element) -> Element:
 
 
 def or_unfit(
-    found: ColumnElement[bool],
+    condition: ColumnElement[bool],
     column: ResultColumn,
-    given: Sequence[Any],
+    values: Sequence[Any],
     capabilities: Capabilities,
     *,
     is_negated: bool,
@@ -159,17 +159,17 @@ def or_unfit(
     """An equality condition that also matches cells that do not fit their column and show one of the values."""
     class_of = capabilities.storage_class
     if class_of is None or column.meaning.is_made:
-        return found
-    kept: dict[str, list[Element]] = {}
-    for value in given:
-        for kind, stored in _shown_as(value, column.encoding) if isinstance(value, str) else ():
-            kept.setdefault(kind, []).append(stored)
-    if not kept:
-        return found
+        return condition
+    by_kind: dict[str, list[Element]] = {}
+    for value in values:
+        for kind, element in _shown_as(value, column.encoding) if isinstance(value, str) else ():
+            by_kind.setdefault(kind, []).append(element)
+    if not by_kind:
+        return condition
     bare = type_coerce(column.expression, types.NULLTYPE)
     # The storage class is tested as well, because a column of numbers reads '12.0' as 12.
-    unfit = or_(*(and_(class_of(bare) == kind, bare.in_(stored)) for kind, stored in kept.items()))
-    return and_(found, not_(unfit)) if is_negated else or_(found, unfit)
+    unfit = or_(*(and_(class_of(bare) == kind, bare.in_(elements)) for kind, elements in by_kind.items()))
+    return and_(condition, not_(unfit)) if is_negated else or_(condition, unfit)
 
 
 def _shown_as(value: str, encoding: str) -> Iterator[tuple[str, Element]]:
@@ -177,17 +177,17 @@ def _shown_as(value: str, encoding: str) -> Iterator[tuple[str, Element]]:
     if encoding in _SPELLED and "-" in value[1:]:
         return  # only values that fit are shown like this
     if encoding not in ("text", "any"):
-        yield "text", _stored(value)
+        yield "text", _constant(value)
     if encoding not in ("text", "any", "integer", "decimal"):
-        yield from (("integer" if type(one) is int else "real", _stored(one)) for one in _numbers(value))
+        yield from (("integer" if type(one) is int else "real", _constant(one)) for one in _numbers(value))
     with suppress(ValueError):
-        found = b64decode(value, validate=True)
-        if b64encode(found).decode() == value:
-            yield "blob", _stored(found)
+        data = b64decode(value, validate=True)
+        if b64encode(data).decode() == value:
+            yield "blob", _constant(data)
     if "\\x" in value:
         odd = _without_escapes(value)
         if odd.decode("utf-8", "backslashreplace") == value:
-            yield "text", cast(_stored(odd), types.Text())
+            yield "text", cast(_constant(odd), types.Text())
 
 
 _SPELLED = frozenset({"date", "datetime", "uuid"})
@@ -205,10 +205,10 @@ def _without_escapes(value: str) -> bytes:
     """The stored bytes of a text that is not valid UTF-8, from its shown form."""
     parts = re.split(r"\\x([89a-f][0-9a-f])", value)
     return b"".join(
-        bytes.fromhex(part) if place % 2 else part.encode("utf-8", "surrogatepass")
-        for place, part in enumerate(parts)
+        bytes.fromhex(part) if index % 2 else part.encode("utf-8", "surrogatepass")
+        for index, part in enumerate(parts)
     )
 
 
-def _stored(value: Any) -> Element:
+def _constant(value: Any) -> Element:
     return bound(value, _STORED[type(value)])

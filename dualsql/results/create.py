@@ -57,7 +57,7 @@ from dualsql.resource import (
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
-from dualsql.results.options import CreateOptions, checked_size, storage_missing
+from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size, storage_missing
 from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
 from dualsql_client.wire import Column, Profile, ProfileKind, ProfileNotes, Row
@@ -458,7 +458,7 @@ class Creator:
         most = most_rows(names, text_budget=settings.text_budget, results_budget=settings.results_budget)
         # The author's LIMIT, where it is small: then the total is known even if the count takes too long.
         limit = min(view.shape.limit or 0, _MOST_LIMITED)
-        return max(size, limit, min(most, settings.maximum_sample_size))
+        return max(size, limit, min(most, MAXIMUM_SAMPLE_SIZE))
 
     async def _profiled(self, view: View, options: CreateOptions, sample: Sample) -> ProfiledSample | None:
         kind = options.profile_kind

@@ -139,10 +139,14 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     return plain
 
 
+MAXIMUM_SAMPLE_SIZE = 1_000
+"""The most rows that a tool may show."""
+
+
 def checked_size(size: int | None, settings: Settings) -> int:
     """Rows of a sample, from 0 on."""
-    default = min(settings.default_sample_size, settings.maximum_sample_size)
-    return within("sample_size", default if size is None else size, 0, settings.maximum_sample_size)
+    default = min(settings.default_sample_size, MAXIMUM_SAMPLE_SIZE)
+    return within("sample_size", default if size is None else size, 0, MAXIMUM_SAMPLE_SIZE)
 
 
 def checked_listing(limit: int | None) -> int:
@@ -164,7 +168,7 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
         ConfigurationError: `tables` has a wrong type, or contradicts the settings.
     """
     if not isinstance(tables, Registry):
-        return Registry(tables, allow_text=settings.allow_text, maximum_size=settings.maximum_document_size)
+        return Registry(tables, allow_text=settings.allow_text)
     if settings.allow_text and not tables.allow_text:
         raise ConfigurationError(
             "allow_text has no effect on a Registry that was created before.",

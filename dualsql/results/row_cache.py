@@ -37,6 +37,19 @@ class RowCache:
         self._pages: OrderedDict[object, _CachedPage] = OrderedDict()
         self.bytes = 0
 
+    @staticmethod
+    def question(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
+        """What a page is cached by; None if the statement has no unambiguous key."""
+        key = internals.cache_key(select)
+        if key is None:
+            return None
+        # SQLAlchemy's key has places for bound values and not the values (sqlalchemy/sql/cache_key.py).
+        bound = exact_forms(parameter.effective_value for parameter in key.bindparams)
+        values = exact_forms(part for name in sorted(rules.values) for part in (name, rules.values[name]))
+        if bound is None or values is None:
+            return None
+        return key.key, bound, rules.form, values, tuple(rules.settings), source.name
+
     def get(self, question: object) -> Rows | None:
         """The cached rows, which the caller may change; None if there are none."""
         page = self._pages.get(question)
@@ -68,19 +81,6 @@ class RowCache:
         page = self._pages.pop(question, None)
         if page is not None:
             self.bytes -= page.weight
-
-
-def question_of(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:
-    """The cache key; None if the question has no unambiguous one."""
-    key = internals.cache_key(select)
-    if key is None:
-        return None
-    # SQLAlchemy's key has places for bound values and not the values (sqlalchemy/sql/cache_key.py).
-    bound = exact_forms(parameter.effective_value for parameter in key.bindparams)
-    values = exact_forms(part for name in sorted(rules.values) for part in (name, rules.values[name]))
-    if bound is None or values is None:
-        return None
-    return key.key, bound, rules.form, values, tuple(rules.settings), source.name
 
 
 def _weight(value: Any) -> int:

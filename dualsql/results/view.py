@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sqlalchemy import ColumnElement, Compiled, Dialect, util
 from sqlalchemy.sql.cache_key import CacheKey
@@ -23,6 +23,7 @@ from dualsql.databases import (
     Sample,
     Source,
     StreamJob,
+    backend_of,
     chosen_source,
     fetch_page,
     fetch_rows,
@@ -31,17 +32,18 @@ from dualsql.databases import (
 )
 from dualsql.errors import Asked, ConfigurationError
 from dualsql.formats import json
-from dualsql.formats.csv import CopiedCSVWriter, DatabaseCSVWriter
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of
-from dualsql.results.row_cache import RowCache, question_of
 from dualsql.settings import Settings, SnapshotTags
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import Column, KeptDescription, Row, SortKey
+
+if TYPE_CHECKING:
+    from dualsql.results.row_cache import RowCache
 
 ROWS_OF_NOW = (
     "These are the rows of the database now: the kept rows of the result cannot answer this query with the same "
@@ -187,14 +189,13 @@ class Original(NamedTuple):
 
     def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of some of the columns, which writes what the database would have written."""
-        made = written.writer(columns, self.dialect, options)
-        if not isinstance(made, DatabaseCSVWriter) or not self.copied:
-            return made
-        kinds = [self.copied[self.columns.index(column)] for column in columns]
-        copied = [kind for kind in kinds if kind is not None]
-        if len(copied) < len(kinds):
-            return made
-        return CopiedCSVWriter(columns, self.dialect, options, written=copied)
+        backend = backend_of(self.dialect)
+        copied = None if backend is None else backend.copied_writers.get(written.name)
+        kinds = [self.copied[self.columns.index(column)] for column in columns] if self.copied else [None]
+        known = [kind for kind in kinds if kind is not None]
+        if copied is None or len(known) < len(kinds):
+            return written.writer(columns, self.dialect, options)
+        return copied(columns, self.dialect, options, known)
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
@@ -287,7 +288,7 @@ class View:
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
         rules = self.rules.with_values(keyed.values)
-        question = None if self.results is None else question_of(keyed.select, rules, self.source)
+        question = None if self.results is None else self.results.question(keyed.select, rules, self.source)
         if self.results is None or question is None:
             return await self._fetched(keyed.select, rules, keyed.added), False
         kept = self.results.get(question)
@@ -477,7 +478,11 @@ class Views:
         self._policy = policy
         self._settings = settings
         self._plans = Plans()
-        self._results = None if settings.result_cache is None else RowCache(settings.result_cache)
+        self._results: RowCache | None = None
+        if settings.result_cache is not None:
+            from dualsql.results.row_cache import RowCache
+
+            self._results = RowCache(settings.result_cache)
 
     @property
     def cached_bytes(self) -> int:

@@ -33,7 +33,8 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dualsql.databases import Database, open_source, reach
+from dualsql.databases import Database, open_source
+from dualsql.databases.reach import reach
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
 from dualsql.errors import ConfigurationError, UnauthenticatedError
 from dualsql.features import DualResponseServer
@@ -58,7 +59,7 @@ from dualsql.request_log import RequestLog
 from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.hosts import over_http
-from dualsql.settings import Settings, values_of
+from dualsql.settings import Settings
 from dualsql.web.feature import Pages
 from dualsql.web.home import Home, TokenSession
 from dualsql_client.errors import checked_keywords
@@ -349,7 +350,6 @@ async def build_server(
     given = settings or Settings()
     if read_only_role is not None:
         given = replace(given, read_only_roles={**given.read_only_roles, _SOURCE: read_only_role})
-    given = replace(given, **{name: options.pop(name) for name in values_of(given) if name in options})
     found = await _reflected(database, selection, given)
     server = DualResponseServer(database, base_url=base_url, tables=found.metadata, settings=given, **options)
     try:

@@ -34,7 +34,7 @@ from dualsql.databases.functions import (
 )
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
-from dualsql.sql.operations import operand, require_patterns, spells_instants
+from dualsql.sql.operations import operand, require_safe_patterns, spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
@@ -57,23 +57,27 @@ _LARGEST_FRAME = 2**31 - 1
 
 def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     """`name(arguments)`, if this database has such a function and dualsql allows it."""
-    wanted = name.lower()
-    result = result_of(wanted, translator.dialect, translator.version)
+    lowercase = name.lower()
+    result = result_of(lowercase, translator.dialect, translator.version)
     if result is None:
-        _refuse(translator, wanted)
-    require_patterns(translator, wanted, arguments)
+        _refuse(translator, lowercase)
+    require_safe_patterns(translator, lowercase, arguments)
     # Where instants are kept as texts, the greatest text need not be the latest instant.
-    if wanted in _COMPARING and spells_instants(translator.capabilities, *arguments):
+    if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
         arguments = instants(arguments)
-    typed = translator.dialect.argument_types.get(wanted, {})
+    argument_types = translator.dialect.argument_types.get(lowercase, {})
     arguments = [
-        cast_type(argument, typed[place]) if place in typed and is_text(argument) else argument
-        for place, argument in enumerate(arguments)
+        cast_type(argument, argument_types[index])
+        if index in argument_types and is_text(argument)
+        else argument
+        for index, argument in enumerate(arguments)
     ]
     try:
-        return getattr(func, wanted)(*arguments, type_=result(list(arguments), translator.dialect))
+        return getattr(func, lowercase)(*arguments, type_=result(list(arguments), translator.dialect))
     except TypeError:  # SQLAlchemy has classes for some functions, which check the number of arguments
-        invalid(f"{wanted}() takes another number of arguments.", hint="Check the arguments of the function.")
+        invalid(
+            f"{lowercase}() takes another number of arguments.", hint="Check the arguments of the function."
+        )
 
 
 def _refuse(translator: Translator, name: str) -> NoReturn:
@@ -93,31 +97,33 @@ def _refuse(translator: Translator, name: str) -> NoReturn:
 
 
 def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expressions")
-    if not isinstance(found["this"], str):
+    args = only(node, "this", "expressions")
+    if not isinstance(args["this"], str):
         forbid_node(node)
-    _require_window(translator, node, found["this"].lower())
-    compared = _COMPARED.get(found["this"].lower()) if translator.dialect.array is not None else None
-    if compared is not None and len(found.get("expressions") or ()) == 1:
-        every: Element = compared(translator.expression(found["expressions"][0], scope))
+    _require_window(translator, node, args["this"].lower())
+    compared = _COMPARED.get(args["this"].lower()) if translator.dialect.array is not None else None
+    if compared is not None and len(args.get("expressions") or ()) == 1:
+        every: Element = compared(translator.expression(args["expressions"][0], scope))
         return every
-    moved = durations.called(translator, found["this"].lower(), list(found.get("expressions") or ()), scope)
-    if moved is not None:
-        return moved
+    shifted = durations.duration_call(
+        translator, args["this"].lower(), list(args.get("expressions") or ()), scope
+    )
+    if shifted is not None:
+        return shifted
     if gives_rows(node, translator.dialect):
         return _several(translator, node, scope)
     if _is_query_in_array(translator, node):
         query: Any = translator.expression(exp.Subquery(this=node.expressions[0]), scope)
-        listed: Element = func.array(query, type_=types.ARRAY(query.type))
-        return listed
-    return _called(translator, found["this"], list(found.get("expressions") or ()), scope)
+        array: Element = func.array(query, type_=types.ARRAY(query.type))
+        return array
+    return _call(translator, args["this"], list(args.get("expressions") or ()), scope)
 
 
 def _several(translator: Translator, node: Any, scope: Scope) -> Element:
     """A function in the SELECT list that returns several rows."""
     name = node.this.lower()
     arguments = [translator.expression(part, scope) for part in node.expressions]
-    require_patterns(translator, name, arguments)
+    require_safe_patterns(translator, name, arguments)
     several: Element = getattr(func, name)(
         *series_arguments(name, arguments), type_=item_type(name, arguments)
     )
@@ -145,33 +151,33 @@ def _require_window(translator: Translator, node: Any, name: str) -> None:
     )
 
 
-def _called(translator: Translator, name: str, given: list[Any], scope: Scope) -> Element:
-    if is_aggregate(name.lower()) and len(given) == 1:
-        single = given[0]
+def _call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> Element:
+    if is_aggregate(name.lower()) and len(nodes) == 1:
+        single = nodes[0]
         if isinstance(single, exp.Star) and name.lower() == "count":
             only(single)
             return func.count(type_=types.BigInteger())
         if isinstance(single, exp.Distinct):
             return _of_distinct(translator, name, single, scope)
-    given = _by_position(translator, name, given)
-    ordered = _ordered_argument(translator, given, scope)
-    arguments = ordered or [translator.expression(argument, scope) for argument in given]
-    made: Element = call(translator, name, arguments)
-    return made
+    nodes = _by_position(translator, name, nodes)
+    sorted_argument = _ordered_argument(translator, nodes, scope)
+    arguments = sorted_argument or [translator.expression(argument, scope) for argument in nodes]
+    result: Element = call(translator, name, arguments)
+    return result
 
 
-def _by_position(translator: Translator, name: str, given: list[Any]) -> list[Any]:
+def _by_position(translator: Translator, name: str, nodes: list[Any]) -> list[Any]:
     """The arguments; those with names, as in make_interval(days => 3), where they belong."""
-    named = {one.this.name.lower(): one.expression for one in given if isinstance(one, exp.Kwarg)}
-    if not named:
-        return given
-    known = translator.dialect.named_arguments.get(name.lower(), ())
-    plain = [one for one in given if not isinstance(one, exp.Kwarg)]
-    left = known[len(plain) :]
-    if len(plain) + len(named) < len(given) or not named.keys() <= set(left):
-        listed = f"It has {', '.join(known)}." if known else "Write them by their places."
-        invalid(f"{name[:60]}() has no such argument.", hint=listed)
-    return [*plain, *(named.get(one, exp.Literal.number(0)) for one in left)]
+    by_name = {one.this.name.lower(): one.expression for one in nodes if isinstance(one, exp.Kwarg)}
+    if not by_name:
+        return nodes
+    names = translator.dialect.named_arguments.get(name.lower(), ())
+    plain = [one for one in nodes if not isinstance(one, exp.Kwarg)]
+    left = names[len(plain) :]
+    if len(plain) + len(by_name) < len(nodes) or not by_name.keys() <= set(left):
+        hint = f"It has {', '.join(names)}." if names else "Write them by their places."
+        invalid(f"{name[:60]}() has no such argument.", hint=hint)
+    return [*plain, *(by_name.get(one, exp.Literal.number(0)) for one in left)]
 
 
 def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> Element:
@@ -184,30 +190,30 @@ def _of_distinct(translator: Translator, name: str, node: Any, scope: Scope) -> 
     value = translator.expression(expressions[0], scope)
     if spells_instants(translator.capabilities, value):
         value = instant(value)
-    made: Element = call(translator, name, [distinct(value)])
-    return made
+    result: Element = call(translator, name, [distinct(value)])
+    return result
 
 
-def _ordered_argument(translator: Translator, given: list[Any], scope: Scope) -> list[Element] | None:
+def _ordered_argument(translator: Translator, nodes: list[Any], scope: Scope) -> list[Element] | None:
     """Arguments of `array_agg(x ORDER BY y)`: the order belongs to the last one."""
-    if not given or not isinstance(given[-1], exp.Order):
+    if not nodes or not isinstance(nodes[-1], exp.Order):
         return None
     _require_ordered_aggregates(translator)
-    last = given[-1]
+    last = nodes[-1]
     inner = only(last, "this", "expressions")["this"]
     is_distinct = isinstance(inner, exp.Distinct) and len(inner.expressions) == 1
     if is_distinct:
         [inner] = only(inner, "expressions")["expressions"]
-    arguments = [translator.expression(argument, scope) for argument in [*given[:-1], inner]]
+    arguments = [translator.expression(argument, scope) for argument in [*nodes[:-1], inner]]
     if is_distinct:
         arguments[-1] = distinct(arguments[-1])
     return [*arguments[:-1], aggregate_order_by(arguments[-1], *read_order(translator, last, scope))]
 
 
-def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
+def _join(translator: Translator, node: Any, scope: Scope) -> Element:
     """STRING_AGG and GROUP_CONCAT, whose separator is not an ordinary argument in the parser's tree."""
-    found = only(node, "this", "separator")
-    inner, separator = found["this"], found.get("separator")
+    args = only(node, "this", "separator")
+    inner, separator = args["this"], args.get("separator")
     order = None
     if isinstance(inner, exp.Order):
         order, inner = inner, only(inner, "this", "expressions")["this"]
@@ -218,19 +224,19 @@ def _joined(translator: Translator, node: Any, scope: Scope) -> Element:
             "DISTINCT with a separator",
             hint="Write group_concat(DISTINCT x), or select the distinct texts in a subquery in FROM.",
         )
-    joined = translator.expression(value, scope)
-    values: Any = distinct(joined) if is_distinct else joined
+    texts = translator.expression(value, scope)
+    values: Any = distinct(texts) if is_distinct else texts
     if separator is None and translator.dialect.has_default_separator:
-        made: Any = call(translator, "group_concat", [values])
+        result: Any = call(translator, "group_concat", [values])
     else:
         between: Any = literal(",") if separator is None else translator.expression(separator, scope)
         # SQLAlchemy writes it as string_agg or group_concat, as the dialect has it.
-        made = func.aggregate_strings(values, between)
+        result = func.aggregate_strings(values, between)
     if order is None:
-        return cast("Element", made)
+        return cast("Element", result)
     if not translator.dialect.orders_joined_texts:
         _require_ordered_aggregates(translator)
-    return cast("Element", made.aggregate_order_by(*read_order(translator, order, scope)))
+    return cast("Element", result.aggregate_order_by(*read_order(translator, order, scope)))
 
 
 def _require_ordered_aggregates(translator: Translator) -> None:
@@ -242,58 +248,58 @@ def _positional(name: str, *names: str) -> Any:
     """A call that SQL writes with words between its arguments."""
 
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        found = only(node, *names)
-        given = [found[key] for key in names if found.get(key) is not None]
-        return _called(translator, name, given, scope)
+        args = only(node, *names)
+        nodes = [args[key] for key in names if args.get(key) is not None]
+        return _call(translator, name, nodes, scope)
 
     return read
 
 
 def _position(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "substr")
-    return _called(translator, translator.dialect.position, [found["this"], found["substr"]], scope)
+    args = only(node, "this", "substr")
+    return _call(translator, translator.dialect.position, [args["this"], args["substr"]], scope)
 
 
 def _trim(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expression", "position")
+    args = only(node, "this", "expression", "position")
     names = {"": "trim", "BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-    side = str(found.get("position") or "").upper()
+    side = str(args.get("position") or "").upper()
     name = names[side] if side in names else forbid_node(node)
-    if found.get("expression") is not None and name == "trim" and translator.dialect.has_btrim:
+    if args.get("expression") is not None and name == "trim" and translator.dialect.has_btrim:
         name = "btrim"
     if not translator.dialect.has_btrim and name == "btrim":
         name = "trim"
-    if found.get("expression") is not None and not translator.dialect.trims_characters:
+    if args.get("expression") is not None and not translator.dialect.trims_characters:
         forbid("TRIM of given characters", hint="Write trim(x) for spaces, or replace(x, y, '').")
-    given = [found["this"]] + ([found["expression"]] if found.get("expression") is not None else [])
-    return _called(translator, name, given, scope)
+    nodes = [args["this"]] + ([args["expression"]] if args.get("expression") is not None else [])
+    return _call(translator, name, nodes, scope)
 
 
-def _filtered(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expression")
-    made: Any = translator.expression(found["this"], scope)
-    condition = only(found["expression"], "this")["this"]
-    filtered: Element = made.filter(translator.expression(condition, scope))
+def _filter(translator: Translator, node: Any, scope: Scope) -> Element:
+    args = only(node, "this", "expression")
+    aggregate: Any = translator.expression(args["this"], scope)
+    condition = only(args["expression"], "this")["this"]
+    filtered: Element = aggregate.filter(translator.expression(condition, scope))
     return filtered
 
 
 def _within_group(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expression")
-    made: Any = translator.expression(found["this"], scope)
-    ordered: Element = made.within_group(*read_order(translator, found["expression"], scope))
-    return ordered
+    args = only(node, "this", "expression")
+    aggregate: Any = translator.expression(args["this"], scope)
+    result: Element = aggregate.within_group(*read_order(translator, args["expression"], scope))
+    return result
 
 
 def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     only(node, "this", "partition_by", "order", "spec", "alias", "over", "first")
-    made: Any = translator.expression(node.this, scope)
-    spec = _named(node, scope)
+    aggregate: Any = translator.expression(node.this, scope)
+    spec = _window_of(node, scope)
     frame = _frame(spec.args.get("spec"))
     partitions = [translator.expression(part, scope) for part in spec.args.get("partition_by") or ()]
     if translator.capabilities.spells_instants:
         partitions = [instant(part) if is_instant(part) else part for part in partitions]
     order = spec.args.get("order")
-    over: Element = made.over(
+    over: Element = aggregate.over(
         partition_by=partitions or None,
         order_by=list(read_order(translator, order, scope)) if order is not None else None,
         **frame,
@@ -301,7 +307,7 @@ def _window(translator: Translator, node: Any, scope: Scope) -> Element:
     return over
 
 
-def _named(node: Any, scope: Scope) -> Any:
+def _window_of(node: Any, scope: Scope) -> Any:
     """The window itself, or the window of the WINDOW clause that it names."""
     alias = node.args.get("alias")
     if alias is None:
@@ -317,13 +323,13 @@ def _named(node: Any, scope: Scope) -> Any:
 def _frame(spec: Any) -> dict[str, tuple[int | None, int | None]]:
     if spec is None:
         return {}
-    found = only(spec, "kind", "start", "start_side", "end", "end_side")
-    kind = {"ROWS": "rows", "RANGE": "range_", "GROUPS": "groups"}.get(str(found["kind"]).upper())
+    args = only(spec, "kind", "start", "start_side", "end", "end_side")
+    kind = {"ROWS": "rows", "RANGE": "range_", "GROUPS": "groups"}.get(str(args["kind"]).upper())
     if kind is None:
         forbid_node(spec)
-    start = _bound(found["start"], found.get("start_side"))
+    start = _bound(args["start"], args.get("start_side"))
     # Without BETWEEN, a frame ends at the current row.
-    end = 0 if found.get("end") is None else _bound(found["end"], found.get("end_side"))
+    end = 0 if args.get("end") is None else _bound(args["end"], args.get("end_side"))
     return {kind: (start, end)}
 
 
@@ -352,9 +358,9 @@ def _floor(translator: Translator, node: Any, scope: Scope) -> Element:
 
 
 def _if(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "true", "false")
-    condition, value = (translator.expression(found[name], scope) for name in ("this", "true"))
-    other = found.get("false")
+    args = only(node, "this", "true", "false")
+    condition, value = (translator.expression(args[name], scope) for name in ("this", "true"))
+    other = args.get("false")
     otherwise = null() if other is None else translator.expression(other, scope)
     return one_of(case((condition, value), else_=otherwise), [value, otherwise])
 
@@ -363,8 +369,8 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Anonymous: _anonymous,
     exp.Ceil: _positional("ceil", "this"),
     exp.Floor: _floor,
-    exp.Filter: _filtered,
-    exp.GroupConcat: _joined,
+    exp.Filter: _filter,
+    exp.GroupConcat: _join,
     exp.If: _if,
     exp.Pow: _positional("power", "this", "expression"),
     exp.Sqrt: _positional("sqrt", "this"),

@@ -27,8 +27,8 @@ def _keeps_duplicates(node: Any) -> bool:
 
 def _gathers_distinct(node: Any) -> bool:
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
-    given = [inner.this, *inner.expressions] if isinstance(inner, exp.Expression) else []
-    return any(isinstance(one, exp.Distinct) for one in given)
+    arguments = [inner.this, *inner.expressions] if isinstance(inner, exp.Expression) else []
+    return any(isinstance(one, exp.Distinct) for one in arguments)
 
 
 _CONSTRUCTS: Mapping[type[Any], tuple[str, Callable[[Any], bool]]] = {

@@ -37,50 +37,50 @@ def interval(node: exp.Interval, translator: Translator) -> Element:
         invalid(
             "An interval's text cannot be read.", hint="Write INTERVAL '3' MONTH or INTERVAL '1 year 2 days'."
         )
-    written = text if unit is None else f"{text} {unit.name}"
-    found = [(int(number), name.lower().removesuffix("s")) for number, name in _PART.findall(written)]
-    if found and not _PART.sub("", written) and all(name in _UNITS for _, name in found):
-        return dialect.interval([sum(n for n, name in found if name == unit) for unit in _UNITS])
+    span = text if unit is None else f"{text} {unit.name}"
+    parts = [(int(number), name.lower().removesuffix("s")) for number, name in _PART.findall(span)]
+    if parts and not _PART.sub("", span) and all(name in _UNITS for _, name in parts):
+        return dialect.interval([sum(n for n, name in parts if name == unit) for unit in _UNITS])
     # '1.5 hours', '90 milliseconds', '01:30:00': the database reads them.
-    return cast(literal(written, types.Text()), types.Interval())
+    return cast(literal(span, types.Text()), types.Interval())
 
 
-def moved(translator: Translator, node: Any, scope: Scope) -> Element | None:
+def shift(translator: Translator, node: Any, scope: Scope) -> Element | None:
     """`date + INTERVAL 1 MONTH` where an interval is no value of its own; None for other operations."""
     left, right = node.this, node.expression
     if translator.dialect.moves_date is None:
         return None
     if isinstance(right, exp.Interval):
-        return _moved(translator, left, right, scope, sign=-1 if isinstance(node, exp.Sub) else 1)
+        return _shift(translator, left, right, scope, sign=-1 if isinstance(node, exp.Sub) else 1)
     if isinstance(left, exp.Interval) and isinstance(node, exp.Add):
-        return _moved(translator, right, left, scope, sign=1)
+        return _shift(translator, right, left, scope, sign=1)
     return None
 
 
-def called(translator: Translator, name: str, given: list[Any], scope: Scope) -> Element | None:
+def duration_call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> Element | None:
     """DATE_ADD(x, INTERVAL 1 MONTH), TIMESTAMPDIFF(YEAR, x, y); None for other functions."""
     dialect = translator.dialect
     if dialect.moves_date is None or dialect.units_between is None:
         return None
-    if name in _MOVES and len(given) == 2:
-        days = given[1]
+    if name in _MOVES and len(nodes) == 2:
+        days = nodes[1]
         if not isinstance(days, exp.Interval):
             days = exp.Interval(this=days, unit=exp.Var(this="DAY"))
-        return _moved(translator, given[0], days, scope, sign=_MOVES[name])
-    if name not in ("timestampdiff", "timestampadd") or len(given) != 3:
+        return _shift(translator, nodes[0], days, scope, sign=_MOVES[name])
+    if name not in ("timestampdiff", "timestampadd") or len(nodes) != 3:
         return None
-    unit = _unit(translator, given[0])
+    unit = _unit(translator, nodes[0])
     if name == "timestampadd":
-        return _moved(
-            translator, given[2], exp.Interval(this=given[1], unit=exp.Var(this=unit)), scope, sign=1
+        return _shift(
+            translator, nodes[2], exp.Interval(this=nodes[1], unit=exp.Var(this=unit)), scope, sign=1
         )
-    first, second = (translator.expression(part, scope) for part in given[1:])
+    first, second = (translator.expression(part, scope) for part in nodes[1:])
     return dialect.units_between(unit, first, second)
 
 
-def _moved(translator: Translator, date: Any, node: Any, scope: Scope, *, sign: int) -> Element:
-    found = only(node, "this", "unit")
-    unit, amount = _unit(translator, found.get("unit")), found["this"]
+def _shift(translator: Translator, date: Any, node: Any, scope: Scope, *, sign: int) -> Element:
+    args = only(node, "this", "unit")
+    unit, amount = _unit(translator, args.get("unit")), args["this"]
     if isinstance(amount, exp.Literal) and _NUMBER.fullmatch(amount.name):
         number: Element = literal(sign * int(amount.name), types.Integer())
     else:
@@ -93,6 +93,6 @@ def _moved(translator: Translator, date: Any, node: Any, scope: Scope, *, sign: 
 def _unit(translator: Translator, node: Any) -> str:
     name = node.name.lower() if isinstance(node, exp.Var | exp.Column | exp.Identifier) else ""
     if name not in translator.dialect.units:
-        listed = ", ".join(translator.dialect.units)
-        invalid(f"The unit {name[:20]!r} of an interval is not known.", hint=f"Known: {listed}.")
+        units = ", ".join(translator.dialect.units)
+        invalid(f"The unit {name[:20]!r} of an interval is not known.", hint=f"Known: {units}.")
     return name

@@ -48,13 +48,13 @@ class Expansion:
 
     def of(self, element: Any) -> int:
         """The number of elements that `element` expands to. A recursive reference counts as one."""
-        known = self._sizes.get(id(element))
-        if known is None:
+        entry = self._sizes.get(id(element))
+        if entry is None:
             self._sizes[id(element)] = element, 1
-            known = self._sizes[id(element)] = element, self._counted(element)
-        return known[1]
+            entry = self._sizes[id(element)] = element, self._count(element)
+        return entry[1]
 
-    def _counted(self, element: Any) -> int:
+    def _count(self, element: Any) -> int:
         if isinstance(element, TableClause):
             return 1
         table = getattr(element, "table", None)
@@ -75,7 +75,7 @@ class Expansion:
             columns = [list(getattr(one, "selected_columns", getattr(one, "c", ()))) for one in selects]
             stacked = zip(table.c, zip_longest(*columns), strict=False)
             self._sources[id(table)] = {
-                column: [found for found in meant if found is not None] for column, meant in stacked
+                column: [meaning for meaning in meant if meaning is not None] for column, meant in stacked
             }
         return self._sources[id(table)]
 
@@ -87,13 +87,13 @@ def _parts(element: Any) -> list[Any]:
     parts = list(element.get_children())
     if isinstance(element, Join):  # the enclosing SELECT walks both sides
         return parts
-    joined, waiting = set(), [part for part in parts if isinstance(part, Join)]
+    joins, waiting = set(), [part for part in parts if isinstance(part, Join)]
     while waiting:
         sides = waiting.pop()
         for side in (sides.left, sides.right):
-            joined.add(id(side))
+            joins.add(id(side))
             waiting += [side] if isinstance(side, Join) else []
-    return [part for part in parts if id(part) not in joined]
+    return [part for part in parts if id(part) not in joins]
 
 
 def _copied(element: Any) -> tuple[Any, int]:

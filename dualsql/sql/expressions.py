@@ -36,7 +36,7 @@ from dualsql.columns import instants
 from dualsql.databases import functions
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import durations, infix, operations, values
-from dualsql.sql.scope import EXPRESSION, QUOTED_WORD, Scope, forbid, forbid_node, invalid, only, shown
+from dualsql.sql.scope import EXPRESSION, QUOTED_WORD, Scope, excerpt, forbid, forbid_node, invalid, only
 from dualsql.sqlalchemy_dialects import JSONB
 from dualsql_client.conversions import whole_or_none
 
@@ -80,11 +80,11 @@ _SIZED: Mapping[Any, Callable[..., SQLType]] = {
 DATE_LIKE = (types.Date, types.DateTime, types.Time, types.Interval)
 
 
-def read_type(node: Any, dialect: TextDialect) -> SQLType:
+def read_sql_type(node: Any, dialect: TextDialect) -> SQLType:
     """The type of a CAST."""
     if isinstance(node, exp.DataType):
         if node.this == DType.ARRAY and dialect.array is not None and len(node.expressions) == 1:
-            items = read_type(node.expressions[0], dialect)
+            items = read_sql_type(node.expressions[0], dialect)
             # SQLAlchemy's type of an array has any number of dimensions.
             return items if isinstance(items, types.ARRAY) else types.ARRAY(items)
         own = dialect.types.get(getattr(node.this, "name", ""))
@@ -95,7 +95,7 @@ def read_type(node: Any, dialect: TextDialect) -> SQLType:
         if node.this in _SIZED:
             return _SIZED[node.this](*map(_size, node.expressions))
     return forbid(
-        f"CAST to {shown(node)}", hint="Use a standard type, such as INTEGER, NUMERIC, TEXT or DATE."
+        f"CAST to {excerpt(node)}", hint="Use a standard type, such as INTEGER, NUMERIC, TEXT or DATE."
     )
 
 
@@ -114,8 +114,8 @@ def _column(translator: Translator, node: Any, scope: Scope) -> Element:
     only(node, "this", "table", "db", QUOTED_WORD)
     if isinstance(node.this, exp.Star):
         forbid("A star in an expression", hint="Name the columns.")
-    found = scope.column(node)
-    return translator.quoted_text(node.name) if found is None else found
+    column = scope.column(node)
+    return translator.quoted_text(node.name) if column is None else column
 
 
 def _literal(translator: Translator, node: Any, _: Scope) -> Element:
@@ -159,19 +159,19 @@ def _connected(connect: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         # A chain of AND is nested to the left. It is walked in a loop, because recursion would limit its length.
         parts = [translator.expression(part, scope) for part in node.flatten(unnest=False)]
-        made: Element = connect(*parts)
-        return made
+        result: Element = connect(*parts)
+        return result
 
     return read
 
 
 def _not(translator: Translator, node: Any, scope: Scope) -> Element:
     inner = translator.expression(only(node, "this")["this"], scope)
-    made = not_(operations.operand(inner, operators.OperatorClass.BOOLEAN_ALGEBRA))
+    negation = not_(operations.operand(inner, operators.OperatorClass.BOOLEAN_ALGEBRA))
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
-    return made if isinstance(around, _OF_CONDITIONS) else operations.enclosed(made)
+    return negation if isinstance(around, _OF_CONDITIONS) else operations.enclosed(negation)
 
 
 _OF_CONDITIONS = (
@@ -181,21 +181,21 @@ _OF_CONDITIONS = (
 
 
 def _is(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expression", "negate")
-    left = translator.expression(found["this"], scope)
-    wanted = found["expression"]
-    if not isinstance(wanted, exp.Null | exp.Boolean):
+    args = only(node, "this", "expression", "negate")
+    left = translator.expression(args["this"], scope)
+    value = args["expression"]
+    if not isinstance(value, exp.Null | exp.Boolean):
         forbid_node(node)
-    right = translator.expression(wanted, scope)
-    return left.is_not(right) if found.get("negate") else left.is_(right)
+    right = translator.expression(value, scope)
+    return left.is_not(right) if args.get("negate") else left.is_(right)
 
 
 def _like(apply: Callable[[Element, Element, str | None], Element]) -> Any:
     def read(translator: Translator, node: Any, scope: Scope, escape: str | None = None) -> Element:
-        found = only(node, "this", "expression", "negate")
-        left, right = (translator.expression(found[name], scope) for name in ("this", "expression"))
-        made = apply(operations.textual(left), right, escape)
-        return not_(made) if found.get("negate") else made
+        args = only(node, "this", "expression", "negate")
+        left, right = (translator.expression(args[name], scope) for name in ("this", "expression"))
+        match = apply(operations.textual(left), right, escape)
+        return not_(match) if args.get("negate") else match
 
     return read
 
@@ -205,29 +205,29 @@ _ILIKE = _like(lambda left, right, escape: left.ilike(right, escape=escape))
 
 
 def _collate(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expression")
-    known = translator.dialect.collations
-    name = next((one for one in known if one.lower() == found["expression"].name.lower()), None)
+    args = only(node, "this", "expression")
+    collations = translator.dialect.collations
+    name = next((one for one in collations if one.lower() == args["expression"].name.lower()), None)
     if name is None:
-        forbid(f"COLLATE {found['expression'].name[:40]}", hint=f"Known: {', '.join(known) or 'none'}.")
-    return collate(operations.textual(translator.expression(found["this"], scope)), name)
+        forbid(f"COLLATE {args['expression'].name[:40]}", hint=f"Known: {', '.join(collations) or 'none'}.")
+    return collate(operations.textual(translator.expression(args["this"], scope)), name)
 
 
 def _escape(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expression")
-    mark = found["expression"]
-    reader = {exp.Like: _LIKE, exp.ILike: _ILIKE}.get(type(found["this"]))
+    args = only(node, "this", "expression")
+    mark = args["expression"]
+    reader = {exp.Like: _LIKE, exp.ILike: _ILIKE}.get(type(args["this"]))
     if reader is None or not isinstance(mark, exp.Literal) or len(mark.name) != 1:
         forbid_node(node)
-    made: Element = reader(translator, found["this"], scope, mark.name)
-    return made
+    match: Element = reader(translator, args["this"], scope, mark.name)
+    return match
 
 
 def _between(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "low", "high")
-    value = translator.expression(found["this"], scope)
+    args = only(node, "this", "low", "high")
+    value = translator.expression(args["this"], scope)
     low, high = (
-        operations.alike(translator, translator.expression(found[name], scope), value)
+        operations.alike(translator, translator.expression(args[name], scope), value)
         for name in ("low", "high")
     )
     values.require_same(translator, value, low)
@@ -238,33 +238,33 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
         translator.repeat(value, scope.work)
         from_low = operations.comparison(operators.ge, value, low, translator.capabilities)
         return and_(from_low, operations.comparison(operators.le, value, high, translator.capabilities))
-    made: Element = value.between(operations.enclosed(low), operations.enclosed(high))
-    made.type = types.Boolean()  # SQLAlchemy gives it none
-    return made
+    condition: Element = value.between(operations.enclosed(low), operations.enclosed(high))
+    condition.type = types.Boolean()  # SQLAlchemy gives it none
+    return condition
 
 
 def _in(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expressions", "query")
-    value = translator.expression(found["this"], scope)
-    given = [found["query"]] if found.get("query") is not None else list(found.get("expressions") or ())
-    if not given:
+    args = only(node, "this", "expressions", "query")
+    value = translator.expression(args["this"], scope)
+    nodes = [args["query"]] if args.get("query") is not None else list(args.get("expressions") or ())
+    if not nodes:
         invalid("IN has no values.", hint="Write some: x IN (1, 2).")
-    rows = _rows(given)
+    rows = _rows(nodes)
     if rows is not None and not isinstance(value, Tuple):
         # A row of one value is that value.
-        given = [_only_cell(row) for row in rows]
+        nodes = [_only_cell(row) for row in rows]
     elif rows is not None:
-        listed = [tuple_(*(translator.expression(cell, scope) for cell in row)) for row in rows]
+        tuples = [tuple_(*(translator.expression(cell, scope) for cell in row)) for row in rows]
         if _has_instants(value, translator):
-            return _equals_one_row(translator, value, listed, scope)
-        if any(len(row.clauses) != len(value.clauses) for row in listed):
+            return _equals_one_row(translator, value, tuples, scope)
+        if any(len(row.clauses) != len(value.clauses) for row in tuples):
             _refuse_width()
-        return value.in_([operations.alike(translator, row, value) for row in listed])
-    if found.get("query") is not None:
-        inner = _subselect(translator, given[0], scope)
+        return value.in_([operations.alike(translator, row, value) for row in tuples])
+    if args.get("query") is not None:
+        inner = _subselect(translator, nodes[0], scope)
         values.require_same(translator, value, next(iter(inner.selected_columns)))
         return _in_query(translator, value, inner)
-    options = [operations.alike(translator, option, value) for option in _members(translator, given, scope)]
+    options = [operations.alike(translator, option, value) for option in _members(translator, nodes, scope)]
     for option in options:
         values.require_same(translator, value, option)
     if operations.spells_instants(translator.capabilities, value, *options):
@@ -272,7 +272,7 @@ def _in(translator: Translator, node: Any, scope: Scope) -> Element:
         return instants.one_of(value, options)
     if _has_instants(value, translator) and all(isinstance(option, Tuple) for option in options):
         return _equals_one_row(translator, value, options, scope)
-    constants = values.listed(options)
+    constants = values.list_parameter(options)
     return value.in_(options if constants is None else constants)
 
 
@@ -287,12 +287,12 @@ def _equals_one_row(translator: Translator, value: Tuple, rows: list[Any], scope
     return or_(*(_equals_row(translator, value, list(row.clauses)) for row in rows))
 
 
-def _members(translator: Translator, given: list[Any], scope: Scope) -> list[Element]:
+def _members(translator: Translator, nodes: list[Any], scope: Scope) -> list[Element]:
     """The members of IN. A list of constants becomes one parameter, so it may be long."""
-    if not all(isinstance(option, exp.Literal) for option in given):
-        return [translator.expression(option, scope) for option in given]
-    scope.work.spend(len(given))
-    return [_literal(translator, option, scope) for option in given]
+    if not all(isinstance(option, exp.Literal) for option in nodes):
+        return [translator.expression(option, scope) for option in nodes]
+    scope.work.spend(len(nodes))
+    return [_literal(translator, option, scope) for option in nodes]
 
 
 def _equals_row(translator: Translator, value: Tuple, row: list[Element]) -> Element:
@@ -312,9 +312,9 @@ def _in_query(translator: Translator, value: Element, query: Any) -> Element:
     return value.in_(query)
 
 
-def _rows(given: list[Any]) -> list[Any] | None:
+def _rows(nodes: list[Any]) -> list[Any] | None:
     """The rows of `IN (VALUES (1, 2), (3, 4))`; None where there is no VALUES."""
-    first, *others = given or [None]
+    first, *others = nodes or [None]
     if isinstance(first, exp.Anonymous) and str(first.this).lower() == "values":
         # A function in MySQL's INSERT, so sqlglot reads its first row as arguments, and the others as members of IN.
         if not all(isinstance(row, exp.Paren | exp.Tuple) for row in others):
@@ -343,68 +343,70 @@ def _any_of(wrap: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         inner = only(node, "this")["this"]
         if isinstance(inner, exp.Select | exp.SetOperation | exp.Subquery):
-            made: Element = wrap(_subselect(translator, inner, scope).scalar_subquery())
+            result: Element = wrap(_subselect(translator, inner, scope).scalar_subquery())
         else:
-            made = wrap(translator.expression(inner, scope))
-        return made
+            result = wrap(translator.expression(inner, scope))
+        return result
 
     return read
 
 
 def _case(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "ifs", "default")
-    subject = None if found.get("this") is None else translator.expression(found["this"], scope)
+    args = only(node, "this", "ifs", "default")
+    subject = None if args.get("this") is None else translator.expression(args["this"], scope)
     branches = []
-    for branch in found["ifs"]:
+    for branch in args["ifs"]:
         condition = translator.expression(only(branch, "this", "true")["this"], scope)
         if subject is not None:
             # The SQL has the subject once for each branch, and each time counts as work.
             translator.repeat(subject, scope.work)
-            wanted = operations.alike(translator, condition, subject)
-            condition = operations.comparison(operators.eq, subject, wanted, translator.capabilities)
+            operand = operations.alike(translator, condition, subject)
+            condition = operations.comparison(operators.eq, subject, operand, translator.capabilities)
         branches.append((condition, translator.expression(branch.args["true"], scope)))
-    default = found.get("default")
+    default = args.get("default")
     otherwise = null() if default is None else translator.expression(default, scope)
     values = [*(value for _, value in branches), otherwise]
     return functions.one_of(case(*branches, else_=otherwise), values)
 
 
 def _cast(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "to")
-    wanted = read_type(found["to"], translator.dialect)
-    value = translator.expression(found["this"], scope)
-    is_cast = translator.dialect.casts_constants and isinstance(wanted, DATE_LIKE[:3])
-    if not is_cast and values.is_text(value) and isinstance(wanted, (*DATE_LIKE, types.Uuid)):
-        typed = values.typed_literal(value, wanted, translator.capabilities)
-        if typed is not value and translator.dialect.casts_dates and isinstance(wanted, DATE_LIKE):
-            return cast(typed, wanted)
-        if typed is not value or translator.dialect.interval is None:
-            return typed
-    if translator.dialect.date_cast_hint and isinstance(wanted, DATE_LIKE):
+    args = only(node, "this", "to")
+    target = read_sql_type(args["to"], translator.dialect)
+    value = translator.expression(args["this"], scope)
+    is_cast = translator.dialect.casts_constants and isinstance(target, DATE_LIKE[:3])
+    if not is_cast and values.is_text(value) and isinstance(target, (*DATE_LIKE, types.Uuid)):
+        constant = values.typed_literal(value, target, translator.capabilities)
+        if constant is not value and translator.dialect.casts_dates and isinstance(target, DATE_LIKE):
+            return cast(constant, target)
+        if constant is not value or translator.dialect.interval is None:
+            return constant
+    if translator.dialect.date_cast_hint and isinstance(target, DATE_LIKE):
         forbid("CAST to a date", hint=translator.dialect.date_cast_hint)
-    made = cast(value, wanted)
+    result = cast(value, target)
     # A database that computes in doubles does not round to the scale of the type.
-    return functions.computed(made, translator.dialect) if translator.dialect.computes_in_doubles else made
+    return (
+        functions.computed(result, translator.dialect) if translator.dialect.computes_in_doubles else result
+    )
 
 
 def _extract(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "expression")
-    field = found["this"].name.lower()
+    args = only(node, "this", "expression")
+    field = args["this"].name.lower()
     # SQLAlchemy writes the field into the SQL as it is given (sql/compiler.py: visit_extract).
     if field not in EXTRACT_FIELDS:
         invalid(f"EXTRACT knows no {field[:30]!r}.", hint="Such as year, month, day, hour.")
-    made: Element = extract(field, translator.expression(found["expression"], scope))
+    extraction: Element = extract(field, translator.expression(args["expression"], scope))
     # SQLAlchemy takes every field for a whole number.
     kind = translator.capabilities.computation.fractions.get(field)
-    return made if kind is None else type_coerce(made, kind)
+    return extraction if kind is None else type_coerce(extraction, kind)
 
 
 def _zone(translator: Translator, node: Any, scope: Scope) -> Element:
-    found = only(node, "this", "zone")
+    args = only(node, "this", "zone")
     at_time_zone = translator.dialect.at_time_zone
     if at_time_zone is None:
         forbid("AT TIME ZONE")
-    value, zone = (translator.expression(found[name], scope) for name in ("this", "zone"))
+    value, zone = (translator.expression(args[name], scope) for name in ("this", "zone"))
     return at_time_zone(zone, value)
 
 
@@ -418,17 +420,17 @@ def _array(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
     """The element of an array, whose first one is number 1."""
-    found = only(node, "this", "expressions")
-    index = found["expressions"][0] if len(found["expressions"]) == 1 else None
+    args = only(node, "this", "expressions")
+    index = args["expressions"][0] if len(args["expressions"]) == 1 else None
     number = whole_or_none(index.name, _LARGEST) if isinstance(index, exp.Literal) else None
     if translator.dialect.array is None or number is None:
         forbid_node(node)
-    value = translator.expression(found["this"], scope)
+    value = translator.expression(args["this"], scope)
     if not isinstance(value.type, types.ARRAY):
-        forbid(f"An element of {shown(found['this'])}", hint="Only arrays have elements by number.")
+        forbid(f"An element of {excerpt(args['this'])}", hint="Only arrays have elements by number.")
     # The parser counts from 0.
-    taken: Element = value[number + 1]
-    return taken
+    item: Element = value[number + 1]
+    return item
 
 
 def _tuple(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -440,15 +442,15 @@ def _tuple(translator: Translator, node: Any, scope: Scope) -> Element:
 
 def _json(text: str, kind: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        found = only(node, "this", "expression", "only_json_types")
-        value, path = (translator.expression(found[name], scope) for name in ("this", "expression"))
+        args = only(node, "this", "expression", "only_json_types")
+        value, path = (translator.expression(args[name], scope) for name in ("this", "expression"))
         if translator.dialect.has_json_arrows:
             is_document = (
                 isinstance(value.type, types.JSON) and not translator.capabilities.computation.is_loose
             )
-            given = value.type if text == "->" and is_document else kind
+            result_type = value.type if text == "->" and is_document else kind
             # The precedence of SQLAlchemy's own JSON operators (sqlalchemy/sql/operators.py, _PRECEDENCE).
-            return value.op(text, precedence=15, return_type=given)(path)
+            return value.op(text, precedence=15, return_type=result_type)(path)
         found_there: Element = func.json_extract(value, path)
         return func.json_unquote(found_there, type_=kind) if text == "->>" else found_there
 
@@ -470,8 +472,8 @@ def _scalar(translator: Translator, node: Any, scope: Scope) -> Element:
     statement = _subselect(translator, node, scope)
     if len(statement.selected_columns) != 1:
         invalid("A subquery used as a value must have one column.", hint="Select one column in it.")
-    made: Element = statement.scalar_subquery()
-    return made
+    scalar: Element = statement.scalar_subquery()
+    return scalar
 
 
 def _exists(translator: Translator, node: Any, scope: Scope) -> Element:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, cast, literal, types
 from sqlalchemy.sql.elements import BindParameter
 from sqlglot import exp
 
-from dualsql.sql.operations import require_pattern
+from dualsql.sql.operations import require_safe_pattern
 from dualsql.sql.scope import Scope, forbid, forbid_node, only
 from dualsql.sqlalchemy_dialects import array
 
@@ -58,10 +58,10 @@ def _read(translator: Translator, node: Any, scope: Scope) -> Element:
     operator = INFIX[type(node)]
     if operator.sign not in translator.dialect.operators:
         forbid_node(node)
-    found = only(node, "this", "expression")
-    left, right = (translator.expression(found[name], scope) for name in ("this", "expression"))
+    args = only(node, "this", "expression")
+    left, right = (translator.expression(args[name], scope) for name in ("this", "expression"))
     if operator.matches:
-        require_pattern(translator, right)
+        require_safe_pattern(translator, right)
     if operator.likens:
         left, right = _likened(left, right), _likened(right, left)
     return left.op(operator.sign, precedence=_COMPARISON, is_comparison=True)(right)
@@ -83,9 +83,9 @@ def _at_path(sign: str) -> Callable[[Translator, Any, Scope], Element]:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         if translator.dialect.at_path is None:
             forbid_node(node)
-        found = only(node, "this", "expression")
-        value = translator.expression(found["this"], scope)
-        parts = [literal(part, types.Text()) for part in _path(found["expression"])]
+        args = only(node, "this", "expression")
+        value = translator.expression(args["this"], scope)
+        parts = [literal(part, types.Text()) for part in _path(args["expression"])]
         return translator.dialect.at_path(value, parts, sign)
 
     return read

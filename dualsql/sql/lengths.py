@@ -79,15 +79,18 @@ def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
         longest_made: see `TextDialect.longest_made`.
     """
     lengths, of_rows = Lengths(longest_made), Lengths(gathered=1)
-    waiting, seen = [statement], set()
+    waiting, ids = [statement], set()
     while waiting:
         element = waiting.pop()
-        if id(element) in seen:
+        if id(element) in ids:
             continue
-        seen.add(id(element))
+        ids.add(id(element))
         if isinstance(element, FunctionElement):
             lengths.check(element)
-        elif _is_joined(element) and of_rows.of(element) > _JOINED * longest_made:
+        elif (
+            getattr(element, "operator", None) is operators.concat_op
+            and of_rows.of(element) > _JOINED * longest_made
+        ):
             invalid("The SQL makes a text that is too long of each row.", hint="Join fewer or shorter texts.")
         elif isinstance(element, Cast) and isinstance(element.type, types.JSON | types.ARRAY):
             lengths.check_document(element.clause)
@@ -104,7 +107,7 @@ class Lengths:
         self._longest_made, self._gathered = longest_made, gathered
         self._expansion = Expansion()
         # By the ids of elements, which are kept alive.
-        self._known: dict[int, tuple[Any, float]] = {}
+        self._lengths: dict[int, tuple[Any, float]] = {}
 
     def check(self, function: Any) -> None:
         """Refuse a call that takes too long."""
@@ -159,13 +162,13 @@ class Lengths:
 
     def of(self, element: Any) -> float:
         """The number of characters; infinite if nothing bounds them."""
-        known = self._known.get(id(element))
-        if known is None:
-            self._known[id(element)] = element, math.inf
-            known = self._known[id(element)] = element, self._counted(element)
-        return known[1]
+        entry = self._lengths.get(id(element))
+        if entry is None:
+            self._lengths[id(element)] = element, math.inf
+            entry = self._lengths[id(element)] = element, self._count(element)
+        return entry[1]
 
-    def _counted(self, element: Any) -> float:
+    def _count(self, element: Any) -> float:
         if isinstance(element, BindParameter):
             return len(element.value) if isinstance(element.value, str) else _NUMBER
         if isinstance(
@@ -229,24 +232,20 @@ def _is_recursive(table: Any) -> bool:
     return False
 
 
-def _is_joined(element: Any) -> bool:
-    return getattr(element, "operator", None) is operators.concat_op
-
-
-def _growth(element: Any, known: dict[int, tuple[Any, int]]) -> int:
+def _growth(element: Any, counts: dict[int, tuple[Any, int]]) -> int:
     """How many texts of the former round a text is made of; a call that repeats one counts as two.
 
     Args:
-        known: by the ids of elements, which are kept alive: what has been counted.
+        counts: by the ids of elements, which are kept alive: what has been counted.
     """
     if isinstance(element, ColumnClause):
         is_text = isinstance(element.type, types.String | types.NullType)
         return int(is_text and _is_recursive(element.table))
-    if id(element) not in known:
-        texts = sum(_growth(one, known) for one in element.get_children())
+    if id(element) not in counts:
+        texts = sum(_growth(one, counts) for one in element.get_children())
         is_repeated = isinstance(element, FunctionElement) and _repeats(element)
-        known[id(element)] = element, 2 * texts if is_repeated else texts
-    return known[id(element)][1]
+        counts[id(element)] = element, 2 * texts if is_repeated else texts
+    return counts[id(element)][1]
 
 
 def _repeats(function: Any) -> bool:
@@ -258,8 +257,8 @@ def _number(arguments: list[Any]) -> float:
     """The constant number that comes first, or the least of several values; infinite for any other."""
     if arguments and getattr(arguments[0], "name", None) == "least":
         return min((_number([one]) for one in arguments[0].clauses), default=math.inf)
-    found = getattr(arguments[0], "value", None) if arguments else None
-    return max(0, found) if isinstance(found, int | float) else math.inf
+    value = getattr(arguments[0], "value", None) if arguments else None
+    return max(0, value) if isinstance(value, int | float) else math.inf
 
 
 def _is_wide(argument: Any) -> bool:

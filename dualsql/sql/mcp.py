@@ -84,7 +84,7 @@ def add_execute_query(
                 else "query must not be empty."
             )
         source = source_name or options.get("source")
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "parameters": parameters,
             "source": source,
             "principal": caller,
@@ -92,9 +92,9 @@ def add_execute_query(
         }
         with _suggestions():
             if query_name is None:
-                return _answer(await texts.service.read(str(query), **asked), limit)
+                return _answer(await texts.service.read(str(query), **arguments), limit)
             # In a thread, because hooks and `visible` are called for the tables of every saved query.
-            resolve = partial(texts.service.saved_queries.resolve, query_name, **asked)
+            resolve = partial(texts.service.saved_queries.resolve, query_name, **arguments)
             return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit)
 
     description = f"Run a query.\n\n{_dialects(dual)} {_RULES}"
@@ -150,16 +150,16 @@ def _suggestions() -> Iterator[None]:
         raise
 
 
-def _answer(found: ResolvedQuery, limit: int | None = None) -> Answer:
-    select = found.select if limit is None else at_most(found.select, limit)
-    if found.saved is None:
-        return Answer(select, name="Query results", source=found.source, is_text=True)
+def _answer(query: ResolvedQuery, limit: int | None = None) -> Answer:
+    select = query.select if limit is None else at_most(query.select, limit)
+    if query.saved is None:
+        return Answer(select, name="Query results", source=query.source, is_text=True)
     return Answer(
         select,
-        name=titled(found.saved.name),
-        description=found.saved.description or None,
-        metadata={"query_name": found.saved.name},
-        source=found.source,
+        name=titled(query.saved.name),
+        description=query.saved.description or None,
+        metadata={"query_name": query.saved.name},
+        source=query.source,
     )
 
 
@@ -169,5 +169,5 @@ def _dialects(dual: ResultServer, source: str | None = None) -> str:
     if source is not None or len(databases) == 1:
         first = next(iter(databases.values()))
         return f"SQL is that of {first if source is None else databases.get(source, first)}."
-    listed = ", ".join(f"{name} ({kind})" for name, kind in databases.items())
-    return f"Give source_name, one of: {listed}."
+    names = ", ".join(f"{name} ({kind})" for name, kind in databases.items())
+    return f"Give source_name, one of: {names}."

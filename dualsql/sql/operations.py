@@ -50,10 +50,10 @@ _MULTIPLICATION = 8
 
 def _both(translator: Translator, node: Any, scope: Scope) -> tuple[Element, Element]:
     """The two operands; a constant text takes the type of the other one."""
-    found = only(node, "this", "expression")
-    _refuse_row_of_query(found["this"], found["expression"])
-    left = translator.expression(found["this"], scope)
-    right = translator.expression(found["expression"], scope)
+    args = only(node, "this", "expression")
+    _refuse_row_of_query(args["this"], args["expression"])
+    left = translator.expression(args["this"], scope)
+    right = translator.expression(args["expression"], scope)
     return alike(translator, left, right), alike(translator, right, left)
 
 
@@ -70,15 +70,15 @@ def _refuse_row_of_query(left: Any, right: Any) -> None:
 
 def alike(translator: Translator, element: Element, other: Element) -> Element:
     """The element. A constant gets the type of the other element."""
-    return values.given(translator, element, other)
+    return values.in_stored_form(translator, element, other)
 
 
 def _binary(apply: Two) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         left, right = _both(translator, node, scope)
         values.require_same(translator, left, right)
-        made: Element = apply(left, right)
-        return made
+        result: Element = apply(left, right)
+        return result
 
     return read
 
@@ -130,7 +130,7 @@ _APART = (
 """What is written in one piece."""
 
 
-def shown(element: Element, capabilities: Capabilities) -> Element:
+def as_output(element: Element, capabilities: Capabilities) -> Element:
     """An output of a SELECT. A condition is a number where the database has no truth values of its own."""
     computation = capabilities.computation
     is_number = not computation.has_truths and Forecast(computation).of(element).is_condition
@@ -148,8 +148,8 @@ _TEXTLESS = (types.Boolean, types.Integer, types.Numeric, types.Float, types.Dat
 
 def _concatenation(translator: Translator, node: Any, scope: Scope) -> Element:
     """`left || right`. A constant text beside a number or a date stays a text: its other side becomes one."""
-    found = only(node, "this", "expression")
-    left, right = (translator.expression(found[side], scope) for side in ("this", "expression"))
+    args = only(node, "this", "expression")
+    left, right = (translator.expression(args[side], scope) for side in ("this", "expression"))
     if not any(isinstance(side.type, _TEXTLESS) for side in (left, right)):
         left, right = alike(translator, left, right), alike(translator, right, left)
     values.require_same(translator, left, right)
@@ -170,8 +170,8 @@ def comparison(apply: Two, left: Element, right: Element, capabilities: Capabili
         return instants.compared(apply, left, right)
     if isinstance(left, Tuple) and isinstance(right, Tuple):
         left, right = _alike_tuples(left, right, capabilities)
-    made: Element = apply(left, right)
-    return made
+    condition: Element = apply(left, right)
+    return condition
 
 
 def spells_instants(capabilities: Capabilities, *elements: Any) -> bool:
@@ -198,25 +198,25 @@ def _not_distinct(apply: Two) -> Any:
         left, right = _both(translator, node, scope)
         if spells_instants(translator.capabilities, left, right):
             left, right = instants.instant(left), instants.instant(right)
-        made: Element = apply(left, right)
-        return made
+        result: Element = apply(left, right)
+        return result
 
     return read
 
 
 def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
-        moved = durations.moved(translator, node, scope) if needed is _SUMS else None
-        if moved is not None:
-            return moved
+        shifted = durations.shift(translator, node, scope) if needed is _SUMS else None
+        if shifted is not None:
+            return shifted
         left, right = _both(translator, node, scope)
         result = apply(operand(left, needed), right)
         computation = translator.capabilities.computation
         if computation.reads_dates and any(isinstance(side.type, _DATED) for side in (left, right)):
             return type_coerce(result, Forecast(computation).of(result).type)
         kind = functions.result_of_arithmetic(left.type, right.type, result.type)
-        typed = result if kind is result.type else type_coerce(result, kind)
-        return functions.computed(typed, translator.dialect)
+        with_type = result if kind is result.type else type_coerce(result, kind)
+        return functions.computed(with_type, translator.dialect)
 
     return read
 
@@ -263,7 +263,7 @@ def _negative(translator: Translator, node: Any, scope: Scope) -> Element:
     return -operand(translator.expression(inner, scope), OperatorClass.MATH)
 
 
-def require_pattern(translator: Translator, pattern: Any) -> None:
+def require_safe_pattern(translator: Translator, pattern: Any) -> None:
     """Refuse a regular expression that the database shall not get."""
     constant = pattern.value if values.is_text(pattern) else None
     if constant is None and translator.dialect.needs_constant_patterns:
@@ -276,27 +276,27 @@ def require_pattern(translator: Translator, pattern: Any) -> None:
         raise ForbiddenSQLError(error.message, hint=error.hint) from error
 
 
-def require_patterns(translator: Translator, name: str, arguments: Sequence[Any]) -> None:
+def require_safe_patterns(translator: Translator, name: str, arguments: Sequence[Any]) -> None:
     """Refuse a call with a regular expression that the database shall not get."""
     if name == "substring" or name.startswith("regexp_"):
         for pattern in arguments[1:2]:
             if name != "substring" or values.is_text(pattern):  # its second argument may be a number
-                require_pattern(translator, pattern)
+                require_safe_pattern(translator, pattern)
 
 
-def _matched(translator: Translator, node: Any, scope: Scope) -> Element:
+def _match(translator: Translator, node: Any, scope: Scope) -> Element:
     left, right = _both(translator, node, scope)
     values.require_same(translator, left, right)
-    require_pattern(translator, right)
-    found: Element = textual(left).regexp_match(right)
-    found.type = types.Boolean()  # SQLAlchemy gives it none
-    return found
+    require_safe_pattern(translator, right)
+    match: Element = textual(left).regexp_match(right)
+    match.type = types.Boolean()  # SQLAlchemy gives it none
+    return match
 
 
-def _inverted(translator: Translator, node: Any, scope: Scope) -> Element:
+def _invert(translator: Translator, node: Any, scope: Scope) -> Element:
     inner = translator.expression(only(node, "this")["this"], scope)
-    made: Element = operand(inner, OperatorClass.BITWISE).bitwise_not()
-    return made
+    complement: Element = operand(inner, OperatorClass.BITWISE).bitwise_not()
+    return complement
 
 
 HANDLERS: Mapping[type[exp.Expression], Any] = {
@@ -325,7 +325,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.BitwiseRightShift: _binary(
         lambda left, right: operand(left, OperatorClass.BITWISE).bitwise_rshift(right)
     ),
-    exp.BitwiseNot: _inverted,
-    exp.RegexpLike: _matched,
+    exp.BitwiseNot: _invert,
+    exp.RegexpLike: _match,
     exp.Glob: _binary(lambda left, right: left.op("GLOB", is_comparison=True)(right)),
 }

@@ -70,7 +70,7 @@ Query = exp.Select | exp.SetOperation
 """The kinds of statement that a text may be."""
 
 
-def parse(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
+def parse_text(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
     """Parse `sql`, which has to be one query.
 
     Raises:
@@ -83,7 +83,7 @@ def parse(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
         invalid(f"The SQL is longer than {MAXIMUM_LENGTH:,} characters.", hint="Write less of it.")
     if "\x00" in sql:
         invalid("The SQL holds a NUL character.", hint="Leave it out.")
-    statements = [found for found in _statements(sql, dialect, work) if not isinstance(found, _NOTHING)]
+    statements = [tree for tree in _statements(sql, dialect, work) if not isinstance(tree, _NOTHING)]
     if len(statements) != 1:
         forbid("More than one statement", hint="Send one SELECT.")
     query = _query(statements[0])
@@ -239,10 +239,10 @@ def _levels(part: exp.Expression, node: exp.Expression) -> int:
 
 
 def _message(error: Exception) -> str:
-    found = getattr(error, "errors", None)
-    if not found:
+    errors = getattr(error, "errors", None)
+    if not errors:
         return "The SQL cannot be read."
-    first = found[0]
+    first = errors[0]
     return f"The SQL cannot be read: line {first.get('line')}, column {first.get('col')}."
 
 
@@ -269,12 +269,12 @@ def _parser(name: str) -> type[Parser]:
             "LAMBDAS": {TokenType.FARROW: parser.LAMBDAS[TokenType.FARROW]},
             "FUNCTION_PARSERS": parsers,
             "COLUMN_OPERATORS": operators,
-            "_advance": _counted(vars(Parser)["_advance"]),
+            "_advance": _count_steps(vars(Parser)["_advance"]),
         },
     )
 
 
-def _counted(advance: Any) -> Any:
+def _count_steps(advance: Any) -> Any:
     """The parser's method that moves forwards and back, with a counter."""
 
     def count(self: Any, times: int = 1) -> None:

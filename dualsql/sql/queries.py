@@ -29,9 +29,9 @@ from dualsql.databases import functions
 from dualsql.sql import operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
-from dualsql.sql.relations import column_names, labelled, read_from, returns_rows
+from dualsql.sql.relations import alias_columns, read_from, returns_rows, with_column_names
 from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
-from dualsql.sql.values import require_groups, require_order, require_same
+from dualsql.sql.values import require_groups, require_same, require_sortable
 from dualsql.sqlalchemy_dialects import distinct_on
 from dualsql_client.conversions import whole_or_none
 
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 def read_order(translator: Translator, node: Any, scope: Scope) -> Iterator[ColumnElement[Any]]:
     """The keys of an ORDER BY inside an expression."""
     for key in node.expressions:
-        found = only(key, "this", "desc", "nulls_first")
-        yield directed(translator, translator.expression(found["this"], scope), key)
+        args = only(key, "this", "desc", "nulls_first")
+        yield directed(translator, translator.expression(args["this"], scope), key)
 
 
 def directed(translator: Translator, element: ColumnElement[Any], key: Any) -> ColumnElement[Any]:
     """The element with the direction that `key`, an exp.Ordered, gives it."""
-    require_order(translator, element)
+    require_sortable(translator, element)
     if spells_instants(translator.capabilities, element):
         element = instant(element)
     descending = bool(key.args.get("desc"))
-    made: ColumnElement[Any] = element.desc() if descending else element
+    sort_key: ColumnElement[Any] = element.desc() if descending else element
     first = bool(key.args.get("nulls_first"))
     if first == nulls_first(translator.dialect, descending=descending):
-        return made
-    return made.nulls_first() if first else made.nulls_last()
+        return sort_key
+    return sort_key.nulls_first() if first else sort_key.nulls_last()
 
 
 Element = ColumnElement[Any]
@@ -77,7 +77,7 @@ def read_query(translator: Translator, node: Any, scope: Scope) -> Any:
     if isinstance(node, exp.Subquery):
         inner = only(node, "this", "order", "limit", "offset")
         if any(inner.get(name) is not None for name in ("order", "limit", "offset")):
-            return _wrapped(translator, node, scope)
+            return _wrap(translator, node, scope)
         return read_query(translator, inner["this"], scope)
     if isinstance(node, exp.Select):
         return _select(translator, node, scope)
@@ -93,46 +93,44 @@ _SELECT = (
 
 
 def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
-    found = only(node, *_SELECT)
-    if found.get("kind"):
+    args = only(node, *_SELECT)
+    if args.get("kind"):
         forbid_node(node)
     scope.work.spend(SELECT)
-    _read_with(translator, found.get("with_"), scope)
+    _read_with(translator, args.get("with_"), scope)
     # As SQL resolves names, and not as it is written: what WITH and FROM bring is known to all that follows.
     elements = read_from(translator, node, scope)
-    scope.windows = {window.name.lower(): window for window in found.get("windows") or ()}
+    scope.windows = {window.name.lower(): window for window in args.get("windows") or ()}
     outputs = _outputs(translator, node, scope)
-    if translator.capabilities.spells_instants and (found.get("group") or found.get("distinct")) is not None:
-        outputs = _merged(outputs, scope)
+    if translator.capabilities.spells_instants and (args.get("group") or args.get("distinct")) is not None:
+        outputs = _merge(outputs, scope)
     statement: Any = select(*outputs).select_from(*elements)
-    if found.get("where") is not None:
-        statement = statement.where(translator.expression(only(found["where"], "this")["this"], scope))
-    if found.get("group") is not None:
-        groups = list(_groups(translator, found["group"], outputs, scope))
+    if args.get("where") is not None:
+        statement = statement.where(translator.expression(only(args["where"], "this")["this"], scope))
+    if args.get("group") is not None:
+        groups = list(_groups(translator, args["group"], outputs, scope))
         require_groups(translator, *groups)
         statement = statement.group_by(*groups)
-    if found.get("having") is not None:
-        statement = statement.having(translator.expression(only(found["having"], "this")["this"], scope))
-    statement = _distinct(translator, statement, found.get("distinct"), scope)
-    if found.get("distinct") is not None:
+    if args.get("having") is not None:
+        statement = statement.having(translator.expression(only(args["having"], "this")["this"], scope))
+    statement = _distinct(translator, statement, args.get("distinct"), scope)
+    if args.get("distinct") is not None:
         require_groups(translator, *outputs)
     if any(returns_rows(item, translator.dialect) for item in node.expressions):
         # Rows that come of a function are counted and sorted outside.
         statement = select(*statement.subquery(translator.fresh_name("repeated")).c)
         outputs = list(statement.selected_columns)
         scope = Scope(scope.work, outputs=_by_name(outputs))
-    keys = list(_keys(translator, found.get("order"), outputs, scope))
-    if not keys and _has_rollup(found.get("group")) and not translator.dialect.sorts_rollups:
+    keys = list(_keys(translator, args.get("order"), outputs, scope))
+    group = args.get("group")
+    has_rollup = group is not None and group.args.get("rollup")
+    if not keys and has_rollup and not translator.dialect.sorts_rollups:
         # WITH ROLLUP cannot be combined with ORDER BY, which pages need.
         statement = select(*statement.subquery(translator.fresh_name("rollup")).c)
     statement = statement.order_by(*keys)
-    if any(found.get(name) for name in ("limit", "offset", "fetch")):
+    if any(args.get(name) for name in ("limit", "offset", "fetch")):
         statement = translator.orders.in_order(statement)
-    return _cut(statement, found)
-
-
-def _has_rollup(group: Any) -> bool:
-    return group is not None and bool(group.args.get("rollup"))
+    return _cut(statement, args)
 
 
 def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Element]:
@@ -146,27 +144,27 @@ def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Ele
     return outputs or invalid("SELECT has no columns.", hint="Name some, or write SELECT *.")
 
 
-def _merged(outputs: Sequence[Element], scope: Scope) -> list[Element]:
+def _merge(outputs: Sequence[Element], scope: Scope) -> list[Element]:
     """The outputs of a SELECT that merges equal instants, converted to one spelling."""
-    merged = [instants.labelled(output) for output in outputs]
+    labelled_outputs = [instants.labelled(output) for output in outputs]
     scope.outputs.update(
         (name, new)
-        for name, known in list(scope.outputs.items())
-        for old, new in zip(outputs, merged, strict=True)
-        if old is known
+        for name, output in list(scope.outputs.items())
+        for old, new in zip(outputs, labelled_outputs, strict=True)
+        if old is output
     )
-    return merged
+    return labelled_outputs
 
 
 def _output(translator: Translator, item: Any, scope: Scope) -> Element:
     is_named = isinstance(item, exp.Alias)
-    fields = only(item, "this", "alias") if is_named else {"this": item}
-    value = operations.shown(translator.expression(fields["this"], scope), translator.capabilities)
+    args = only(item, "this", "alias") if is_named else {"this": item}
+    value = operations.as_output(translator.expression(args["this"], scope), translator.capabilities)
     if isinstance(value.type, types.TupleType):
         forbid("A row as one column", hint="Select each of its values as a column.")
     if is_named:
-        label = translator.name(value, fields["alias"].name)
-        scope.outputs[fields["alias"].name.lower()] = label
+        label = translator.name(value, args["alias"].name)
+        scope.outputs[args["alias"].name.lower()] = label
         return label
     name = _own_name(item, translator.dialect)
     # As in PostgreSQL, a call without an alias has the name of its function.
@@ -222,10 +220,10 @@ def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -
 
 
 def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Iterator[Any]:
-    found = only(node, "expressions", "rollup", "cube", "grouping_sets")
-    plain = [_group(translator, key, outputs, scope) for key in found.get("expressions") or ()]
+    args = only(node, "expressions", "rollup", "cube", "grouping_sets")
+    plain = [_group(translator, key, outputs, scope) for key in args.get("expressions") or ()]
     for name in ("rollup", "cube", "grouping_sets"):
-        for special in found.get(name) or ():
+        for special in args.get(name) or ():
             plain = [*plain, *_superaggregate(translator, special, plain, outputs, scope)]
             if not getattr(special, "expressions", None):  # MariaDB's WITH ROLLUP takes the keys before it
                 plain = plain[-1:]
@@ -239,11 +237,11 @@ def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: 
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
         return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
-    found = translator.expression(key, scope)
+    element = translator.expression(key, scope)
     return (
-        instants.instant(found)
-        if operations.spells_instants(translator.capabilities, found)
-        else _bare(found)
+        instants.instant(element)
+        if operations.spells_instants(translator.capabilities, element)
+        else _bare(element)
     )
 
 
@@ -275,8 +273,8 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
     if node is None:
         return
     for key in only(node, "expressions")["expressions"]:
-        found = only(key, "this", "desc", "nulls_first")
-        yield directed(translator, _key(translator, found["this"], outputs, scope), key)
+        args = only(key, "this", "desc", "nulls_first")
+        yield directed(translator, _key(translator, args["this"], outputs, scope), key)
 
 
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
@@ -288,8 +286,8 @@ def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: S
     return translator.expression(node, scope)
 
 
-def _cut(statement: Any, found: Any) -> Any:
-    limit, offset, fetch = found.get("limit"), found.get("offset"), found.get("fetch")
+def _cut(statement: Any, args: Any) -> Any:
+    limit, offset, fetch = args.get("limit"), args.get("offset"), args.get("fetch")
     if isinstance(limit, exp.Fetch):
         limit, fetch = None, limit
     if limit is not None:
@@ -297,20 +295,20 @@ def _cut(statement: Any, found: Any) -> Any:
         statement = _limited(statement, arguments["expression"])
         offset = arguments.get("offset") or offset
     if fetch is not None:
-        statement = _fetched(statement, fetch)
+        statement = _fetch(statement, fetch)
     if offset is not None:
         value = offset.args["expression"] if isinstance(offset, exp.Offset) else offset
         statement = statement.offset(_whole(value))
     return statement
 
 
-def _fetched(statement: Any, node: Any) -> Any:
+def _fetch(statement: Any, node: Any) -> Any:
     """FETCH FIRST n ROWS ONLY, as LIMIT n."""
-    found = only(node, "count", "direction", "limit_options")
-    options = found.get("limit_options")
+    args = only(node, "count", "direction", "limit_options")
+    options = args.get("limit_options")
     if options is not None:
         only(options, "rows")
-    count = found.get("count")
+    count = args.get("count")
     return _limited(statement, count.this if isinstance(count, exp.Paren) else count)
 
 
@@ -332,10 +330,10 @@ def _whole(node: Any) -> int:
 
 
 def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
-    found = only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
-    _read_with(translator, found.get("with_"), scope)
+    args = only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
+    _read_with(translator, args.get("with_"), scope)
     kind = next((base for base in (exp.Union, exp.Except, exp.Intersect) if isinstance(node, base)), None)
-    combine = _OPERATIONS.get((kind, bool(found.get("distinct"))))  # type: ignore[arg-type]
+    combine = _OPERATIONS.get((kind, bool(args.get("distinct"))))  # type: ignore[arg-type]
     if combine is None:
         forbid_node(node)
     # As one flat list: SQLAlchemy puts nested operands into parentheses, which SQLite does not accept.
@@ -343,37 +341,37 @@ def _set_operation(translator: Translator, node: Any, scope: Scope) -> Any:
     if len({len(operand.selected_columns) for operand in operands}) != 1:
         invalid("The parts of a set operation have different numbers of columns.")
     for one, *others in zip(*(operand.selected_columns for operand in operands), strict=True):
-        if (kind, bool(found.get("distinct"))) != (exp.Union, False):
+        if (kind, bool(args.get("distinct"))) != (exp.Union, False):
             require_groups(translator, one)
         for other in others:
             require_same(translator, one, other)
-    if translator.capabilities.spells_instants and kind is not None and found.get("distinct", True):
+    if translator.capabilities.spells_instants and kind is not None and args.get("distinct", True):
         operands = [instants.selecting_instants(operand) for operand in operands]
     statement: Any = combine(*_alike(operands))
     outputs = list(statement.selected_columns)
-    if found.get("order") is not None and operations.spells_instants(translator.capabilities, *outputs):
+    if args.get("order") is not None and operations.spells_instants(translator.capabilities, *outputs):
         # A set operation can be sorted by its own columns only.
         statement = select(*statement.subquery(translator.fresh_name("operand")).c)
         outputs = list(statement.selected_columns)
-    keys = _keys(translator, found.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
-    return _cut(statement.order_by(*keys), found)
+    keys = _keys(translator, args.get("order"), outputs, Scope(scope.work, outputs=_by_name(outputs)))
+    return _cut(statement.order_by(*keys), args)
 
 
 def _alike(operands: list[Any]) -> list[Any]:
     """The operands. The columns of the first one get the common types of all operands."""
     first = list(operands[0].selected_columns)
-    typed = [
+    columns = [
         functions.one_of(outputs[0], outputs)
         for outputs in zip(*(operand.selected_columns for operand in operands), strict=True)
     ]
-    if all(one is other for one, other in zip(first, typed, strict=True)):
+    if all(one is other for one, other in zip(first, columns, strict=True)):
         return operands
-    named = [
+    outputs = [
         one.label(other.name) if hasattr(other, "name") else one
-        for one, other in zip(typed, first, strict=True)
+        for one, other in zip(columns, first, strict=True)
     ]
     # SQLAlchemy forgets a FROM that only the replaced columns name, unless it is told to keep it.
-    return [operands[0].with_only_columns(*named, maintain_column_froms=True), *operands[1:]]
+    return [operands[0].with_only_columns(*outputs, maintain_column_froms=True), *operands[1:]]
 
 
 def _by_name(outputs: Sequence[Element]) -> dict[str, Element]:
@@ -405,7 +403,7 @@ def _operand(translator: Translator, node: Any, scope: Scope) -> Any:
     return select(*statement.subquery(translator.fresh_name("operand")).c)
 
 
-def _wrapped(translator: Translator, node: Any, scope: Scope) -> Any:
+def _wrap(translator: Translator, node: Any, scope: Scope) -> Any:
     """`(SELECT ...) ORDER BY ... LIMIT ...`."""
     statement = translator.orders.carrying(translator.query(node.this, scope))
     outputs = list(scope.columns_of(statement.subquery(translator.fresh_name("operand"))).values())
@@ -416,12 +414,12 @@ def _wrapped(translator: Translator, node: Any, scope: Scope) -> Any:
 def _read_with(translator: Translator, node: Any, scope: Scope) -> None:
     if node is None:
         return
-    found = only(node, "expressions", "recursive")
-    for part in found["expressions"]:
+    args = only(node, "expressions", "recursive")
+    for part in args["expressions"]:
         only(part, "this", "alias")
         name = part.alias
         # RECURSIVE stands once for the whole list; each part may name itself, and need not.
-        is_recursive = bool(found.get("recursive")) and _names_itself(part.this, name)
+        is_recursive = bool(args.get("recursive")) and _names_itself(part.this, name)
         read = _recursive if is_recursive else _common
         scope.ctes[name.lower()] = read(translator, part, scope)
 
@@ -431,7 +429,7 @@ def _names_itself(query: Any, name: str) -> bool:
 
 
 def _common(translator: Translator, part: Any, scope: Scope) -> Any:
-    statement = labelled(translator.query(part.this, scope.separate()), column_names(part))
+    statement = with_column_names(translator.query(part.this, scope.separate()), alias_columns(part))
     return translator.orders.carrying(statement).cte(translator.fresh_name(part.alias))
 
 
@@ -439,10 +437,10 @@ def _recursive(translator: Translator, part: Any, scope: Scope) -> Any:
     query = part.this
     if not isinstance(query, exp.Union):
         invalid("A recursive WITH is an anchor, UNION ALL and what is added.")
-    found = only(query, "this", "expression", "distinct")
-    anchor = labelled(translator.query(found["this"], scope.separate()), column_names(part))
+    args = only(query, "this", "expression", "distinct")
+    anchor = with_column_names(translator.query(args["this"], scope.separate()), alias_columns(part))
     cte = anchor.cte(translator.fresh_name(part.alias), recursive=True)
     inner = scope.separate()
     inner.ctes[part.alias.lower()] = cte
-    added = translator.query(found["expression"], inner)
-    return cte.union(added) if found.get("distinct") else cte.union_all(added)
+    step = translator.query(args["expression"], inner)
+    return cte.union(step) if args.get("distinct") else cte.union_all(step)

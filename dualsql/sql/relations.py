@@ -34,7 +34,7 @@ from sqlglot import exp
 from dualsql.capabilities import TextDialect
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.functions import common
-from dualsql.sql.operations import comparison, require_patterns
+from dualsql.sql.operations import comparison, require_safe_patterns
 from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
 from dualsql.sql.values import is_text, require_equality, require_same
 
@@ -57,11 +57,11 @@ def read_from(translator: Translator, select: exp.Select, scope: Scope) -> list[
     if _is_dual(translator, first, scope) and not select.args.get("joins"):
         return []
     _append(translator, elements, first, scope)
-    for found in select.args.get("joins") or ():
-        if _is_comma(found):
-            _append(translator, elements, found.this, scope)
+    for join_node in select.args.get("joins") or ():
+        if _is_comma(join_node):
+            _append(translator, elements, join_node.this, scope)
         else:
-            elements[-1] = _joined(translator, elements[-1], found, scope)
+            elements[-1] = _join(translator, elements[-1], join_node, scope)
     # All are joined to one element: SQLAlchemy warns of several without a join, but a caller may want every pair.
     return [reduce(lambda left, right: join(left, right, true()), elements)]
 
@@ -77,8 +77,8 @@ def _append(translator: Translator, elements: list[FromClause], node: Any, scope
     """Add a relation with the joins that are in the same parentheses."""
     inner = node.args.get("joins") or ()
     element = _relation(translator, node, scope)
-    for found in inner:
-        element = _joined(translator, element, found, scope)
+    for join_node in inner:
+        element = _join(translator, element, join_node, scope)
     elements.append(element)
 
 
@@ -86,22 +86,22 @@ def _is_comma(node: exp.Join) -> bool:
     return not any(node.args.get(name) for name in ("on", "using", "side", "kind", "method"))
 
 
-def _joined(translator: Translator, left: FromClause, node: exp.Join, scope: Scope) -> FromClause:
-    found = only(node, "this", "on", "using", "side", "kind", "method")
-    side, kind = str(found.get("side") or "").upper(), str(found.get("kind") or "").upper()
-    method = str(found.get("method") or "").upper()
+def _join(translator: Translator, left: FromClause, node: exp.Join, scope: Scope) -> FromClause:
+    args = only(node, "this", "on", "using", "side", "kind", "method")
+    side, kind = str(args.get("side") or "").upper(), str(args.get("kind") or "").upper()
+    method = str(args.get("method") or "").upper()
     if side not in {"", "LEFT", "RIGHT", "FULL"} or kind not in {"", "INNER", "OUTER", "CROSS"}:
         forbid_node(node)
     if method not in {"", "NATURAL"}:
         forbid_node(node)
     grown: list[FromClause] = []
-    _append(translator, grown, found["this"], scope)
+    _append(translator, grown, args["this"], scope)
     right = grown[0]
-    names = _shared(left, right, scope) if method else [name.name for name in found.get("using") or ()]
+    names = _shared_columns(left, right, scope) if method else [name.name for name in args.get("using") or ()]
     condition = (
         _equal(translator, (left, right), names, side, scope)
         if names
-        else _condition(translator, found, kind, scope)
+        else _condition(translator, args, kind, scope)
     )
     if side == "RIGHT":
         # SQLAlchemy has no RIGHT JOIN, and SQLite has it since 3.39 only.
@@ -110,9 +110,9 @@ def _joined(translator: Translator, left: FromClause, node: exp.Join, scope: Sco
 
 
 def _condition(
-    translator: Translator, found: Mapping[str, Any], kind: str, scope: Scope
+    translator: Translator, args: Mapping[str, Any], kind: str, scope: Scope
 ) -> ColumnElement[Any]:
-    condition = found.get("on")
+    condition = args.get("on")
     if condition is None:
         # MariaDB and SQLite allow a JOIN without a condition, and every database a CROSS JOIN.
         return true()
@@ -132,24 +132,24 @@ def _equal(
     left, right = sides
     pairs = []
     for name in names:
-        one, other = _found(left, name, scope), _found(right, name, scope)
+        one, other = _column_of(left, name, scope), _column_of(right, name, scope)
         require_same(translator, one, other)
         require_equality(translator, one)
         pairs.append(comparison(operators.eq, one, other, translator.capabilities))
         # The side that an outer join keeps whole: the other one is NULL where nothing matched.
-        merged = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
-        scope.merged[name.lower()] = merged
+        using_column = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
+        scope.merged[name.lower()] = using_column
     return and_(*pairs) if pairs else false()
 
 
-def _found(relation: FromClause, name: str, scope: Scope) -> ColumnElement[Any]:
-    found = scope.work.column_of(relation, exp.to_identifier(name))
-    return unknown_column(name, scope.columns_of(relation), scope.work.dialect) if found is None else found
+def _column_of(relation: FromClause, name: str, scope: Scope) -> ColumnElement[Any]:
+    column = scope.work.column_of(relation, exp.to_identifier(name))
+    return unknown_column(name, scope.columns_of(relation), scope.work.dialect) if column is None else column
 
 
-def _shared(left: FromClause, right: FromClause, scope: Scope) -> list[str]:
-    known = scope.columns_of(right)
-    names = [name for name in scope.columns_of(left) if name in known]
+def _shared_columns(left: FromClause, right: FromClause, scope: Scope) -> list[str]:
+    right_columns = scope.columns_of(right)
+    names = [name for name in scope.columns_of(left) if name in right_columns]
     return names or invalid("A NATURAL JOIN of tables without a common column.", hint="Write JOIN ... ON.")
 
 
@@ -157,23 +157,23 @@ def _relation(translator: Translator, node: Any, scope: Scope) -> FromClause:
     reader = _READERS.get(type(node))
     if reader is None:
         forbid_node(node)
-    made: FromClause = reader(translator, node, scope)
-    return made
+    relation: FromClause = reader(translator, node, scope)
+    return relation
 
 
 def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
-    found = only(node, "this", "db", "alias", "joins")
-    if not isinstance(found["this"], exp.Identifier):
+    args = only(node, "this", "db", "alias", "joins")
+    if not isinstance(args["this"], exp.Identifier):
         return _function(translator, node, scope)
-    name = found["this"].name
-    schema = found["db"].name if found.get("db") is not None else ""
+    name = args["this"].name
+    schema = args["db"].name if args.get("db") is not None else ""
     alias = _alias(node) or name
     common = None if schema else scope.ctes.get(name.lower())
     if common is not None:
         translator.read(common, scope.work)
         # The alias gets a unique name, because SQLAlchemy treats two aliases with one name as one CTE.
         return scope.add(alias, _renamed(translator, common, translator.fresh_name(alias), node, scope))
-    registered = _registered(translator, name, schema, scope)
+    registered = _registered_table(translator, name, schema, scope)
     translator.read(registered, scope.work)
     table = translator.fenced(registered)
     return scope.add(alias, _renamed(translator, table, translator.alias(alias), node, scope))
@@ -181,30 +181,30 @@ def _table(translator: Translator, node: Any, scope: Scope) -> FromClause:
 
 def _renamed(translator: Translator, source: FromClause, alias: str, node: Any, scope: Scope) -> FromClause:
     """The relation under its alias. `AS t(a, b)` also renames its columns."""
-    names = column_names(node)
+    names = alias_columns(node)
     if not names:
         return source.alias(alias)
-    statement = labelled(select(*scope.columns_of(source).values()), names)
-    renamed: FromClause = translator.orders.carrying(statement).subquery(alias)
-    return renamed
+    statement = with_column_names(select(*scope.columns_of(source).values()), names)
+    subquery: FromClause = translator.orders.carrying(statement).subquery(alias)
+    return subquery
 
 
-def _registered(translator: Translator, name: str, schema: str, scope: Scope) -> FromClause:
+def _registered_table(translator: Translator, name: str, schema: str, scope: Scope) -> FromClause:
     """The registered table of that name. A table outside the registry is unknown, even if the database has it."""
     tables = translator.tables.values()
-    named = [table for table in tables if table.name == name] or [
+    candidates = [table for table in tables if table.name == name] or [
         table for table in tables if table.name.lower() == name.lower()
     ]
-    found = [table for table in named if _is_in(table, schema)]
-    if not found and not schema:  # the only one of its name, in any schema
-        found = named
-    if len(found) != 1:
+    matches = [table for table in candidates if _is_in(table, schema)]
+    if not matches and not schema:  # the only one of its name, in any schema
+        matches = candidates
+    if len(matches) != 1:
         unknown_table(
             f"{schema}.{name}" if schema else name,
             [*translator.tables, *scope.ctes],
             translator.dialect,
         )
-    return found[0]
+    return matches[0]
 
 
 def _is_in(table: TableClause, schema: str) -> bool:
@@ -213,43 +213,43 @@ def _is_in(table: TableClause, schema: str) -> bool:
 
 
 def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
-    found = only(node, "this", "alias", "joins")
+    args = only(node, "this", "alias", "joins")
     alias, name = _alias_and_name(translator, node)
-    inner = found["this"]
+    inner = args["this"]
     if isinstance(inner, exp.Table | exp.Subquery) and not _alias(node):
         elements: list[FromClause] = []  # parentheses around a join
         _append(translator, elements, inner, scope)
         return elements[0]
-    statement = labelled(translator.query(inner, scope.separate()), column_names(node))
+    statement = with_column_names(translator.query(inner, scope.separate()), alias_columns(node))
     return scope.add(alias, translator.orders.carrying(statement).subquery(name))
 
 
 def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
-    found = only(node, "this", "alias")
-    if isinstance(found["this"], exp.Unnest):
-        called = found["this"].copy()
-        called.set("alias", found.get("alias"))
-        return _function(translator, called, scope)
-    if isinstance(found["this"], exp.Anonymous):
-        return _function(translator, exp.Table(this=found["this"], alias=found.get("alias")), scope)
-    if not isinstance(found["this"], exp.Subquery):
+    args = only(node, "this", "alias")
+    if isinstance(args["this"], exp.Unnest):
+        unnest = args["this"].copy()
+        unnest.set("alias", args.get("alias"))
+        return _function(translator, unnest, scope)
+    if isinstance(args["this"], exp.Anonymous):
+        return _function(translator, exp.Table(this=args["this"], alias=args.get("alias")), scope)
+    if not isinstance(args["this"], exp.Subquery):
         forbid_node(node)
     alias, name = _alias_and_name(translator, node)
-    statement = translator.query(only(found["this"], "this")["this"], scope.inner())
-    named = labelled(statement, column_names(node))
-    return scope.add(alias, translator.orders.carrying(named).lateral(name))
+    statement = translator.query(only(args["this"], "this")["this"], scope.inner())
+    subselect = with_column_names(statement, alias_columns(node))
+    return scope.add(alias, translator.orders.carrying(subselect).lateral(name))
 
 
 def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
-    found = only(node, "expressions", "alias")
+    args = only(node, "expressions", "alias")
     rows = [
         # A scope without relations: VALUES holds constants.
         [translator.expression(cell, Scope(scope.work)) for cell in row.expressions]
-        for row in found["expressions"]
+        for row in args["expressions"]
     ]
     if len(rows) > _LARGEST_VALUES or len({len(row) for row in rows}) != 1:
         invalid("The rows of VALUES are not equally long, or too many.")
-    names = column_names(node) or [f"column{number}" for number in range(1, len(rows[0]) + 1)]
+    names = alias_columns(node) or [f"column{number}" for number in range(1, len(rows[0]) + 1)]
     if len(names) != len(rows[0]):
         invalid("VALUES has another number of columns than names.")
     alias, name = _alias_and_name(translator, node)
@@ -271,43 +271,43 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
     ordinal = None
     if isinstance(node, exp.Unnest):
         unnested = only(node, "expressions", "alias", "offset")
-        name, given, ordinal = "unnest", unnested["expressions"], unnested.get("offset")
+        name, nodes, ordinal = "unnest", unnested["expressions"], unnested.get("offset")
     else:
-        found = only(node, "this", "alias", "ordinality")
-        called, ordinal = found["this"], found.get("ordinality")
-        name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
-        given = called.args.get("expressions") or ()
-    known = translator.dialect.table_functions
-    if name not in known:
+        args = only(node, "this", "alias", "ordinality")
+        call, ordinal = args["this"], args.get("ordinality")
+        name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
+        nodes = call.args.get("expressions") or ()
+    functions = translator.dialect.table_functions
+    if name not in functions:
         forbid_node(node)
     if not isinstance(node, exp.Unnest):
-        only(called, "this", "expressions")
-    arguments = series_arguments(name, [translator.expression(part, scope) for part in given])
-    require_patterns(translator, name, arguments)
+        only(call, "this", "expressions")
+    arguments = series_arguments(name, [translator.expression(part, scope) for part in nodes])
+    require_safe_patterns(translator, name, arguments)
     alias = _alias(node) or name
     free = translator.alias(alias)
-    columns = column_names(node) or ([alias] if known[name] == (name,) else list(known[name]))
-    made = getattr(func, name)(*arguments)
+    columns = alias_columns(node) or ([alias] if functions[name] == (name,) else list(functions[name]))
+    rows = getattr(func, name)(*arguments)
     if ordinal:
-        number = _ordinality(ordinal, columns, known[name])
-        kinds = [column(one, item_type(name, arguments)) for one in columns[: len(known[name])]]
-        numbered = made.table_valued(*kinds, with_ordinality=number)
+        number = _ordinality(ordinal, columns, functions[name])
+        kinds = [column(one, item_type(name, arguments)) for one in columns[: len(functions[name])]]
+        numbered = rows.table_valued(*kinds, with_ordinality=number)
         return scope.add(alias, numbered.render_derived(name=free))
     if len(columns) == 1 and arguments:
         kind = item_type(name, arguments)
-        return scope.add(alias, made.table_valued(column(columns[0], kind)).render_derived(name=free))
-    if known[name] == ("key", "value"):
+        return scope.add(alias, rows.table_valued(column(columns[0], kind)).render_derived(name=free))
+    if functions[name] == ("key", "value"):
         types = (Text(), item_type(name, arguments))
         pairs = [column(one, kind) for one, kind in zip(columns, types, strict=False)]
-        return scope.add(alias, made.table_valued(*pairs).alias(free))
-    return scope.add(alias, made.table_valued(*columns).alias(free))
+        return scope.add(alias, rows.table_valued(*pairs).alias(free))
+    return scope.add(alias, rows.table_valued(*columns).alias(free))
 
 
-def _ordinality(node: Any, columns: Sequence[str], known: Sequence[str]) -> str:
+def _ordinality(node: Any, columns: Sequence[str], names: Sequence[str]) -> str:
     """The name of the column that WITH ORDINALITY adds, which is the last one."""
     if isinstance(node, exp.Identifier):
         return str(node.name)
-    return columns[len(known)] if len(columns) > len(known) else "ordinality"
+    return columns[len(names)] if len(columns) > len(names) else "ordinality"
 
 
 def item_type(name: str, arguments: Sequence[Any]) -> SQLType:
@@ -319,8 +319,8 @@ def item_type(name: str, arguments: Sequence[Any]) -> SQLType:
     if name == "generate_series":
         # A series of dates is one of instants.
         return DateTime(timezone=True) if isinstance(first, Date) else first
-    found: SQLType = getattr(first, "item_type", first)
-    return found
+    kind: SQLType = getattr(first, "item_type", first)
+    return kind
 
 
 def returns_rows(item: Any, dialect: TextDialect) -> bool:
@@ -329,12 +329,12 @@ def returns_rows(item: Any, dialect: TextDialect) -> bool:
     return any(gives_rows(part, dialect) for part in parts)
 
 
-def gives_rows(called: Any, dialect: TextDialect) -> bool:
+def gives_rows(node: Any, dialect: TextDialect) -> bool:
     """Whether it is a call, in a SELECT list, of a function that returns several rows of one column."""
-    name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
     if not dialect.selects_rows or len(dialect.table_functions.get(name, ())) != 1:
         return False
-    outer = called
+    outer = node
     while not isinstance(outer.parent, exp.Query | None):
         outer = outer.parent
     return isinstance(outer.parent, exp.Select) and outer.arg_key == "expressions"
@@ -367,13 +367,13 @@ def _alias(node: Any) -> str:
     return str(alias.name) if isinstance(alias.this, exp.Identifier) else forbid_node(alias.this)
 
 
-def column_names(node: Any) -> list[str]:
+def alias_columns(node: Any) -> list[str]:
     """The names that `AS t(a, b)` gives to columns."""
     alias = node.args.get("alias")
     return [] if alias is None else [name.name for name in alias.args.get("columns") or ()]
 
 
-def labelled(statement: Any, names: Sequence[str]) -> Any:
+def with_column_names(statement: Any, names: Sequence[str]) -> Any:
     """The statement with its columns renamed to `names`."""
     if not names:
         return statement
@@ -383,8 +383,8 @@ def labelled(statement: Any, names: Sequence[str]) -> Any:
     # A set operation.
     if not hasattr(statement, "with_only_columns"):
         inner = statement.subquery()
-        return select(*(found.label(name) for found, name in zip(inner.c, names, strict=True)))
-    labels = [found.label(name) for found, name in zip(outputs, names, strict=True)]
+        return select(*(element.label(name) for element, name in zip(inner.c, names, strict=True)))
+    labels = [element.label(name) for element, name in zip(outputs, names, strict=True)]
     return statement.with_only_columns(*labels, maintain_column_froms=True)
 
 

@@ -43,7 +43,7 @@ def forbid(what: str, hint: str = "", *, suggestions: Sequence[str] = ()) -> NoR
 def forbid_node(node: Any) -> NoReturn:
     """Refuse a part of the tree that has no translation."""
     kind = type(node).__name__ if isinstance(node, exp.Expression) else str(node)
-    forbid(f"{_words(kind)} ({shown(node)})" if isinstance(node, exp.Expression) else kind)
+    forbid(f"{_words(kind)} ({excerpt(node)})" if isinstance(node, exp.Expression) else kind)
 
 
 def invalid(message: str, hint: str = "") -> NoReturn:
@@ -62,9 +62,9 @@ CATALOGUE = "Look at the tables with list_tables, and at the columns of one with
 _STANDARD_CATALOGUE = "information_schema"
 
 
-def unknown_table(name: str, known: Iterable[str], dialect: TextDialect) -> NoReturn:
+def unknown_table(name: str, names: Iterable[str], dialect: TextDialect) -> NoReturn:
     """Refuse an unknown table. The answer is the same for a table that exists but is not registered."""
-    tables = sorted(known)
+    tables = sorted(names)
     system = (_STANDARD_CATALOGUE, *dialect.system_tables)
     if any(part.startswith(system) for part in name.lower().split(".")):
         raise UnknownTableError(
@@ -74,31 +74,30 @@ def unknown_table(name: str, known: Iterable[str], dialect: TextDialect) -> NoRe
         )
     close = get_close_matches(name.lower(), [table.lower() for table in tables], n=3, cutoff=0.5)
     suggestions = [table for likeness in close for table in tables if table.lower() == likeness]
-    shown = [_qualified(table, dialect) for table in suggestions or tables[:_LISTED]]
-    listed = ", ".join(shown) or "none"
+    qualified = [
+        ".".join(quote_name(part, dialect) for part in table.split("."))
+        for table in suggestions or tables[:_LISTED]
+    ]
+    all_names = ", ".join(qualified) or "none"
     raise UnknownTableError(
         f"There is no table {name[:_SHOWN]!r}.",
-        hint=f"Did you mean {' or '.join(shown)}?" if suggestions else f"There are: {listed}.",
+        hint=f"Did you mean {' or '.join(qualified)}?" if suggestions else f"There are: {all_names}.",
         details={"table": name[:_SHOWN], "suggestions": suggestions, "tables": tables[:_LISTED]},
     )
 
 
-def _qualified(table: str, dialect: TextDialect) -> str:
-    return ".".join(written(part, dialect) for part in table.split("."))
-
-
-def unknown_column(name: str, known: Iterable[str], dialect: TextDialect, *, hint: str = "") -> NoReturn:
+def unknown_column(name: str, columns: Iterable[str], dialect: TextDialect, *, hint: str = "") -> NoReturn:
     """Refuse a column that no relation in the FROM clause has."""
     # SQLAlchemy names anonymous columns, for example "%(140 anon)s". Such names are not suggested.
-    names = [one for one in dict.fromkeys(known) if "%(" not in one]
+    names = [one for one in dict.fromkeys(columns) if "%(" not in one]
     error = UnknownColumnError(
-        name, names[:_LISTED], of="The query", spelled=lambda one: written(one, dialect)
+        name, names[:_LISTED], of="The query", spelled=lambda one: quote_name(one, dialect)
     )
     error.hint = f"{error.hint} {hint}" if hint and error.details["suggestions"] else hint or error.hint
     raise error
 
 
-def shown(node: exp.Expression) -> str:
+def excerpt(node: exp.Expression) -> str:
     """A part of the text, shortened for a message."""
     try:
         text = node.sql(unsupported_level=ErrorLevel.IGNORE)
@@ -131,7 +130,7 @@ def only(node: exp.Expression, *names: str) -> Mapping[str, Any]:
     for name, value in node.args.items():
         if value and name not in names and name not in _NOTES:
             words = name.rstrip("_").replace("_", " ").upper()
-            forbid(f"{words} in {shown(node)}", hint=_CLAUSES.get(name, ""))
+            forbid(f"{words} in {excerpt(node)}", hint=_CLAUSES.get(name, ""))
     return node.args
 
 
@@ -175,11 +174,11 @@ class WorkBudget:
 
     def columns_of(self, relation: FromClause) -> Columns:
         """Columns by their names in the database, in order."""
-        found = self._columns.get(relation)
-        if found is None:
-            found = self._columns[relation] = {str(column.name): column for column in relation.c}
+        columns = self._columns.get(relation)
+        if columns is None:
+            columns = self._columns[relation] = {str(column.name): column for column in relation.c}
             self.spend(len(relation.c))
-        return found
+        return columns
 
     def column_of(self, relation: FromClause, name: exp.Identifier) -> ColumnElement[Any] | None:
         """The column of that name: an exact match first, then one without regard to case, as databases do."""
@@ -188,9 +187,9 @@ class WorkBudget:
             return columns[name.name]
         # Without an exact match, every name is compared.
         self.spend(len(columns) // _NAMES)
-        folded = [column for found, column in columns.items() if found.lower() == name.name.lower()]
+        matches = [column for key, column in columns.items() if key.lower() == name.name.lower()]
         is_found = self.dialect.folds_quoted_names or not name.args.get("quoted")
-        return folded[0] if len(folded) == 1 and is_found else None
+        return matches[0] if len(matches) == 1 and is_found else None
 
 
 @dataclass(eq=False)
@@ -205,7 +204,7 @@ class Scope:
         merged: columns that JOIN ... USING merged.
         outputs: named expressions of the SELECT list. ORDER BY sees them, and other clauses if no column has the name.
         windows: the WINDOW clause.
-        made: translated parts of the text. Equal parts become the same element, so that GROUP BY and the SELECT list
+        translated_parts: of the text. Equal parts become the same element, so that GROUP BY and the SELECT list
             share their bound parameters and the database sees them as equal.
     """
 
@@ -217,7 +216,7 @@ class Scope:
     merged: dict[str, ColumnElement[Any]] = field(default_factory=dict)
     outputs: dict[str, ColumnElement[Any]] = field(default_factory=dict)
     windows: dict[str, exp.Window] = field(default_factory=dict)
-    made: dict[exp.Expression, ColumnElement[Any]] = field(default_factory=dict)
+    translated_parts: dict[exp.Expression, ColumnElement[Any]] = field(default_factory=dict)
 
     def inner(self) -> Scope:
         """The scope of a subquery that may read columns of the enclosing query."""
@@ -262,16 +261,16 @@ class Scope:
             relation = self.relation(
                 table.name
             )  # a schema before the alias is ignored, because aliases are unique
-            found = self.work.column_of(relation, node.this)
-            if found is None:
+            column = self.work.column_of(relation, node.this)
+            if column is None:
                 hint = self._elsewhere(node.this, relation)
-                known = self.columns_of(relation)
-                unknown_column(f"{table.name}.{node.name}", known, self.work.dialect, hint=hint)
-            return found
+                names = self.columns_of(relation)
+                unknown_column(f"{table.name}.{node.name}", names, self.work.dialect, hint=hint)
+            return column
         for scope in self.outward():
-            found = scope.own_column(node.this)
-            if found is not None:
-                return found
+            column = scope.own_column(node.this)
+            if column is not None:
+                return column
         alias = self.outputs.get(node.name.lower())
         if alias is not None:
             return alias
@@ -294,31 +293,31 @@ class Scope:
 
     def _elsewhere(self, name: exp.Identifier, relation: FromClause) -> str:
         """A hint that names the other relations with this column."""
-        found = [
-            self._spelled(alias, name.name)
+        names = [
+            self._spell(alias, name.name)
             for scope in self.outward()
             for alias, other in scope.relations.items()
             if other is not relation and self.work.column_of(other, name) is not None
         ]
-        return f"Write {' or '.join(found[:3])}." if found else ""
+        return f"Write {' or '.join(names[:3])}." if names else ""
 
-    def _spelled(self, alias: str, name: str) -> str:
-        return ".".join(written(part, self.work.dialect) for part in (alias, name))
+    def _spell(self, alias: str, name: str) -> str:
+        return ".".join(quote_name(part, self.work.dialect) for part in (alias, name))
 
     def own_column(self, name: exp.Identifier) -> ColumnElement[Any] | None:
         """The column of that name among this scope's relations."""
         if name.name.lower() in self.merged:
             return self.merged[name.name.lower()]
         self.work.spend(len(self.relations) // _NAMES)
-        found = {
+        columns = {
             alias: column
             for alias, relation in self.relations.items()
             if (column := self.work.column_of(relation, name)) is not None
         }
-        if len(found) > 1:
-            choices = " or ".join(self._spelled(alias, name.name) for alias in found)
+        if len(columns) > 1:
+            choices = " or ".join(self._spell(alias, name.name) for alias in columns)
             invalid(f"The column {name.name[:60]!r} is ambiguous.", hint=f"Write {choices}."[:200])
-        return next(iter(found.values()), None)
+        return next(iter(columns.values()), None)
 
     def _columns(self) -> list[str]:
         relations = (relation for scope in self.outward() for relation in scope.relations.values())
@@ -335,13 +334,13 @@ class Scope:
 # Names as a text writes them: between quotes where they need some, and which of them look alike.
 
 
-def written(name: str, dialect: TextDialect) -> str:
+def quote_name(name: str, dialect: TextDialect) -> str:
     """The name as it can be written in a text of the dialect, at most 60 characters of it."""
-    return _written(name[:_SHOWN], dialect.parser, dialect.name_quotes, folds=dialect.folds_names)
+    return _quote_name(name[:_SHOWN], dialect.parser, dialect.name_quotes, folds=dialect.folds_names)
 
 
 @lru_cache(maxsize=1024)
-def _written(name: str, parser: str, quotes: str, *, folds: bool) -> str:
+def _quote_name(name: str, parser: str, quotes: str, *, folds: bool) -> str:
     try:
         tokens = Dialect.get_or_raise(parser).tokenize(name)
     except TokenError:

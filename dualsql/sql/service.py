@@ -71,7 +71,7 @@ class NamedSources:
         """The dialect of each database."""
         return {name: source.engine.dialect for name, source in self.sources.items()}
 
-    def chosen(self, name: str | None) -> str:
+    def require_name(self, name: str | None) -> str:
         """The name of a database. None means the only one.
 
         Raises:
@@ -98,7 +98,7 @@ class NamedSources:
 
     def offer(self, source: str | None, visible: Visible | None) -> None:
         """Record that callers may read the tables of a source in SQL texts: see `SQLService.offer`."""
-        for name in self.sources if source is None else [self.chosen(source)]:
+        for name in self.sources if source is None else [self.require_name(source)]:
             offers = self._offers.setdefault(name, [])
             if visible not in offers:
                 offers.append(visible)
@@ -113,8 +113,10 @@ class NamedSources:
         tables = {
             name: table for name, table in self.registry.tables.items() if isinstance(table, TableClause)
         }
-        seen = frozenset(name for name, table in tables.items() if all(test(table) for test in tests))
-        return ReadableTables(self.registry, seen)
+        visible_names = frozenset(
+            name for name, table in tables.items() if all(test(table) for test in tests)
+        )
+        return ReadableTables(self.registry, visible_names)
 
 
 class SQLService:
@@ -173,9 +175,9 @@ class SQLService:
         read_select = sql_reader()
         # Callers without access are refused before any name of a table is resolved.
         rules = self._sources.policy.rules_for(principal).form
-        name = self._sources.chosen(source)
+        name = self._sources.require_name(source)
         dialect = self._sources.dialects[name]
-        made = read_select(
+        statement = read_select(
             sql,
             self._sources.registry,
             dialect.name,
@@ -186,7 +188,7 @@ class SQLService:
             hides=rules.filters,
             meanings=self._sources.sources[name].meanings,
         )
-        return ResolvedQuery(made, name, None)
+        return ResolvedQuery(statement, name, None)
 
     async def read(
         self,
@@ -205,7 +207,7 @@ class SQLService:
         policy = self._sources.policy
         # Callers without access get no thread.
         policy.rules_for(principal)
-        name = self._sources.chosen(source)
+        name = self._sources.require_name(source)
         work = partial(
             self.resolve, sql, parameters=parameters, source=name, principal=principal, visible=visible
         )
@@ -261,16 +263,20 @@ class SavedQueries(Mapping[str, SavedQuery]):
         """
         # As for texts: it raises for callers without access, before a name is resolved.
         self._sources.policy.rules_for(principal)
-        known = {known: query for known, query in self.items() if self._is_seen(query, principal, visible)}
-        query = known.get(name)
+        visible_queries = {
+            each: query for each, query in self.items() if self._is_seen(query, principal, visible)
+        }
+        query = visible_queries.get(name)
         if query is None:
-            _refuse("saved query", name, known)
-        found = self._sources.chosen(query.source or source)
-        if source is not None and source != found:
+            _refuse("saved query", name, visible_queries)
+        source_name = self._sources.require_name(query.source or source)
+        if source is not None and source != source_name:
             raise BadParameterError(
                 f"The saved query {query.name!r} is of another source.", hint="Leave source_name out."
             )
-        return ResolvedQuery(query.with_values(parameters, self._sources.dialects[found]), found, query)
+        return ResolvedQuery(
+            query.with_values(parameters, self._sources.dialects[source_name]), source_name, query
+        )
 
     def _is_seen(self, query: SavedQuery, principal: Principal | None, visible: Visible | None) -> bool:
         source = query.source or next(iter(self._sources.sources))
@@ -306,14 +312,14 @@ def require_parser() -> None:
         )
 
 
-def _refuse(what: str, name: str, known: Iterable[str]) -> NoReturn:
-    names = sorted(known)
+def _refuse(what: str, name: str, candidates: Iterable[str]) -> NoReturn:
+    names = sorted(candidates)
     close = get_close_matches(name, names, n=3, cutoff=0.5)
-    listed = ", ".join(names[:_LISTED]) or "none"
+    choices = ", ".join(names[:_LISTED]) or "none"
     raise BadParameterError(
         f"Which {what}? There are several."
         if names and not name
         else f"There is no {what} {name[:_SHOWN]!r}.",
-        hint=f"Did you mean {' or '.join(close)}?" if close else f"There are: {listed}.",
+        hint=f"Did you mean {' or '.join(close)}?" if close else f"There are: {choices}.",
         details={"suggestions": close, "known": names[:_LISTED]},
     )

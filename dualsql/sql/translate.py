@@ -31,7 +31,7 @@ from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known
 from dualsql.sql.expansion import require_bounded
 from dualsql.sql.lengths import require_short_texts
-from dualsql.sql.parse import parse
+from dualsql.sql.parse import parse_text
 from dualsql.sql.scope import (
     COLUMN,
     EXPRESSION,
@@ -96,8 +96,8 @@ def _is_harmless(node: Any, *, is_nested: bool) -> bool:
 
 def fenced(relation: FromClause) -> FromClause:
     """The relation behind `OFFSET 0`, so that the database applies its rules before it computes anything else."""
-    found: FromClause = select(*relation.c).offset(0).subquery()
-    return found
+    fence: FromClause = select(*relation.c).offset(0).subquery()
+    return fence
 
 
 Handler = Callable[[Any, Any, Scope], ColumnElement[Any]]
@@ -145,9 +145,9 @@ def read_select(
         UnknownTableError, UnknownColumnError: it names an unknown table or column; the details have suggestions.
         ForbiddenSQLError: it is not a single query, or contains a construct without a translation.
     """
-    capabilities = _known(dialect)
+    capabilities = _capabilities(dialect)
     work = WorkBudget(capabilities.text)
-    tree = parse(sql, capabilities.text, work)
+    tree = parse_text(sql, capabilities.text, work)
     require_known(tree, capabilities)
     fails = can_fail(tree, capabilities.text)
 
@@ -162,7 +162,7 @@ def read_select(
             meanings=meanings,
             version=version,
         )
-        return _translated(translator, tree, work, relations or {})
+        return _translate(translator, tree, work, relations or {})
 
     statement = translated(hides if hides is not None and fails else _nothing)
     # What the database is to read is known of the types beside it, and not of the text.
@@ -171,13 +171,13 @@ def read_select(
     return statement
 
 
-def _translated(
+def _translate(
     translator: Translator, tree: exp.Expression, work: WorkBudget, relations: Mapping[str, FromClause]
 ) -> AnySelect | AnyCompound:
     try:
-        named = {name: translator.fenced(relation) for name, relation in relations.items()}
+        fenced_relations = {name: translator.fenced(relation) for name, relation in relations.items()}
         statement: AnySelect | AnyCompound = translator.query(
-            tree, Scope(work, hidden=translator.orders.prefix, ctes=named)
+            tree, Scope(work, hidden=translator.orders.prefix, ctes=fenced_relations)
         )
         statement = translator.orders.in_order_unless_cut(statement)
         require_bounded(statement)
@@ -190,14 +190,14 @@ def _translated(
     return with_notes(statement, translator.notes())
 
 
-def _known(dialect: str) -> Capabilities:
-    found = capabilities_named(dialect)
-    if found is None:
+def _capabilities(dialect: str) -> Capabilities:
+    capabilities = capabilities_named(dialect)
+    if capabilities is None:
         raise ConfigurationError(
             f"The SQL of {dialect[:40]!r} is not known.",
             hint="Give the name of a database that dualsql serves.",
         )
-    return found
+    return capabilities
 
 
 def _nothing(_: FromClause) -> bool:
@@ -253,22 +253,22 @@ class Translator:
 
     def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
         """Translate an expression."""
-        known = scope.made.get(node)
-        if known is not None:
-            self.repeat(known, scope.work)
-            values.require_place(self, known, node)
-            return known
+        element = scope.translated_parts.get(node)
+        if element is not None:
+            self.repeat(element, scope.work)
+            values.require_place(self, element, node)
+            return element
         handler = _HANDLERS.get(type(node))
         if handler is None:
             forbid_node(node)
         before = scope.work.spent
         scope.work.spend(COLUMN if isinstance(node, exp.Column) else EXPRESSION)
-        made = scope.made[node] = handler(self, node, scope)
-        self.repeat(made, scope.work)  # a name of the SELECT list repeats its expression
+        element = scope.translated_parts[node] = handler(self, node, scope)
+        self.repeat(element, scope.work)  # a name of the SELECT list repeats its expression
         worth = COLUMN if isinstance(node, exp.Column) else scope.work.spent - before
-        self._worth.setdefault(id(made), (made, worth))
-        values.require_place(self, made, node)
-        return made
+        self._worth.setdefault(id(element), (element, worth))
+        values.require_place(self, element, node)
+        return element
 
     def repeat(self, element: Any, work: WorkBudget) -> None:
         """Count the work of an existing element that is written again."""
@@ -286,9 +286,9 @@ class Translator:
 
     def name(self, element: ColumnElement[Any], name: str) -> ColumnElement[Any]:
         """The element with a label. Its work is that of the element."""
-        named = element.label(name)
-        self._worth[id(named)] = named, self._worth.get(id(element), (element, 0))[1]
-        return named
+        label = element.label(name)
+        self._worth[id(label)] = label, self._worth.get(id(element), (element, 0))[1]
+        return label
 
     def query(self, node: Any, scope: Scope) -> Any:
         """Translate a SELECT or a set operation."""
@@ -323,12 +323,14 @@ class Translator:
         words = list(self._quoted_texts)
         if not words:
             return []
-        listed = ", ".join(f'"{_short(word)}"' for word in words[:_LISTED_TEXTS])
+        word_list = ", ".join(f'"{_short(word)}"' for word in words[:_LISTED_TEXTS])
         more = f" and {len(words) - _LISTED_TEXTS} more" if len(words) > _LISTED_TEXTS else ""
         verb, be = ("names", "is") if len(words) == 1 else ("name", "are")
         quoted = _short(words[0]).replace("'", "''")
-        taken = f"{listed}{more} {verb} no column and {be} taken as text, as {self.capabilities.name} does."
-        return [f"{taken} Write texts in single quotes: '{quoted}'."]
+        sentence = (
+            f"{word_list}{more} {verb} no column and {be} taken as text, as {self.capabilities.name} does."
+        )
+        return [f"{sentence} Write texts in single quotes: '{quoted}'."]
 
     def require_used(self) -> None:
         """Refuse values for parameters that the text does not have."""

@@ -24,7 +24,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, TextDialect
 from dualsql.columns.own_types import Meaning, SQLType
 from dualsql.formats.json import taken
-from dualsql.sql.scope import forbid, invalid, shown
+from dualsql.sql.scope import excerpt, forbid, invalid
 from dualsql_client import conversions
 from dualsql_client.ndjson import decoder
 from dualsql_client.wire import INFINITIES, Column, Encoding
@@ -76,42 +76,42 @@ def string(text: str) -> ColumnElement[Any]:
     return literal(text, types.String())
 
 
-def value(found: Any) -> ColumnElement[Any]:
+def value(value: Any) -> ColumnElement[Any]:
     """The value of a parameter, from JSON."""
-    if found is None or isinstance(found, bool | int | float | str):
-        return literal(found)
+    if value is None or isinstance(value, bool | int | float | str):
+        return literal(value)
     return forbid(
-        f"A parameter that is a {type(found).__name__}", hint="Give a text, a number, a boolean or null."
+        f"A parameter that is a {type(value).__name__}", hint="Give a text, a number, a boolean or null."
     )
 
 
 def typed_literal(
-    element: ColumnElement[Any], wanted: TypeEngine[Any], capabilities: Capabilities
+    element: ColumnElement[Any], type_: TypeEngine[Any], capabilities: Capabilities
 ) -> ColumnElement[Any]:
     """A constant text as a value of the type of the other operand; any other element unchanged."""
     if not is_text(element):
         return element
     text = str(element.value)
-    if isinstance(wanted, types.Enum) and wanted.enums and text not in wanted.enums:
-        listed = ", ".join("'" + one.replace("'", "''") + "'" for one in wanted.enums[:_LISTED])
-        invalid(f"{text[:40]!r} is no value of the column.", hint=f"It holds one of: {listed}.")
-    is_date = isinstance(wanted, types.Date | types.DateTime)
+    if isinstance(type_, types.Enum) and type_.enums and text not in type_.enums:
+        words = ", ".join("'" + one.replace("'", "''") + "'" for one in type_.enums[:_LISTED])
+        invalid(f"{text[:40]!r} is no value of the column.", hint=f"It holds one of: {words}.")
+    is_date = isinstance(type_, types.Date | types.DateTime)
     if text in INFINITIES and capabilities.has_infinite_dates and is_date:
-        return literal(text, wanted)
+        return literal(text, type_)
     for kind, read, hint in _READERS:
-        if isinstance(wanted, kind):
+        if isinstance(type_, kind):
             with suppress(ValueError):
                 # With the type of a decimal column, PostgreSQL would round the constant to its scale, or refuse it.
-                bare = types.Numeric() if type(wanted) is types.Numeric else wanted
-                return literal(_zoned(read(text), wanted), bare)
-            if capabilities.text.reads_dates and isinstance(wanted, _MOMENTS) and _is_dated(text):
-                return capabilities.text.reads_dates(text, wanted)
+                bare = types.Numeric() if type(type_) is types.Numeric else type_
+                return literal(_zoned(read(text), type_), bare)
+            if capabilities.text.reads_dates and isinstance(type_, _MOMENTS) and _is_dated(text):
+                return capabilities.text.reads_dates(text, type_)
             if capabilities.has_loose_types:  # the stored value may be a text, which is compared with a text
                 return element
-            invalid(f"{text[:40]!r} is no {type(wanted).__name__.lower()}.", hint=hint)
-    if capabilities.text.reads_dates and isinstance(wanted, types.Interval) and _is_dated(text):
-        return capabilities.text.reads_dates(text, wanted)
-    return literal(text, wanted) if isinstance(wanted, types.Enum | types.String) else element
+            invalid(f"{text[:40]!r} is no {type(type_).__name__.lower()}.", hint=hint)
+    if capabilities.text.reads_dates and isinstance(type_, types.Interval) and _is_dated(text):
+        return capabilities.text.reads_dates(text, type_)
+    return literal(text, type_) if isinstance(type_, types.Enum | types.String) else element
 
 
 _MOMENTS = (types.Date, types.DateTime, types.Time)
@@ -130,7 +130,7 @@ def reads_constants(statement: Any) -> bool:
     return any(isinstance(text, BindParameter) and type(text.type) is types.Text for text in casts)
 
 
-def listed(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
+def list_parameter(elements: Sequence[ColumnElement[Any]]) -> BindParameter[Any] | None:
     """Constants of one type as one list parameter, which is cheaper than many; None for other elements."""
     constants = [element for element in elements if isinstance(element, BindParameter)]
     if len(constants) < len(elements) or any(constant.value is None for constant in constants):
@@ -149,14 +149,14 @@ def is_text(element: Any) -> TypeGuard[BindParameter[str]]:
     return isinstance(element, BindParameter) and isinstance(element.value, str)
 
 
-def _zoned(found: Any, wanted: TypeEngine[Any]) -> Any:
+def _zoned(instant: Any, type_: TypeEngine[Any]) -> Any:
     """An instant with or without a time zone, as the column needs it. Without a zone it is in UTC."""
-    if isinstance(found, datetime) and isinstance(wanted, types.DateTime):
-        if wanted.timezone and found.tzinfo is None:
-            return found.replace(tzinfo=UTC)
-        if not wanted.timezone and found.tzinfo is not None:
+    if isinstance(instant, datetime) and isinstance(type_, types.DateTime):
+        if type_.timezone and instant.tzinfo is None:
+            return instant.replace(tzinfo=UTC)
+        if not type_.timezone and instant.tzinfo is not None:
             raise ValueError("a zone where the column has none")
-    return found
+    return instant
 
 
 Element = ColumnElement[Any]
@@ -171,11 +171,11 @@ _HANDING_ON = (
 _HINT = "Select the column as it is, or compare it with a value as it is shown."
 
 
-def given(translator: Translator, element: Element, other: Element) -> Element:
+def in_stored_form(translator: Translator, element: Element, other: Element) -> Element:
     """The element. A constant is converted to the stored form of the other operand, also within a row."""
     if isinstance(element, Tuple) and isinstance(other, Tuple) and len(element.clauses) == len(other.clauses):
         pairs = zip(element.clauses, other.clauses, strict=True)
-        return tuple_(*(given(translator, one, another) for one, another in pairs))
+        return tuple_(*(in_stored_form(translator, one, another) for one, another in pairs))
     if translator.capabilities.has_loose_types and is_text(element) and _lacks_affinity(other):
         return element
     meaning = translator.meanings.of(other.type)
@@ -184,9 +184,9 @@ def given(translator: Translator, element: Element, other: Element) -> Element:
         return typed_literal(element, meaning.stored, translator.capabilities)
     if not meaning.is_made:
         # The type shows stored values unchanged, so the value itself is compared, without the application's code.
-        typed = typed_literal(element, meaning.stored, translator.capabilities)
-        is_constant = isinstance(typed, BindParameter) and typed.value is not None
-        return literal(typed.value, meaning.stored) if is_constant else typed
+        constant = typed_literal(element, meaning.stored, translator.capabilities)
+        is_constant = isinstance(constant, BindParameter) and constant.value is not None
+        return literal(constant.value, meaning.stored) if is_constant else constant
     value = _constant(translator, element, meaning)
     if value is None:
         return element
@@ -214,10 +214,10 @@ def _lacks_affinity(element: Element) -> bool:
     )
 
 
-def _require_range(element: Element, wanted: SQLType) -> None:
+def _require_range(element: Element, type_: SQLType) -> None:
     """Refuse a number beside doubles that no double is near to: PostgreSQL fails as it converts it."""
     number = element.value if isinstance(element, BindParameter) else None
-    if isinstance(number, Decimal) and isinstance(wanted, types.Float) and number:
+    if isinstance(number, Decimal) and isinstance(type_, types.Float) and number:
         with suppress(OverflowError):
             if math.isfinite(double := float(number)) and double:
                 return
@@ -233,8 +233,8 @@ def _constant(translator: Translator, element: Element, meaning: Meaning) -> Any
         return isinstance(element, True_)
     if not isinstance(element, BindParameter) or element.value is None:
         return None
-    typed = typed_literal(element, meaning.shown, translator.capabilities)
-    value = typed.value if isinstance(typed, BindParameter) else element.value
+    constant = typed_literal(element, meaning.shown, translator.capabilities)
+    value = constant.value if isinstance(constant, BindParameter) else element.value
     if isinstance(value, str) and meaning.shown_class in _WRITTEN:
         value = _WRITTEN[meaning.shown_class](value)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
@@ -285,16 +285,16 @@ def require_place(translator: Translator, element: Element, node: Any) -> None:
     if isinstance(parent, _EQUAL) or (isinstance(parent, exp.Window) and node.arg_key == "partition_by"):
         require_equality(translator, element)
     elif isinstance(parent, _ORDERED):
-        require_order(translator, element)
+        require_sortable(translator, element)
     elif isinstance(parent, exp.Distinct):
         require_equality(translator, element)
     elif isinstance(parent, exp.Window) and node.arg_key == "this":
         return
     elif isinstance(parent, exp.Anonymous) and str(parent.this).lower() in ("count", "min", "max"):
         if str(parent.this).lower() != "count":
-            require_order(translator, element)
+            require_sortable(translator, element)
     else:
-        forbid(f"Values that the type {meaning.name} makes in {shown(parent)}", hint=_HINT)
+        forbid(f"Values that the type {meaning.name} makes in {excerpt(parent)}", hint=_HINT)
 
 
 def require_equality(translator: Translator, element: Element) -> None:
@@ -312,7 +312,7 @@ def require_groups(translator: Translator, *elements: Any) -> None:
             forbid(f"DISTINCT or GROUP BY over values that the type {meaning.name} makes", hint=_HINT)
 
 
-def require_order(translator: Translator, element: Element) -> None:
+def require_sortable(translator: Translator, element: Element) -> None:
     """Refuse to sort by an element whose stored values have another order than the shown ones."""
     meaning = translator.meanings.of(element.type)
     if not meaning.keeps_order:

@@ -6,7 +6,8 @@ import asyncio
 import csv
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
@@ -45,13 +46,14 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql.databases.engines import async_url, new_engine
+from dualsql.databases.opening import Database
 from dualsql.databases.session import read_only
-from dualsql.databases.source import Database
 from dualsql.errors import ConfigurationError, DualResponseError, QueryTimeoutError
 from dualsql.features import DualResponseServer
 from dualsql.resource import Principal
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
+from dualsql.settings import Settings
 from dualsql.tenancy import TenantFilter
 
 BASE_URL = "http://127.0.0.1:8000/resources"
@@ -148,14 +150,19 @@ class DatabaseTests:
     """
 
     pytestmark = pytest.mark.anyio
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Settings] = Settings()
     slow: ClassVar[Any] = SLOW
     query_timeout: ClassVar[timedelta] = timedelta(seconds=0.5)
 
     def serve(self, database: Database, **options: Any) -> DualResponseServer:
         """A server of the things."""
-        chosen: dict[str, Any] = {"base_url": BASE_URL, "tables": METADATA, **self.settings, **options}
-        return DualResponseServer(database, **chosen)
+        all_options: dict[str, Any] = {
+            "base_url": BASE_URL,
+            "tables": METADATA,
+            "settings": self.settings,
+            **options,
+        }
+        return DualResponseServer(database, **all_options)
 
     @pytest.fixture
     def anyio_backend(self) -> str:
@@ -187,7 +194,7 @@ class DatabaseTests:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
             yield client
 
-    async def _stored(self, server: DualResponseServer, statement: Any = None) -> str:
+    async def _store_result(self, server: DualResponseServer, statement: Any = None) -> str:
         """The URL of a new result; of all rows unless a statement is given."""
         if statement is None:
             statement = select(THINGS)
@@ -198,19 +205,19 @@ class DatabaseTests:
     async def test_each_value_is_read_as_it_was_written(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
-        url = await self._stored(server, select(THINGS).order_by(THINGS.c.id))
-        rows = (await _answered(http, url, {"limit": 100})).json()["data"]
+        url = await self._store_result(server, select(THINGS).order_by(THINGS.c.id))
+        rows = (await _answer(http, url, {"limit": 100})).json()["data"]
         assert [row["note"] for row in rows] == [row["note"] for row in ROWS]
-        for row, expected in zip(rows, ROWS, strict=True):
+        for row, original in zip(rows, ROWS, strict=True):
             price = None if row["price"] is None else Decimal(row["price"])
-            assert (row["id"], row["kind"], row["big"]) == (expected["id"], expected["kind"], expected["big"])
+            assert (row["id"], row["kind"], row["big"]) == (original["id"], original["kind"], original["big"])
             assert (price, row["ratio"], row["sold"]) == (
-                expected["price"],
-                expected["ratio"],
-                expected["sold"],
+                original["price"],
+                original["ratio"],
+                original["sold"],
             )
-            assert row["made"] == expected["made"].isoformat()
-            assert datetime.fromisoformat(row["seen"]).replace(tzinfo=None) == expected["seen"]
+            assert row["made"] == original["made"].isoformat()
+            assert datetime.fromisoformat(row["seen"]).replace(tzinfo=None) == original["seen"]
 
     @pytest.mark.parametrize(
         "sort", ["id", "-big", "kind,id", "-kind", "-price,kind", "ratio", "-made", "-seen", "sold", "note"]
@@ -219,40 +226,40 @@ class DatabaseTests:
     async def test_pages_joined_are_the_result(
         self, server: DualResponseServer, http: httpx.AsyncClient, sort: str, way: str
     ) -> None:
-        url = await self._stored(server)
-        joined: list[int] = []
+        url = await self._store_result(server)
+        ids: list[int] = []
         cursor: str | None = None
         while True:
-            start: dict[str, Any] = {"offset": len(joined)} if cursor is None else {"cursor": cursor}
+            start: dict[str, Any] = {"offset": len(ids)} if cursor is None else {"cursor": cursor}
             page = (await http.get(url, params={"limit": 13, "sort": sort, **start})).json()
-            joined += [row["id"] for row in page["data"]]
+            ids += [row["id"] for row in page["data"]]
             if not page["has_next"]:
                 break
             cursor = page["next_cursor"] if way == "cursor" else None
         whole = (await http.get(url, params={"limit": 100, "sort": sort})).json()["data"]
-        assert joined == [row["id"] for row in whole]
-        assert sorted(joined) == [row["id"] for row in ROWS]
+        assert ids == [row["id"] for row in whole]
+        assert sorted(ids) == [row["id"] for row in ROWS]
 
     async def test_pages_of_rows_that_tie_are_the_result(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
         """Nothing tells the rows of one kind apart."""
-        url = await self._stored(server, select(THINGS.c.kind, THINGS.c.sold))
-        joined: list[Any] = []
+        url = await self._store_result(server, select(THINGS.c.kind, THINGS.c.sold))
+        pairs: list[Any] = []
         cursor: str | None = None
-        while len(joined) < 2 * len(ROWS):
-            start: dict[str, Any] = {"offset": len(joined)} if cursor is None else {"cursor": cursor}
+        while len(pairs) < 2 * len(ROWS):
+            start: dict[str, Any] = {"offset": len(pairs)} if cursor is None else {"cursor": cursor}
             page = (await http.get(url, params={"limit": 9, **start})).json()
-            joined += [(row["kind"], row["sold"]) for row in page["data"]]
+            pairs += [(row["kind"], row["sold"]) for row in page["data"]]
             cursor = page["next_cursor"]
             if not page["has_next"]:
                 break
-        assert Counter(joined) == Counter((row["kind"], row["sold"]) for row in ROWS)
+        assert Counter(pairs) == Counter((row["kind"], row["sold"]) for row in ROWS)
 
     async def test_a_page_backwards_is_the_page_before(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
-        url = await self._stored(server)
+        url = await self._store_result(server)
         first = (await http.get(url, params={"limit": 20, "sort": "kind"})).json()
         second = (
             await http.get(url, params={"cursor": first["next_cursor"], "limit": 20, "sort": "kind"})
@@ -261,19 +268,19 @@ class DatabaseTests:
         assert (await http.get(url, params=back)).json()["data"] == first["data"]
 
     async def test_nulls_stand_together(self, server: DualResponseServer, http: httpx.AsyncClient) -> None:
-        url = await self._stored(server)
+        url = await self._store_result(server)
         rows = (await http.get(url, params={"limit": 100, "sort": "kind"})).json()["data"]
         kinds = [row["kind"] for row in rows]
-        known = [kind for kind in kinds if kind is not None]
-        assert known == sorted(known)
-        missing = [None] * (len(kinds) - len(known))
-        assert kinds in (known + missing, missing + known)
+        texts = [kind for kind in kinds if kind is not None]
+        assert texts == sorted(texts)
+        missing = [None] * (len(kinds) - len(texts))
+        assert kinds in (texts + missing, missing + texts)
 
     @pytest.mark.parametrize("form", ["ndjson", "json", "csv"])
     async def test_a_stream_has_the_rows_of_the_pages(
         self, server: DualResponseServer, http: httpx.AsyncClient, form: str
     ) -> None:
-        url = await self._stored(server, select(THINGS).order_by(THINGS.c.id))
+        url = await self._store_result(server, select(THINGS).order_by(THINGS.c.id))
         stream = (await http.get(f"{url}/rows", params={"format": form})).content
         rows = (await http.get(url, params={"limit": 100})).json()["data"]
         if form == "json":
@@ -290,11 +297,11 @@ class DatabaseTests:
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
         for _ in range(3):
-            made = await server.create_response(PAIRS, name="Pairs", count="none")
-            stream = await server.stream(made.resource_id, None, StreamRequest())
+            response = await server.create_response(PAIRS, name="Pairs", count="none")
+            stream = await server.stream(response.resource_id, None, StreamRequest())
             assert await anext(stream.chunks)
             await stream.chunks.aclose()
-        assert (await http.get(await self._stored(server))).json()["total_count"] == len(ROWS)
+        assert (await http.get(await self._store_result(server))).json()["total_count"] == len(ROWS)
 
     # Totals and questions
 
@@ -310,39 +317,39 @@ class DatabaseTests:
     async def test_any_text_is_found_by_a_filter(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
-        url = await self._stored(server)
+        url = await self._store_result(server)
         for text in HOSTILE:
-            asked = {"filters": [{"column": "note", "op": "eq", "value": text}], "limit": 100}
-            found = {row["id"] for row in (await _answered(http, f"{url}/query", asked)).json()["data"]}
-            assert {row["id"] for row in ROWS if row["note"] == text} <= found, text
-            assert len(found) < len(ROWS) / 2, text
+            question = {"filters": [{"column": "note", "op": "eq", "value": text}], "limit": 100}
+            ids = {row["id"] for row in (await _answer(http, f"{url}/query", question)).json()["data"]}
+            assert {row["id"] for row in ROWS if row["note"] == text} <= ids, text
+            assert len(ids) < len(ROWS) / 2, text
 
     async def test_groups(self, server: DualResponseServer, http: httpx.AsyncClient) -> None:
-        url = await self._stored(server)
-        asked = {"group_by": ["kind"], "aggregates": ["count"], "limit": 100}
-        found = (await _answered(http, f"{url}/query", asked)).json()["data"]
-        expected: dict[str | None, int] = {}
+        url = await self._store_result(server)
+        question = {"group_by": ["kind"], "aggregates": ["count"], "limit": 100}
+        groups = (await _answer(http, f"{url}/query", question)).json()["data"]
+        counts: dict[str | None, int] = {}
         for row in ROWS:
-            expected[row["kind"]] = expected.get(row["kind"], 0) + 1
-        assert {row["kind"]: row["count"] for row in found} == expected
+            counts[row["kind"]] = counts.get(row["kind"], 0) + 1
+        assert {row["kind"]: row["count"] for row in groups} == counts
 
     async def test_statements_of_several_kinds(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
         few = select(THINGS.c.id, THINGS.c.kind).where(THINGS.c.id <= 10)
-        counted = select(THINGS.c.kind, func.count().label("n")).group_by(THINGS.c.kind).cte("counted")
+        counts = select(THINGS.c.kind, func.count().label("n")).group_by(THINGS.c.kind).cte("counted")
         statements = {
             "union": (union_all(few, few), 20),
             "distinct": (select(THINGS.c.kind).distinct(), 5),
             "limit": (select(THINGS.c.id).order_by(THINGS.c.note, THINGS.c.id).limit(7).offset(3), 7),
-            "cte": (select(THINGS.c.id, counted.c.n).join(counted, counted.c.kind == THINGS.c.kind), 89),
+            "cte": (select(THINGS.c.id, counts.c.n).join(counts, counts.c.kind == THINGS.c.kind), 89),
             "in": (
                 select(THINGS).where(THINGS.c.note.in_(HOSTILE[:5])),
                 sum(row["note"] in HOSTILE[:5] for row in ROWS),
             ),
         }
         for name, (statement, number) in statements.items():
-            page = (await http.get(await self._stored(server, statement), params={"limit": 100})).json()
+            page = (await http.get(await self._store_result(server, statement), params={"limit": 100})).json()
             assert (len(page["data"]), page["total_count"]) == (number, number), name
 
     # Safety
@@ -355,18 +362,22 @@ class DatabaseTests:
             with pytest.raises(Exception):  # noqa: B017, PT011 - each driver has errors of its own
                 async with read_only(source, None) as connection:
                     await connection.execute(write)
-            made = await server.create_response(select(THINGS), name="Things", sample_size=len(ROWS))
-            assert made.total_count == len(ROWS), write
-            assert Counter(row["note"] for row in made.sample) == Counter(row["note"] for row in ROWS), write
+            response = await server.create_response(select(THINGS), name="Things", sample_size=len(ROWS))
+            assert response.total_count == len(ROWS), write
+            assert Counter(row["note"] for row in response.sample) == Counter(row["note"] for row in ROWS), (
+                write
+            )
 
     async def test_a_slow_query_ends_in_time(self, filled_url: str) -> None:
-        async with self.serve(filled_url, query_timeout=self.query_timeout) as server:
-            started = datetime.now(UTC)
+        async with self.serve(
+            filled_url, settings=replace(self.settings, query_timeout=self.query_timeout)
+        ) as server:
+            start = datetime.now(UTC)
             with pytest.raises(QueryTimeoutError):
                 await server.create_response(self.slow, name="Slow")
-            assert datetime.now(UTC) - started < self.query_timeout + timedelta(seconds=10)
-            made = await server.create_response(select(THINGS), name="Things")
-            assert made.total_count == len(ROWS)
+            assert datetime.now(UTC) - start < self.query_timeout + timedelta(seconds=10)
+            response = await server.create_response(select(THINGS), name="Things")
+            assert response.total_count == len(ROWS)
 
     async def test_a_caller_who_leaves_stops_the_query(self, server: DualResponseServer) -> None:
         asking = asyncio.create_task(server.create_response(self.slow, name="Slow"))
@@ -374,8 +385,8 @@ class DatabaseTests:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        made = await server.create_response(select(THINGS), name="Things")
-        assert made.total_count == len(ROWS)
+        response = await server.create_response(select(THINGS), name="Things")
+        assert response.total_count == len(ROWS)
 
     @pytest.mark.parametrize("tenant", ["kind 1", "kind 2", "KIND 1", "kind 1 ", "' OR 1=1 --", "%"])
     async def test_tenants_see_their_rows_alone(self, filled_url: str, tenant: str) -> None:
@@ -385,27 +396,27 @@ class DatabaseTests:
         caller = Principal(id="ana", tenant=tenant)
         async with self.serve(filled_url, hooks=[rule]) as server:
             for name, statement in NARROWED.items():
-                made = await server.create_response(
+                response = await server.create_response(
                     statement, name=name, principal=caller, sample_size=len(ROWS)
                 )
-                resource = await server.open_resource(made.resource_id, caller, "read")
+                resource = await server.open_resource(response.resource_id, caller, "read")
                 page = await server.unchecked.read_page(resource, caller, PageRequest(limit=1000))
                 stream = await server.unchecked.stream(resource, caller, StreamRequest(format="ndjson"))
                 lines = b"".join([bytes(chunk.data) async for chunk in stream.chunks]).splitlines()
-                assert made.sample == page.rows == [orjson.loads(line) for line in lines[:-1]], name
+                assert response.sample == page.rows == [orjson.loads(line) for line in lines[:-1]], name
                 assert {row["id"] for row in page.rows} == set(mine), name
                 copies = {"join": sum(number < 13 for number in mine), "union": 2}.get(name, 1)
-                assert made.total_count == len(page.rows) == len(mine) * copies, name
+                assert response.total_count == len(page.rows) == len(mine) * copies, name
             grouped = select(func.count().label("n")).select_from(THINGS)
-            counted = await server.create_response(grouped, name="counted", principal=caller)
-            assert counted.sample == [{"n": len(mine)}]
+            response = await server.create_response(grouped, name="counted", principal=caller)
+            assert response.sample == [{"n": len(mine)}]
 
     async def test_what_the_database_says_reaches_no_caller(self, filled_url: str) -> None:
         absent = Table("dualsql_testing_absent", MetaData(), Column("id", Integer, primary_key=True))
         async with self.serve(filled_url, tables=[absent]) as server:
-            with pytest.raises(DualResponseError) as caught:
+            with pytest.raises(DualResponseError) as failure:
                 await server.create_response(select(absent), name="Absent")
-        message, hint = caught.value.for_caller
+        message, hint = failure.value.for_caller
         assert "absent" not in f"{message}{hint}".lower()
 
     async def test_a_value_that_is_converted_in_vain_reaches_no_caller(
@@ -413,12 +424,12 @@ class DatabaseTests:
     ) -> None:
         """Most databases fail, and quote the value; some make a number of any text."""
         secret = select(cast(literal("a secret of somebody") + THINGS.c.note, Integer).label("number"))
-        told = ""
+        text = ""
         try:
             await server.create_response(secret, name="Secret")
         except DualResponseError as error:
-            told = f"{error}{error.for_caller}{error.details}"
-        assert "secret" not in told
+            text = f"{error}{error.for_caller}{error.details}"
+        assert "secret" not in text
 
 
 def _fill(connection: Connection) -> None:
@@ -432,7 +443,7 @@ def _fill_and_close(engine: Engine) -> None:
     engine.dispose()
 
 
-async def _answered(http: httpx.AsyncClient, url: str, body: dict[str, Any]) -> httpx.Response:
+async def _answer(http: httpx.AsyncClient, url: str, body: dict[str, Any]) -> httpx.Response:
     answer = await http.post(url, json=body)
     assert answer.status_code == 200, answer.text
     return answer

@@ -116,7 +116,7 @@ def link(resource_id: str = "r", lifetime: timedelta = timedelta(minutes=5)) -> 
     return LinkRecord(id=new_resource_id(), resource_id=resource_id, expires_at=NOW + lifetime)
 
 
-async def saved(store: ResourceStore, *resources: Resource) -> list[str]:
+async def save_all(store: ResourceStore, *resources: Resource) -> list[str]:
     """The ids of the resources, which are stored now."""
     return [await store.save(each) for each in resources]
 
@@ -148,7 +148,7 @@ class ResourceStoreTests:
     # Saving and getting
 
     @pytest.mark.parametrize(
-        "given",
+        "original",
         [
             resource(),
             EVERY_FIELD,
@@ -157,36 +157,36 @@ class ResourceStoreTests:
         ],
         ids=["plain", "every field", "pending", "pinned"],
     )
-    async def test_what_was_saved_comes_back(self, store: ResourceStore, given: Resource) -> None:
-        assert await store.save(given) == given.id
-        assert await store.get(given.id) == given
+    async def test_what_was_saved_comes_back(self, store: ResourceStore, original: Resource) -> None:
+        assert await store.save(original) == original.id
+        assert await store.get(original.id) == original
 
     async def test_the_keys_of_a_row_keep_their_order(self, store: ResourceStore) -> None:
         await store.save(EVERY_FIELD)
-        found = await store.get(EVERY_FIELD.id)
-        assert found is not None and list(found.metadata) == ["z", "a"]
-        assert [list(row) for row in found.sample or ()] == [["unitid", "tags"]] * 2
+        row = await store.get(EVERY_FIELD.id)
+        assert row is not None and list(row.metadata) == ["z", "a"]
+        assert [list(row) for row in row.sample or ()] == [["unitid", "tags"]] * 2
 
     async def test_an_unknown_id_is_none(self, store: ResourceStore) -> None:
         assert await store.get("nobody") is None
 
     async def test_ids_differ_by_the_case_of_a_letter(self, store: ResourceStore) -> None:
-        small, large = await saved(store, resource(id="abc"), resource(id="ABC"))
+        small, large = await save_all(store, resource(id="abc"), resource(id="ABC"))
         assert await store.delete(small) == 1
         assert await store.get(small) is None
         assert await store.get(large) is not None
 
     async def test_the_states_of_many_are_one_question(self, store: ResourceStore) -> None:
-        given = [resource(expires_at=at) for at in (minutes(-1), minutes(5), None)]
-        given.append(pending())
-        asked = [*await saved(store, *given), "nobody", "no\x00body", "x" * 1_000]
-        assert await store.standings(asked) == {each.id: (each.status, each.expires_at) for each in given}
+        resources = [resource(expires_at=at) for at in (minutes(-1), minutes(5), None)]
+        resources.append(pending())
+        ids = [*await save_all(store, *resources), "nobody", "no\x00body", "x" * 1_000]
+        assert await store.standings(ids) == {each.id: (each.status, each.expires_at) for each in resources}
         assert await store.standings([]) == {}
 
     async def test_an_expired_resource_is_still_there(self, store: ResourceStore) -> None:
-        given = resource(expires_at=minutes(-1))
-        await store.save(given)
-        assert await store.get(given.id) == given
+        original = resource(expires_at=minutes(-1))
+        await store.save(original)
+        assert await store.get(original.id) == original
 
     async def test_an_id_is_taken_once(self, store: ResourceStore) -> None:
         first = resource()
@@ -197,11 +197,11 @@ class ResourceStoreTests:
 
     async def test_instants_come_back_in_utc(self, store: ResourceStore) -> None:
         tokyo = timezone(timedelta(hours=9))
-        given = resource(created_at=NOW.astimezone(tokyo), expires_at=minutes(5).astimezone(tokyo))
-        await store.save(given)
-        found = await store.get(given.id)
-        assert found is not None and found.created_at.tzinfo is UTC
-        assert found == given
+        original = resource(created_at=NOW.astimezone(tokyo), expires_at=minutes(5).astimezone(tokyo))
+        await store.save(original)
+        row = await store.get(original.id)
+        assert row is not None and row.created_at.tzinfo is UTC
+        assert row == original
 
     @pytest.mark.parametrize("field", ["created_at", "expires_at", "last_accessed_at"])
     async def test_an_instant_without_a_zone_is_refused(self, store: ResourceStore, field: str) -> None:
@@ -210,28 +210,28 @@ class ResourceStoreTests:
 
     async def test_nothing_mutable_is_shared_with_callers(self, store: ResourceStore) -> None:
         metadata: dict[str, Any] = {"list": [1]}
-        given = resource(metadata=metadata)
-        await store.save(given)
+        original = resource(metadata=metadata)
+        await store.save(original)
         metadata["list"].append("from the one who saved")
-        found = await store.get(given.id)
-        assert found is not None and found.metadata == {"list": [1]}
-        found.metadata["list"].append("from the one who read")
-        again = await store.get(given.id)
+        row = await store.get(original.id)
+        assert row is not None and row.metadata == {"list": [1]}
+        row.metadata["list"].append("from the one who read")
+        again = await store.get(original.id)
         assert again is not None and again.metadata == {"list": [1]}
 
     async def test_a_store_that_was_closed_can_be_opened_again(self, store: ResourceStore) -> None:
         await store.close()
         await store.open()
-        [again] = await saved(store, resource())
+        [again] = await save_all(store, resource())
         assert await store.get(again) is not None
 
     # Updating
 
     async def test_nothing_is_changed_by_no_changes(self, store: ResourceStore) -> None:
-        given = resource()
-        await store.save(given)
-        assert await store.update(given.id, ResourceChanges())
-        assert await store.get(given.id) == given
+        original = resource()
+        await store.save(original)
+        assert await store.update(original.id, ResourceChanges())
+        assert await store.get(original.id) == original
 
     @pytest.mark.parametrize(
         "changes",
@@ -242,22 +242,22 @@ class ResourceStoreTests:
         assert not await store.update("nobody", changes)
 
     async def test_accesses_add_up_and_the_latest_stays(self, store: ResourceStore) -> None:
-        given = resource(access_count=5)
-        await store.save(given)
+        original = resource(access_count=5)
+        await store.save(original)
         for accesses, accessed_at in [(1, minutes(2)), (3, minutes(1)), (2, None)]:
-            await store.update(given.id, ResourceChanges(accesses=accesses, accessed_at=accessed_at))
-        await store.add_accesses({given.id: Access(4, minutes(3)), "nobody": Access(1, NOW)})
-        found = await store.get(given.id)
-        assert found is not None and (found.access_count, found.last_accessed_at) == (15, minutes(3))
+            await store.update(original.id, ResourceChanges(accesses=accesses, accessed_at=accessed_at))
+        await store.add_accesses({original.id: Access(4, minutes(3)), "nobody": Access(1, NOW)})
+        row = await store.get(original.id)
+        assert row is not None and (row.access_count, row.last_accessed_at) == (15, minutes(3))
 
     async def test_no_concurrent_update_is_lost(self, store: ResourceStore) -> None:
-        given = resource()
-        await store.save(given)
+        original = resource()
+        await store.save(original)
         one = ResourceChanges(accesses=1, accessed_at=NOW)
-        pin = store.update(given.id, ResourceChanges(pin=True, now=NOW))
-        assert all(await asyncio.gather(*(store.update(given.id, one) for _ in range(16)), pin))
-        found = await store.get(given.id)
-        assert found is not None and (found.access_count, found.is_pinned) == (16, True)
+        pin = store.update(original.id, ResourceChanges(pin=True, now=NOW))
+        assert all(await asyncio.gather(*(store.update(original.id, one) for _ in range(16)), pin))
+        row = await store.get(original.id)
+        assert row is not None and (row.access_count, row.is_pinned) == (16, True)
 
     @pytest.mark.parametrize(
         ("expires_at", "extend_to", "expected"),
@@ -276,11 +276,11 @@ class ResourceStoreTests:
         extend_to: datetime,
         expected: datetime | None,
     ) -> None:
-        given = resource(expires_at=expires_at)
-        await store.save(given)
-        assert await store.update(given.id, ResourceChanges(accesses=1, extend_to=extend_to, now=NOW))
-        found = await store.get(given.id)
-        assert found is not None and (found.expires_at, found.access_count) == (expected, 1)
+        original = resource(expires_at=expires_at)
+        await store.save(original)
+        assert await store.update(original.id, ResourceChanges(accesses=1, extend_to=extend_to, now=NOW))
+        row = await store.get(original.id)
+        assert row is not None and (row.expires_at, row.access_count) == (expected, 1)
 
     @pytest.mark.parametrize(
         ("expires_at", "pinned"), [(None, True), (NOW + MOMENT, True), (NOW, False), (NOW - MOMENT, False)]
@@ -288,48 +288,48 @@ class ResourceStoreTests:
     async def test_only_a_living_resource_is_pinned(
         self, store: ResourceStore, expires_at: datetime | None, pinned: bool
     ) -> None:
-        given = resource(expires_at=expires_at)
-        await store.save(given)
-        assert await store.update(given.id, ResourceChanges(pin=True, accesses=1, now=NOW)) is pinned
-        found = await store.get(given.id)
-        assert found is not None and found.expires_at == (None if pinned else expires_at)
-        assert found.access_count == (1 if pinned else 0)
+        original = resource(expires_at=expires_at)
+        await store.save(original)
+        assert await store.update(original.id, ResourceChanges(pin=True, accesses=1, now=NOW)) is pinned
+        row = await store.get(original.id)
+        assert row is not None and row.expires_at == (None if pinned else expires_at)
+        assert row.access_count == (1 if pinned else 0)
 
     @pytest.mark.parametrize("expires_at", [minutes(15), None, NOW - MOMENT])
     async def test_only_a_pinned_resource_is_unpinned(
         self, store: ResourceStore, expires_at: datetime | None
     ) -> None:
-        given = resource(expires_at=expires_at)
-        await store.save(given)
-        assert await store.update(given.id, ResourceChanges(unpin_to=minutes(30)))
-        found = await store.get(given.id)
-        assert found is not None and found.expires_at == (expires_at or minutes(30))
+        original = resource(expires_at=expires_at)
+        await store.save(original)
+        assert await store.update(original.id, ResourceChanges(unpin_to=minutes(30)))
+        row = await store.get(original.id)
+        assert row is not None and row.expires_at == (expires_at or minutes(30))
 
     async def test_a_pin_outweighs_an_extension(self, store: ResourceStore) -> None:
-        given = resource()
-        await store.save(given)
-        await store.update(given.id, ResourceChanges(pin=True, extend_to=minutes(60), now=NOW))
-        found = await store.get(given.id)
-        assert found is not None and found.is_pinned
+        original = resource()
+        await store.save(original)
+        await store.update(original.id, ResourceChanges(pin=True, extend_to=minutes(60), now=NOW))
+        row = await store.get(original.id)
+        assert row is not None and row.is_pinned
 
     async def test_instants_of_any_zone_are_compared_as_instants(self, store: ResourceStore) -> None:
         honolulu = timezone(timedelta(hours=-10))
-        given = resource(expires_at=minutes(1))
-        await store.save(given)
+        original = resource(expires_at=minutes(1))
+        await store.save(original)
         changes = ResourceChanges(
             accessed_at=NOW.astimezone(honolulu),
             extend_to=minutes(2).astimezone(honolulu),
             now=NOW.astimezone(honolulu),
         )
-        assert await store.update(given.id, changes)
-        assert await store.find_expired(before=minutes(2).astimezone(honolulu)) == [given.id]
+        assert await store.update(original.id, changes)
+        assert await store.find_expired(before=minutes(2).astimezone(honolulu)) == [original.id]
         assert await store.find_expired(before=(minutes(2) - MOMENT).astimezone(honolulu)) == []
 
     async def test_a_record_of_kept_rows_is_replaced_only_where_it_is_the_one_that_was_read(
         self, store: ResourceStore
     ) -> None:
-        given = resource()
-        await saved(store, given)
+        original = resource()
+        await save_all(store, original)
         first, second = (
             KeptRows(storage="s", file="a", rows=3),
             KeptRows(storage="s", file="b", cells=["text"]),
@@ -342,31 +342,31 @@ class ResourceStoreTests:
             (first, second, True),
             (first, None, False),
         ]:
-            read = await store.get(given.id)
+            read = await store.get(original.id)
             changes = ResourceChanges(kept=KeptChange(before, after), total=Total(7, "exact"))
-            assert await store.update(given.id, changes) is is_changed
-            found = await store.get(given.id)
-            assert found == (replace(given, kept=after, total_count=7) if is_changed else read)
-        found = await store.get(given.id)
-        assert found is not None
+            assert await store.update(original.id, changes) is is_changed
+            row = await store.get(original.id)
+            assert row == (replace(original, kept=after, total_count=7) if is_changed else read)
+        row = await store.get(original.id)
+        assert row is not None
         racing = [KeptRows(file=f"{number}") for number in range(8)]
         answers = await asyncio.gather(
-            *(store.update(given.id, ResourceChanges(kept=KeptChange(found.kept, kept))) for kept in racing)
+            *(store.update(original.id, ResourceChanges(kept=KeptChange(row.kept, kept))) for kept in racing)
         )
         assert answers.count(True) == 1
-        found = await store.get(given.id)
-        assert found is not None
-        assert found.kept == racing[answers.index(True)]
+        row = await store.get(original.id)
+        assert row is not None
+        assert row.kept == racing[answers.index(True)]
 
     # Deleting
 
     async def test_deleting_says_how_many_were_there(self, store: ResourceStore) -> None:
-        kept, first, second = resource(), resource(), resource(expires_at=None)
-        await saved(store, kept, first, second)
+        remaining, first, second = resource(), resource(), resource(expires_at=None)
+        await save_all(store, remaining, first, second)
         assert await store.delete(first.id, second.id, first.id, "nobody") == 2
         assert await store.delete(first.id) == 0
         assert await store.delete() == 0
-        assert await store.get(kept.id) == kept
+        assert await store.get(remaining.id) == remaining
 
     @pytest.mark.parametrize(
         ("expires_at", "deleted"), [(NOW - MOMENT, 1), (NOW, 1), (NOW + MOMENT, 0), (None, 0)]
@@ -374,14 +374,14 @@ class ResourceStoreTests:
     async def test_the_condition_of_deleting_holds_to_the_moment(
         self, store: ResourceStore, expires_at: datetime | None, deleted: int
     ) -> None:
-        given = resource(expires_at=expires_at)
-        await store.save(given)
-        assert await store.delete(given.id, expired_before=NOW) == deleted
-        assert (await store.get(given.id) is None) == bool(deleted)
+        original = resource(expires_at=expires_at)
+        await store.save(original)
+        assert await store.delete(original.id, expired_before=NOW) == deleted
+        assert (await store.get(original.id) is None) == bool(deleted)
 
     async def test_each_is_deleted_once(self, store: ResourceStore) -> None:
-        given = await saved(store, *(resource() for _ in range(8)))
-        deleted = await asyncio.gather(*(store.delete(*given) for _ in range(4)))
+        ids = await save_all(store, *(resource() for _ in range(8)))
+        deleted = await asyncio.gather(*(store.delete(*ids) for _ in range(4)))
         assert sum(deleted) == 8
 
     async def test_the_longest_expired_come_first(self, store: ResourceStore) -> None:
@@ -407,7 +407,7 @@ class ResourceStoreTests:
         ids=ascii,
     )
     async def test_an_impossible_id_is_unknown(self, store: ResourceStore, identifier: str) -> None:
-        [other] = await saved(store, resource())
+        [other] = await save_all(store, resource())
         assert await store.get(identifier) is None
         assert await store.update(identifier, ResourceChanges(pin=True, now=NOW)) is False
         assert await store.delete(identifier) == 0
@@ -417,9 +417,9 @@ class ResourceStoreTests:
 
     @pytest.mark.parametrize("identifier", [".", "..", "~", "-", "a.b~c-d_e", "x" * 64])
     async def test_any_possible_id_is_kept(self, store: ResourceStore, identifier: str) -> None:
-        given = resource(id=identifier)
-        await store.save(given)
-        assert await store.get(identifier) == given
+        original = resource(id=identifier)
+        await store.save(original)
+        assert await store.get(identifier) == original
         assert await store.delete(identifier) == 1
 
     @pytest.mark.parametrize(
@@ -428,11 +428,11 @@ class ResourceStoreTests:
         ids=ascii,
     )
     async def test_any_text_comes_back_as_it_was(self, store: ResourceStore, text: str) -> None:
-        given = resource(
+        original = resource(
             name=text, source=text, owner=text, tenant=text, metadata={text: text, "nul": "\x00"}
         )
-        await store.save(given)
-        assert await store.get(given.id) == given
+        await store.save(original)
+        assert await store.get(original.id) == original
 
     @pytest.mark.parametrize("text", ["a\x00b", "\ud800", "ok \udfff"], ids=ascii)
     @pytest.mark.parametrize("field", ["name", "source", "owner", "tenant"])
@@ -451,13 +451,13 @@ class ResourceStoreTests:
     ) -> None:
         await self._kept_or_refused(store, resource(metadata=metadata))
 
-    async def _kept_or_refused(self, store: ResourceStore, given: Resource) -> None:
+    async def _kept_or_refused(self, store: ResourceStore, original: Resource) -> None:
         try:
-            await store.save(given)
+            await store.save(original)
         except BadParameterError:
-            assert await store.get(given.id) is None
+            assert await store.get(original.id) is None
         else:
-            assert await store.get(given.id) == given
+            assert await store.get(original.id) == original
 
     async def test_metadata_without_end_is_refused(self, store: ResourceStore) -> None:
         endless: dict[str, Any] = {}
@@ -476,14 +476,14 @@ class ResourceStoreTests:
     async def test_a_viewer_finds_its_own_and_what_nobody_owns(
         self, store: ResourceStore, owner: Principal
     ) -> None:
-        bound, free = await saved(store, of(owner), of(None))
+        bound, free = await save_all(store, of(owner), of(None))
         for viewer in (None, ANA, *STRANGERS):
             asking = Requester(principal=viewer, since=NOW)
             assert (await store.get(bound, asking) is not None) is (viewer == owner), viewer
             assert await store.get(free, asking) is not None
 
     async def test_a_viewer_finds_nothing_that_expired_long_ago(self, store: ResourceStore) -> None:
-        over, pinned = await saved(store, of(ANA, expires_at=NOW), of(ANA, expires_at=None))
+        over, pinned = await save_all(store, of(ANA, expires_at=NOW), of(ANA, expires_at=None))
         for since, is_there in ((NOW - MOMENT, True), (NOW, True), (NOW + MOMENT, False)):
             viewer = Requester(principal=ANA, since=since)
             assert (await store.get(over, viewer) is not None) is is_there
@@ -491,9 +491,9 @@ class ResourceStoreTests:
         assert await store.get(over) is not None
 
     async def test_a_listing_has_the_principal_s_own_alone(self, store: ResourceStore) -> None:
-        [mine] = await saved(store, of(ANA))
-        await saved(store, of(None), *map(of, STRANGERS))
-        assert [found.id for found in await store.find(ANA, now=NOW, limit=100)] == [mine]
+        [mine] = await save_all(store, of(ANA))
+        await save_all(store, of(None), *map(of, STRANGERS))
+        assert [row.id for row in await store.find(ANA, now=NOW, limit=100)] == [mine]
         for stranger in STRANGERS:
             [theirs] = await store.find(stranger, now=NOW, limit=100)
             assert (theirs.owner, theirs.tenant) == (stranger.id, stranger.tenant)
@@ -501,68 +501,68 @@ class ResourceStoreTests:
     async def test_a_listing_begins_with_the_newest_and_leaves_out_the_expired(
         self, store: ResourceStore
     ) -> None:
-        old, new, pinned = await saved(
+        old, new, pinned = await save_all(
             store,
             of(ANA, created_at=minutes(-5)),
             of(ANA, created_at=minutes(-1)),
             of(ANA, created_at=minutes(-3), expires_at=None),
         )
-        await saved(store, of(ANA, expires_at=NOW), of(ANA, expires_at=minutes(-1)))
-        assert [found.id for found in await store.find(ANA, now=NOW, limit=9)] == [new, pinned, old]
+        await save_all(store, of(ANA, expires_at=NOW), of(ANA, expires_at=minutes(-1)))
+        assert [row.id for row in await store.find(ANA, now=NOW, limit=9)] == [new, pinned, old]
 
     @pytest.mark.parametrize("size", [1, 3, 7])
     async def test_parts_of_a_listing_join_to_the_whole(self, store: ResourceStore, size: int) -> None:
-        await saved(store, *(of(ANA, created_at=NOW - MOMENT * (number // 3)) for number in range(7)))
-        whole = [found.id for found in await store.find(ANA, now=NOW, limit=100)]
-        joined: list[str] = []
+        await save_all(store, *(of(ANA, created_at=NOW - MOMENT * (number // 3)) for number in range(7)))
+        whole = [row.id for row in await store.find(ANA, now=NOW, limit=100)]
+        ids: list[str] = []
         after: ListingPosition | None = None
         while part := await store.find(ANA, now=NOW, limit=size, after=after):
             assert len(part) <= size
-            joined += [found.id for found in part]
+            ids += [row.id for row in part]
             after = ListingPosition(part[-1].created_at, part[-1].id)
-        assert joined == whole and len(set(joined)) == 7
+        assert ids == whole and len(set(ids)) == 7
 
     async def test_usage_counts_what_lives_and_its_bytes(self, store: ResourceStore) -> None:
         assert await store.usage(ANA, now=NOW) == Usage(0, 0, 0, 0)
         light, heavy = of(ANA), of(ANA, expires_at=None, metadata={"note": "x" * 10_000})
-        await saved(store, light, heavy, of(ANA, expires_at=NOW), of(None), *map(of, STRANGERS))
-        found = await store.usage(ANA, now=NOW)
-        assert (found.count, found.pinned_count) == (2, 1)
-        assert found.pinned_size > 10_000 and found.size > found.pinned_size
+        await save_all(store, light, heavy, of(ANA, expires_at=NOW), of(None), *map(of, STRANGERS))
+        usage = await store.usage(ANA, now=NOW)
+        assert (usage.count, usage.pinned_count) == (2, 1)
+        assert usage.pinned_size > 10_000 and usage.size > usage.pinned_size
 
     async def test_the_oldest_unpinned_come_first_with_their_size(self, store: ResourceStore) -> None:
         new, old = of(ANA, created_at=minutes(-1)), of(ANA, created_at=minutes(-2), metadata={"a": "b"})
-        await saved(store, new, old, of(ANA, expires_at=None), *map(of, STRANGERS))
-        found = list(await store.find_unpinned(ANA, now=NOW, limit=9))
-        assert [resource_id for resource_id, _ in found] == [old.id, new.id]
-        used = await store.usage(ANA, now=NOW)
-        assert sum(size for _, size in found) == used.size - used.pinned_size
-        assert list(await store.find_unpinned(ANA, now=NOW, limit=1)) == found[:1]
+        await save_all(store, new, old, of(ANA, expires_at=None), *map(of, STRANGERS))
+        rows = list(await store.find_unpinned(ANA, now=NOW, limit=9))
+        assert [resource_id for resource_id, _ in rows] == [old.id, new.id]
+        usage = await store.usage(ANA, now=NOW)
+        assert sum(size for _, size in rows) == usage.size - usage.pinned_size
+        assert list(await store.find_unpinned(ANA, now=NOW, limit=1)) == rows[:1]
 
     # Signed links
 
     async def test_a_link_lives_until_it_is_ended(self, store: ResourceStore) -> None:
-        given = link()
-        assert not await store.has_link(given)
-        await store.save_link(given)
-        assert await store.has_link(given) and await store.has_link(given)
-        assert await store.delete_links(link_id=given.id) == 1
-        assert not await store.has_link(given)
-        assert await store.delete_links(link_id=given.id) == 0
+        record = link()
+        assert not await store.has_link(record)
+        await store.save_link(record)
+        assert await store.has_link(record) and await store.has_link(record)
+        assert await store.delete_links(link_id=record.id) == 1
+        assert not await store.has_link(record)
+        assert await store.delete_links(link_id=record.id) == 0
 
     async def test_a_link_is_for_one_resource(self, store: ResourceStore) -> None:
-        given = link("this")
-        await store.save_link(given)
-        other = LinkRecord(id=given.id, resource_id="that", expires_at=given.expires_at)
+        record = link("this")
+        await store.save_link(record)
+        other = LinkRecord(id=record.id, resource_id="that", expires_at=record.expires_at)
         assert not await store.has_link(other, take=True)
-        assert await store.has_link(given)
+        assert await store.has_link(record)
 
     async def test_only_one_of_many_takes_a_link(self, store: ResourceStore) -> None:
-        given = link()
-        await store.save_link(given)
-        taken = await asyncio.gather(*(store.has_link(given, take=True) for _ in range(32)))
-        assert taken.count(True) == 1
-        assert not await store.has_link(given)
+        record = link()
+        await store.save_link(record)
+        outcomes = await asyncio.gather(*(store.has_link(record, take=True) for _ in range(32)))
+        assert outcomes.count(True) == 1
+        assert not await store.has_link(record)
 
     async def test_all_links_of_a_resource_end_together(self, store: ResourceStore) -> None:
         mine, too, other = link("a"), link("a"), link("b")
@@ -582,45 +582,45 @@ class ResourceStoreTests:
     # Pending resources
 
     async def test_a_pending_resource_is_settled_once(self, store: ResourceStore) -> None:
-        given = pending()
-        await store.save(given)
-        failed = replace(ready(given), status="failed", failure=INTERRUPTED, sample=None)
-        ends = [store.settle(ready(given)), store.settle(failed)]
+        original = pending()
+        await store.save(original)
+        failure = replace(ready(original), status="failed", failure=INTERRUPTED, sample=None)
+        ends = [store.settle(ready(original)), store.settle(failure)]
         assert sorted(await asyncio.gather(*ends)) == [False, True]
-        assert await store.get(given.id) in (ready(given), failed)
+        assert await store.get(original.id) in (ready(original), failure)
         assert not await store.settle(pending())  # it was never stored
 
     async def test_a_pin_and_accesses_outlast_the_end_of_the_query(self, store: ResourceStore) -> None:
-        given = pending()
-        await store.save(given)
-        await store.update(given.id, ResourceChanges(pin=True, now=NOW, accesses=2, accessed_at=NOW))
-        await store.settle(ready(given))
-        expected = replace(ready(given), expires_at=None, access_count=2, last_accessed_at=NOW)
-        assert await store.get(given.id) == expected
+        original = pending()
+        await store.save(original)
+        await store.update(original.id, ResourceChanges(pin=True, now=NOW, accesses=2, accessed_at=NOW))
+        await store.settle(ready(original))
+        settled = replace(ready(original), expires_at=None, access_count=2, last_accessed_at=NOW)
+        assert await store.get(original.id) == settled
 
     async def test_only_pending_resources_are_prolonged(self, store: ResourceStore) -> None:
-        given, over = pending(), resource()
-        await saved(store, given, over)
-        assert list(await store.prolong([given.id, over.id, "unknown"], until=minutes(2))) == [given.id]
-        assert await store.get(given.id) == replace(given, pending_until=minutes(2))
+        waiting, over = pending(), resource()
+        await save_all(store, waiting, over)
+        assert list(await store.prolong([waiting.id, over.id, "unknown"], until=minutes(2))) == [waiting.id]
+        assert await store.get(waiting.id) == replace(waiting, pending_until=minutes(2))
         assert await store.get(over.id) == over
 
     async def test_overdue_resources_fail(self, store: ResourceStore) -> None:
         late, alive, over = pending(), replace(pending(), pending_until=minutes(2)), resource()
-        await saved(store, late, alive, over)
+        await save_all(store, late, alive, over)
         assert await store.fail_overdue(INTERRUPTED, now=minutes(1) - MOMENT) == 0
         assert await store.fail_overdue(INTERRUPTED, now=minutes(1)) == 1
-        failed = replace(late, status="failed", failure=INTERRUPTED, pending_until=None)
-        assert await store.get(late.id) == failed
+        failure = replace(late, status="failed", failure=INTERRUPTED, pending_until=None)
+        assert await store.get(late.id) == failure
         assert await store.get(alive.id) == alive
         assert await store.get(over.id) == over
         assert not await store.settle(ready(late))
 
     async def test_the_sample_of_a_settled_resource_counts(self, store: ResourceStore) -> None:
-        given = pending(owner="ann")
-        await store.save(given)
+        original = pending(owner="ann")
+        await store.save(original)
         before = await store.usage(Principal(id="ann"), now=NOW)
-        await store.settle(replace(ready(given), sample=[{"unitid": 1, "tags": ["x" * 1000]}]))
+        await store.settle(replace(ready(original), sample=[{"unitid": 1, "tags": ["x" * 1000]}]))
         after = await store.usage(Principal(id="ann"), now=NOW)
         assert after.size - before.size > 1_000
 
@@ -695,18 +695,18 @@ class ResultStorageTests:
     @pytest.fixture
     async def storage(self, make_storage: Callable[[], ResultStorage], anyio_backend: str) -> ResultStorage:
         """The storage that a test uses."""
-        found = make_storage()
-        await found.open()
-        return found
+        storage = make_storage()
+        await storage.open()
+        return storage
 
     @pytest.fixture
     async def other(
         self, storage: ResultStorage, make_storage: Callable[[], ResultStorage], anyio_backend: str
     ) -> ResultStorage:
         """The same place in another process."""
-        found = make_storage()
-        await found.open()
-        return found
+        opened_storage = make_storage()
+        await opened_storage.open()
+        return opened_storage
 
     async def test_all_processes_have_the_same_id(self, storage: ResultStorage, other: ResultStorage) -> None:
         before = storage.id
@@ -722,9 +722,9 @@ class ResultStorageTests:
 
     async def test_what_was_put_is_there_for_all(self, storage: ResultStorage, other: ResultStorage) -> None:
         name = await put(storage)
-        for found in (await storage.get(name), await other.get(name)):
-            assert found is not None and found.read_bytes() == _ROWS
-            assert found.stat().st_mode & 0o077 == 0 and not found.is_symlink()
+        for path in (await storage.get(name), await other.get(name)):
+            assert path is not None and path.read_bytes() == _ROWS
+            assert path.stat().st_mode & 0o077 == 0 and not path.is_symlink()
 
     async def test_files_put_at_once_are_all_there(
         self, storage: ResultStorage, other: ResultStorage
@@ -732,28 +732,28 @@ class ResultStorageTests:
         names = await asyncio.gather(
             *(put(each, f"{n}".encode()) for each in (storage, other) for n in range(10))
         )
-        found = [await storage.get(name) for name in names]
-        assert [path and path.read_bytes() for path in found] == [f"{n}".encode() for n in range(10)] * 2
-        assert {file.name for file in await other.listed()} >= set(names)
+        paths = [await storage.get(name) for name in names]
+        assert [path and path.read_bytes() for path in paths] == [f"{n}".encode() for n in range(10)] * 2
+        assert {file.name for file in await other.list_files()} >= set(names)
 
     async def test_what_is_listed_says_how_large_it_is_and_when_it_was_written(
         self, storage: ResultStorage
     ) -> None:
         name = await put(storage)
-        (file,) = [file for file in await storage.listed() if file.name == name]
+        (file,) = [file for file in await storage.list_files() if file.name == name]
         assert file.size == len(_ROWS)
         assert abs(file.written_at - datetime.now(UTC)) < timedelta(minutes=2)
 
     async def test_what_was_deleted_is_gone_for_all(
         self, storage: ResultStorage, other: ResultStorage
     ) -> None:
-        kept, *names = [await put(storage) for _ in range(3)]
+        remaining, *names = [await put(storage) for _ in range(3)]
         assert await other.get(names[0]) is not None
         await storage.delete(*names, new_file_name("never"))
         assert [await each.get(name) for each in (storage, other) for name in names] == [None] * 4
-        assert await other.get(kept) is not None
+        assert await other.get(remaining) is not None
         await storage.delete(*names)
-        assert not {file.name for file in await other.listed()} & set(names)
+        assert not {file.name for file in await other.list_files()} & set(names)
 
     async def test_who_reads_a_file_reads_it_to_its_end(
         self, storage: ResultStorage, other: ResultStorage
@@ -775,7 +775,7 @@ class ResultStorageTests:
         with pytest.raises(StorageError):
             await storage.put(name, storage.new_folder() / "rows")
         assert await storage.get(name) is None
-        assert name not in {file.name for file in await storage.listed()}
+        assert name not in {file.name for file in await storage.list_files()}
 
     @pytest.mark.parametrize(
         "name",
@@ -798,9 +798,9 @@ class ResultStorageTests:
         await put(storage)
         left = storage.new_folder() / "rows"
         left.write_bytes(_ROWS)
-        listed = await other.listed()
-        await other.delete(*(file.name for file in listed))
-        assert list(await storage.listed()) == []
+        files = await other.list_files()
+        await other.delete(*(file.name for file in files))
+        assert list(await storage.list_files()) == []
 
     async def test_a_server_keeps_results_in_it(
         self, make_storage: Callable[[], ResultStorage], tmp_path: Path
@@ -814,17 +814,17 @@ class ResultStorageTests:
         with engine.begin() as connection:
             connection.execute(numbers.insert(), [{"id": n, "text": f"text {n}"} for n in range(500)])
         async with self._server(path, numbers, make_storage()) as server:
-            made = await server.create_response(select(numbers), name="numbers", keep=True)
+            response = await server.create_response(select(numbers), name="numbers", keep=True)
             with engine.begin() as connection:
                 connection.execute(numbers.delete())
             engine.dispose()
-            page = await server.read_page(made.resource_id, None)
+            page = await server.read_page(response.resource_id, None)
             assert [row["id"] for row in page.rows] == list(range(100))
-            assert (await server.describe(made.resource_id, None))["kept"]["kept"] is True
-            assert await server.delete_resource(made.resource_id, None)
+            assert (await server.describe(response.resource_id, None))["kept"]["kept"] is True
+            assert await server.delete_resource(response.resource_id, None)
         storage = make_storage()
         await storage.open()
-        assert list(await storage.listed()) == []
+        assert list(await storage.list_files()) == []
 
     def _server(self, path: Path, table: Table, storage: ResultStorage) -> DualResponseServer:
         return DualResponseServer(

@@ -82,18 +82,18 @@ async def tool_client(
     """
     parts = urlsplit(dual.base_url)
     rest = Starlette(routes=[Mount(parts.path, dual.router())])
-    sent = dict(headers or {})
+    request_headers = dict(headers or {})
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(dual)
         http = await stack.enter_async_context(
             httpx.AsyncClient(
                 transport=httpx.ASGITransport(rest),
                 base_url=f"{parts.scheme}://{parts.netloc}",
-                headers=sent,
+                headers=request_headers,
             )
         )
         scope = {"type": "http", "method": "POST", "path": "/", "query_string": b""}
-        raw = [(name.lower().encode(), value.encode()) for name, value in sent.items()]
+        raw = [(name.lower().encode(), value.encode()) for name, value in request_headers.items()]
         principal = await dual.access.identify(Request({**scope, "headers": raw, "app": rest}))
         model = await stack.enter_async_context(_session(mcp, principal))
         application = await stack.enter_async_context(DualResponseClient(dual.base_url, http=http))

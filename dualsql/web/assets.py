@@ -55,17 +55,17 @@ class Asset(NamedTuple):
 def assets() -> Mapping[str, Asset]:
     """Every file of the folder static, by its path there."""
     folder = files("dualsql.web").joinpath("static")
-    named = [("", folder), ("vendor/", folder.joinpath("vendor"))]
+    folders = [("", folder), ("vendor/", folder.joinpath("vendor"))]
     return {
         f"{prefix}{each.name}": Asset(_MEDIA_TYPES[suffix], each.read_bytes())
-        for prefix, inside in named
+        for prefix, inside in folders
         for each in inside.iterdir()
         if each.is_file() and (suffix := f".{each.name.rpartition('.')[2]}") in _MEDIA_TYPES
     }
 
 
 @cache
-def compressed(name: str, coding: str) -> bytes:
+def compressed_asset(name: str, coding: str) -> bytes:
     """A file as it is sent, in a coding of `_codings`: once, since "br" takes 200 ms of all files together."""
     content = assets()[name].content
     if coding == "gzip":
@@ -73,8 +73,8 @@ def compressed(name: str, coding: str) -> bytes:
         return gzip.compress(content, mtime=0)
     import brotli
 
-    sent: bytes = brotli.compress(content)
-    return sent
+    body: bytes = brotli.compress(content)
+    return body
 
 
 @cache
@@ -83,7 +83,7 @@ def _codings() -> Sequence[str]:
 
 
 @cache
-def fingerprint() -> str:
+def assets_fingerprint() -> str:
     """Of all files: they import each other by name, so one that changes gives all of them a new address."""
     digest = sha256()
     for name, asset in sorted(assets().items()):
@@ -98,12 +98,14 @@ async def answer_asset(request: Request) -> Response:
     if asset is None:
         return problem_response(not_found())
     coding = preferred_coding(request.headers.getlist("accept-encoding"), _codings())
-    is_current = request.path_params["fingerprint"] == fingerprint()
+    is_current = request.path_params["fingerprint"] == assets_fingerprint()
     headers = {"Cache-Control": _KEPT_FOR_EVER if is_current else "no-store", "Vary": "Accept-Encoding"}
     content = asset.content
     if coding is not None:
         headers["Content-Encoding"] = coding
-        content = await asyncio.to_thread(compressed, name, coding)  # other callers are answered meanwhile
+        content = await asyncio.to_thread(
+            compressed_asset, name, coding
+        )  # other callers are answered meanwhile
     return Response(content, media_type=asset.media_type, headers=headers)
 
 
@@ -112,16 +114,16 @@ def environment() -> Environment:
     """The templates; the extra `web` is installed."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("dualsql.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["visible"] = visible
-    made.globals["vocabulary"] = vocabulary
-    return made
+    templates.filters["visible"] = visible
+    templates.globals["vocabulary"] = vocabulary
+    return templates
 
 
 def require_templates() -> None:
@@ -150,8 +152,13 @@ def render(
             unless given.
     """
     root = root or root_of(request)
-    shown = {"root": root, "assets": f"{root}assets/{fingerprint()}/", "is_known": False, "is_link": False}
-    text = environment().get_template(template).render({**shown, "has_home": _has_home(request), **values})
+    defaults = {
+        "root": root,
+        "assets": f"{root}assets/{assets_fingerprint()}/",
+        "is_known": False,
+        "is_link": False,
+    }
+    text = environment().get_template(template).render({**defaults, "has_home": _has_home(request), **values})
     return Response(text, status, {**PAGE_HEADERS, **(headers or {})}, "text/html")
 
 

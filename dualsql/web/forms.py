@@ -46,11 +46,11 @@ def render_form(
     Args:
         principal: the caller, for a form that acts in the caller's name.
     """
-    known = next(_nonces(request), None)
-    nonce = known or secrets.token_urlsafe(20)
+    earlier = next(_nonces(request), None)
+    nonce = earlier or secrets.token_urlsafe(20)
     token = urlsafe_b64encode(server.parts.seal.sign(*_parts(nonce, principal))).decode()
     response = render(template, request, {**values, FIELD: token}, root=root, status=status)
-    if known is None:
+    if earlier is None:
         # Not "strict": a click in a chat would come without the cookie, and end the forms of other tabs.
         is_secure = server.base_url.startswith("https:")
         response.set_cookie(COOKIE, nonce, path=None, secure=is_secure, httponly=True, samesite="lax")

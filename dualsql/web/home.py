@@ -161,27 +161,27 @@ class Home:
         texts = self.server.features.get(SQL)
         name, sql = form.get("query", ""), form.get("sql", "").strip()
         if name:
-            given = {
+            parameters = {
                 key.removeprefix("p."): value for key, value in form.items() if key.startswith("p.") and value
             }
-            found = texts.service.saved_queries.resolve(name, parameters=given, principal=principal)
+            query = texts.service.saved_queries.resolve(name, parameters=parameters, principal=principal)
         elif sql:
-            found = await texts.service.read(sql, source=form.get("source") or None, principal=principal)
+            query = await texts.service.read(sql, source=form.get("source") or None, principal=principal)
         else:
             raise InvalidSQLError("There is no SQL.", hint="Write one SELECT.")
         response = await self.server.create_response(
-            found.select,
+            query.select,
             name=name or " ".join(sql.split())[:100],
             principal=principal,
-            source=found.source,
-            is_text=found.saved is None,
+            source=query.source,
+            is_text=query.saved is None,
         )
         return f"{self._root}{response.resource_id}"
 
     async def show_form(self, request: Request) -> Response:
         """The form to sign in."""
-        shown = {"title": self.title, "is_wrong": False}
-        return render_form(self.server, request, "sign_in.html", shown, root=self._root)
+        values = {"title": self.title, "is_wrong": False}
+        return render_form(self.server, request, "sign_in.html", values, root=self._root)
 
     async def sign_in(self, request: Request) -> Response:
         """Exchange the token for a cookie."""
@@ -189,8 +189,10 @@ class Home:
         form = await read_form(request, self.server)
         value = self.session.start(form.get("token", "").strip())
         if value is None:
-            shown = {"title": self.title, "is_wrong": True}
-            return render_form(self.server, request, "sign_in.html", shown, root=f".{self._root}", status=401)
+            values = {"title": self.title, "is_wrong": True}
+            return render_form(
+                self.server, request, "sign_in.html", values, root=f".{self._root}", status=401
+            )
         response = RedirectResponse("../", 303)
         response.set_cookie(
             self.session.cookie,
@@ -212,16 +214,16 @@ class Home:
         problem: str = "",
         status: int = 200,
     ) -> Response:
-        seen = self.server.features.get(Tables).catalogue().seen_by(principal)
-        addresses = sorted(seen.tables, key=lambda address: seen.tables[address].name.lower())
-        tables = _described(seen, addresses)
-        others = [_full_name(seen.tables[address]) for address in addresses[len(tables) : _MOST_NAMES]]
-        shown = {
+        view = self.server.features.get(Tables).catalogue().seen_by(principal)
+        addresses = sorted(view.tables, key=lambda address: view.tables[address].name.lower())
+        tables = _definitions(view, addresses)
+        others = [_full_name(view.tables[address]) for address in addresses[len(tables) : _MOST_NAMES]]
+        values = {
             "title": self.title,
             "tables": tables,
             "others": others,
-            "table_count": len(seen.tables),
-            "queries": [query_definition(seen, address) for address in seen.queries],
+            "table_count": len(view.tables),
+            "queries": [query_definition(view, address) for address in view.queries],
             "sources": list(self.server.features.get(SQL).service.databases),
             "snippets": self.snippets,
             "results": await self._recent(principal),
@@ -229,7 +231,7 @@ class Home:
             "problem": problem,
         }
         return render_form(
-            self.server, request, "home.html", shown, principal=principal, root=self._root, status=status
+            self.server, request, "home.html", values, principal=principal, root=self._root, status=status
         )
 
     async def _recent(self, principal: Principal | None) -> list[Mapping[str, Any]]:
@@ -248,12 +250,12 @@ class Home:
         ]
 
 
-def _described(seen: CatalogueView, addresses: Sequence[Address]) -> list[TableDefinition]:
+def _definitions(view: CatalogueView, addresses: Sequence[Address]) -> list[TableDefinition]:
     """The first tables with their columns, as many as a page may have."""
     tables: list[TableDefinition] = []
     left = _MOST_COLUMNS
     for address in addresses[:_MOST_TABLES]:
-        table = table_definition(seen, address)
+        table = table_definition(view, address)
         left -= len(table["columns"])
         if left < 0:
             break

@@ -104,7 +104,7 @@ class AppProvider:
         return [Resource(uri=APP_URI, name="result", title="A result as a table", mime_type=_MIME_TYPE)], None
 
     async def complete(
-        self, name: str, value: str, given: Mapping[str, str], principal: Principal | None
+        self, name: str, value: str, arguments: Mapping[str, str], principal: Principal | None
     ) -> Sequence[str]:
         return []
 
@@ -127,10 +127,10 @@ def app_html(*, has_pages: bool, page_size: int) -> str:
 
 def _bundle(name: str) -> str:
     """A script with the modules that it imports, each a function whose exports are a constant."""
-    written: dict[str, str] = {}
+    modules: dict[str, str] = {}
 
     def write(name: str) -> None:
-        if name in written:
+        if name in modules:
             return
         source = assets()[name].content.decode()
         for _, imported in _IMPORT.findall(source):
@@ -138,10 +138,10 @@ def _bundle(name: str) -> str:
         source = _EXPORT_LIST.sub(r"\1", source)  # of regular-table, which is used by its element's name
         exports = ", ".join(exported for _, exported in _EXPORT.findall(source))
         body = _EXPORT.sub(r"\1", _IMPORT.sub(_as_constant, source))
-        written[name] = f"const {_constant(name)} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
+        modules[name] = f"const {_constant(name)} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"
 
     write(name)
-    return "\n".join(written.values())
+    return "\n".join(modules.values())
 
 
 def _as_constant(imported: re.Match[str]) -> str:
@@ -166,16 +166,16 @@ def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> N
         """Internal to the host's user interface. Do not call it: it answers nothing that a person asked."""
         question = {name: value for name, value in request.items() if name in _QUESTION}
         window = {"limit": most} | {name: value for name, value in request.items() if name not in question}
-        wanted = parse_body(json.dumps(window))
-        if wanted.size(dual.settings) > most:
+        page_request = parse_body(json.dumps(window))
+        if page_request.size(dual.settings) > most:
             raise BadParameterError(f"limit is at most {most} here.", details={"name": "limit"})
-        opened = await dual.open_resource(id_in(resource), caller, "read")
+        result = await dual.open_resource(id_in(resource), caller, "read")
         page = (
             await dual.features.get(Queries).service.page_unchecked(
-                opened, read_result_query(question), wanted, principal=caller
+                result, read_result_query(question), page_request, principal=caller
             )
             if question
-            else await dual.unchecked.read_page(opened, caller, wanted)
+            else await dual.unchecked.read_page(result, caller, page_request)
         )
         plain: Page = json.loads(json.dumps(page.to_wire()))
         return plain

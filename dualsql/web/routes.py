@@ -45,7 +45,7 @@ from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates
 from dualsql.web.forms import FIELD, read_form, render_form
-from dualsql.web.words import cells, is_number, profile_rows, reference, time_left, total_in_words
+from dualsql.web.words import api_reference, cells, is_number, profile_rows, time_left, total_in_words
 from dualsql_client.wire import Column, SortKey
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ def page_routes(server: ResultServer, *, shows_sql: bool) -> FeatureRoutes:
 
 def page_operations(settings: Settings) -> list[Operation]:
     """The pages, as OpenAPI describes them."""
-    known = shared_parameters(settings)
+    shared = shared_parameters(settings)
     link = ("link",) if settings.signed_links else ()
     token = {"type": "string", "description": "Of the form in the page that the link shows."}
     form = {
         "type": "object",
-        "properties": {"link": known["link"].value, FIELD: token},
+        "properties": {"link": shared["link"].value, FIELD: token},
         "required": ["link", FIELD],
     }
     return [
@@ -116,7 +116,7 @@ def page_operations(settings: Settings) -> list[Operation]:
             name="viewResult",
             summary="A page for a browser.",
             methods=VIEW_METHODS,
-            query={name: known[name] for name in (*PAGE_QUERY, *link)},
+            query={name: shared[name] for name in (*PAGE_QUERY, *link)},
             answers={HTML: {"type": "string"}},
             headers=(*PAGE_HEADERS, "Refresh", "Set-Cookie"),
             errors=READS,
@@ -164,31 +164,33 @@ class WebPages:
         has_links = SignedLinks in self.server.features and self.server.settings.signed_links
         link = self.server.features.get(SignedLinks).sent.of(request) if has_links else None
         if link is not None and link.is_in_address:
-            shown = {"link": link.token, "id": resource_id_of(request)}
-            return render_form(self.server, request, "open.html", shown)
+            values = {"link": link.token, "id": resource_id_of(request)}
+            return render_form(self.server, request, "open.html", values)
         principal, resource, is_own = await open_result(self.server, request, takes=False)
         link = None if is_own else link
-        wanted = _wanted(query, self.server.settings)
-        wanted = replace(wanted, limit=_rows_of(resource, wanted.size(self.server.settings)))
+        page_request = _page_request(query, self.server.settings)
+        page_request = replace(
+            page_request, limit=_rows_of(resource, page_request.size(self.server.settings))
+        )
         if resource.status != "ready":
             headers = {"Refresh": str(_PENDING_SECONDS)} if resource.status == "pending" else {}
-            shown = self._tools_shown(resource, principal, link)
-            return render("waiting.html", request, shown, headers=headers)
+            values = self._tool_values(resource, principal, link)
+            return render("waiting.html", request, values, headers=headers)
         if request.method == "HEAD":  # HEAD runs no query
-            await self.server.unchecked.check_page(resource, principal, wanted)
+            await self.server.unchecked.check_page(resource, principal, page_request)
             return Response(media_type=HTML)
-        reading = self.server.unchecked.read_page(resource, principal, wanted)
+        reading = self.server.unchecked.read_page(resource, principal, page_request)
         page = await while_connected(request.receive, reading)
-        shown = self._tools_shown(resource, principal, link)
+        values = self._tool_values(resource, principal, link)
         if link is None:
-            shown |= await self._question_shown(resource, principal)
+            values |= await self._question_values(resource, principal)
         # Other callers are answered meanwhile.
-        return await asyncio.to_thread(self._rendered_rows, request, page, wanted, shown)
+        return await asyncio.to_thread(self._render_rows, request, page, page_request, values)
 
-    def _rendered_rows(
-        self, request: Request, page: ResultPage, wanted: PageRequest, shown: Mapping[str, Any]
+    def _render_rows(
+        self, request: Request, page: ResultPage, page_request: PageRequest, values: Mapping[str, Any]
     ) -> Response:
-        return render("result.html", request, {**shown, **self._rows_shown(page, wanted)})
+        return render("result.html", request, {**values, **self._row_values(page, page_request)})
 
     async def profile(self, request: Request) -> Response:
         """GET of a result's profile: as over REST, not by a signed link."""
@@ -201,13 +203,13 @@ class WebPages:
             return Response(media_type=HTML)
         profiling = profiles.profile(resource, principal=principal, kind=kind, columns=columns)
         profile = await while_connected(request.receive, profiling)
-        shown = {
+        values = {
             "resource": resource,
             "profile": profile,
             "rows": profile_rows(profile),
             "is_known": principal is not None,
         }
-        return render("profile.html", request, shown)
+        return render("profile.html", request, values)
 
     async def open_link(self, request: Request) -> Response:
         """POST of a signed link: exchange it for a cookie of this result's path, and show the clean address."""
@@ -233,7 +235,7 @@ class WebPages:
         """GET of the collection: the caller's own results, newest first."""
         limit, cursor = parse_listing(request.scope["query_string"])
         principal = await self.server.access.identify(request)
-        found = await self.server.list_resources(principal, limit=limit, cursor=cursor)
+        own_results = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         entries = [
             {
                 "id": each.id,
@@ -243,9 +245,11 @@ class WebPages:
                 "created_at": each.created_at,
                 "time_left": time_left(each.expires_at, self.server.parts.clock.now()),
             }
-            for each in found.resources
+            for each in own_results.resources
         ]
-        following = None if found.next_cursor is None else f"?{urlencode({'cursor': found.next_cursor})}"
+        following = (
+            None if own_results.next_cursor is None else f"?{urlencode({'cursor': own_results.next_cursor})}"
+        )
         return render("listing.html", request, {"entries": entries, "following": following})
 
     async def reference(self, request: Request) -> Response:
@@ -255,20 +259,20 @@ class WebPages:
             return Response(media_type=HTML)
         if self._reference is None:
             self._reference = await asyncio.to_thread(
-                lambda: reference(self.server.features.get(OpenAPI).document())
+                lambda: api_reference(self.server.features.get(OpenAPI).document())
             )
         return await asyncio.to_thread(render, "reference.html", request, self._reference)
 
-    def _rows_shown(self, page: ResultPage, wanted: PageRequest) -> dict[str, Any]:
+    def _row_values(self, page: ResultPage, page_request: PageRequest) -> dict[str, Any]:
         """The table, and what is beside it."""
-        sort = sort_words(wanted.sort)
+        sort = sort_words(page_request.sort)
         size = _rows_of(page, ROWS)
         end = page.offset + len(page.rows)
         return {
             "total": total_in_words(page.total_count, page.total_count_kind),
             "time_left": time_left(page.expires_at, self.server.parts.clock.now()),
             "as_of": page.as_of,
-            "columns": [_header(column, wanted.sort) for column in page.columns],
+            "columns": [_header(column, page_request.sort) for column in page.columns],
             "rows": cells(page.columns, page.rows),
             "first": page.offset + 1,
             "last": end,
@@ -278,7 +282,7 @@ class WebPages:
             "sort": sort,
         }
 
-    def _tools_shown(
+    def _tool_values(
         self, resource: Resource, principal: Principal | None, link: SentLink | None
     ) -> dict[str, Any]:
         """What the reader may do with the result."""
@@ -288,7 +292,7 @@ class WebPages:
             formats = self.server.features.get(SignedLinks).service.formats(link.token)
         return {
             "resource": resource,
-            "downloads": [found for found in _downloads() if found.name in formats],
+            "downloads": [format_ for format_ in _downloads() if format_.name in formats],
             "is_link": link is not None,
             "is_known": principal is not None and link is None,
             "limit": min(
@@ -303,7 +307,7 @@ class WebPages:
             "sql": None,
         }
 
-    async def _question_shown(self, resource: Resource, principal: Principal | None) -> dict[str, Any]:
+    async def _question_values(self, resource: Resource, principal: Principal | None) -> dict[str, Any]:
         """Which question the result answers, and its picture; a signed link is for rows alone."""
         lineage = resource.metadata.get(LINEAGE)
         parent = None
@@ -320,10 +324,10 @@ class WebPages:
 def _downloads() -> Sequence[Format]:
     """The formats for people: FORMATS begins with those for programs, and people get the opposite order."""
     opposite = [*reversed(FORMATS.values())]
-    return sorted(opposite, key=lambda found: not found.is_for_spreadsheets)
+    return sorted(opposite, key=lambda format_: not format_.is_for_spreadsheets)
 
 
-def _wanted(query: bytes, settings: Settings) -> PageRequest:
+def _page_request(query: bytes, settings: Settings) -> PageRequest:
     """The rows of a page: as over REST, or from `row` on, which counts from 1.
 
     Raises:
@@ -331,16 +335,16 @@ def _wanted(query: bytes, settings: Settings) -> PageRequest:
     """
     values = split_query(query)
     row = values.pop("row", "").replace(",", "").strip()
-    wanted = parse_query(urlencode(values).encode()) or PageRequest()
+    page_request = parse_query(urlencode(values).encode()) or PageRequest()
     if row:
         if not (row.isascii() and row.isdecimal() and 0 < len(row) <= 12 and int(row) > 0):
             raise BadParameterError(
                 "row must be a whole number from 1.", hint="The first row is 1.", details={"name": "row"}
             )
-        wanted = replace(wanted, offset=int(row) - 1, cursor=None)
-    return (
-        wanted if wanted.limit is not None else replace(wanted, limit=min(ROWS, settings.maximum_page_size))
-    )
+        page_request = replace(page_request, offset=int(row) - 1, cursor=None)
+    if page_request.limit is not None:
+        return page_request
+    return replace(page_request, limit=min(ROWS, settings.maximum_page_size))
 
 
 def _rows_of(result: Resource | ResultPage, limit: int) -> int:
@@ -399,7 +403,7 @@ def as_page(page: Endpoint, root: str | None = None) -> Endpoint:
             response = problem_response(error, told(request))
         if response.status_code < 400:  # an application's `authenticate` redirects to its login
             return response
-        kept = {
+        fields = {
             name: value
             for name, value in response.headers.items()
             if name not in {"content-type", "content-length"}
@@ -411,7 +415,7 @@ def as_page(page: Endpoint, root: str | None = None) -> Endpoint:
             {"problem": problem, "status": response.status_code},
             root=root,
             status=response.status_code,
-            headers=kept,
+            headers=fields,
         )
 
     return answer

@@ -71,8 +71,8 @@ def exact(value: Any) -> str:
 
 def visible(text: str) -> str:
     """Characters that are not seen, or change the direction of others, as signs; a text of spaces as such."""
-    shown = _HIDDEN.sub(lambda found: found[1] or _SIGNS.get(found[0], f"⟨U+{ord(found[0]):04X}⟩"), text)
-    return shown if text.strip() else shown.replace(" ", "␣").replace("\u00a0", "⟨U+00A0⟩")
+    text_ = _HIDDEN.sub(lambda match: match[1] or _SIGNS.get(match[0], f"⟨U+{ord(match[0]):04X}⟩"), text)
+    return text_ if text.strip() else text_.replace(" ", "␣").replace("\u00a0", "⟨U+00A0⟩")
 
 
 def is_number(column: Column) -> bool:
@@ -103,13 +103,13 @@ def _profile_row(column: Mapping[str, Any]) -> Sequence[str]:
         f"{_statistic(each['value'])} ({about}{each['count']:,})"
         for each in column.get("most_frequent", [])[:3]
     )
-    known = ("nulls", "distinct", "minimum", "maximum")
+    names = ("nulls", "distinct", "minimum", "maximum")
     is_about = column.get("distinct_kind") == "approximate"
     statistics = (
         ("about " if is_about and name == "distinct" else "") + _statistic(column[name])
         if name in column
         else ""
-        for name in known
+        for name in names
     )
     return (visible(column["name"]), *statistics, ", ".join(frequent))
 
@@ -136,24 +136,24 @@ def vocabulary() -> str:
     `conditions` are choices with `name` (unique), `op` and `takes`, words, and the kind of the columns that have them;
     `kinds` are those kinds by encoding. `aggregates` leaves out those that need a fraction.
     """
-    found = {
-        "conditions": [choice for known in OPERATORS.values() for choice in _choices(known)],
+    words = {
+        "conditions": [choice for operator in OPERATORS.values() for choice in _choices(operator)],
         "kinds": {**OPERATOR_KINDS, "integer-string": OPERATOR_KINDS["integer"]},
-        "aggregates": [name for name, known in AGGREGATES.items() if not known.takes_fraction],
+        "aggregates": [name for name, aggregate in AGGREGATES.items() if not aggregate.takes_fraction],
         "buckets": [*BUCKETS],
     }
-    return dumps(found).decode()
+    return dumps(words).decode()
 
 
-def _choices(known: ConditionOperator) -> Iterator[dict[str, Any]]:
+def _choices(operator: ConditionOperator) -> Iterator[dict[str, Any]]:
     """The operator, and its opposite where that has words."""
-    shared = {"op": known.name, "kind": known.kind, "takes": known.takes}
-    yield {**shared, "name": known.name, "words": known.words, "ofTimes": known.of_times}
-    if known.opposite:
-        yield {**shared, "name": known.opposites[0], "words": known.opposite, "value": False}
-    if known.negation:
-        name = known.negations[0]
-        yield {**shared, "name": name, "op": name, "words": known.negation}
+    shared = {"op": operator.name, "kind": operator.kind, "takes": operator.takes}
+    yield {**shared, "name": operator.name, "words": operator.words, "ofTimes": operator.of_times}
+    if operator.opposite:
+        yield {**shared, "name": operator.opposites[0], "words": operator.opposite, "value": False}
+    if operator.negation:
+        name = operator.negations[0]
+        yield {**shared, "name": name, "op": name, "words": operator.negation}
 
 
 _METHODS = ("get", "put", "post", "delete", "options", "head")
@@ -186,7 +186,7 @@ class Member(NamedTuple):
     description: str
 
 
-def reference(document: Mapping[str, Any]) -> dict[str, Any]:
+def api_reference(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the template shows of an OpenAPI document."""
     return {
         "info": document["info"],
@@ -197,7 +197,7 @@ def reference(document: Mapping[str, Any]) -> dict[str, Any]:
                 "name": name,
                 "description": schema.get("description", ""),
                 "members": list(_members(schema)),
-                "type": [] if "properties" in schema else list(_said(schema)),
+                "type": [] if "properties" in schema else list(_describe(schema)),
                 "example": _example_of(schema),
             }
             for name, schema in sorted(document["components"]["schemas"].items())
@@ -221,7 +221,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                         each["name"],
                         each["in"],
                         bool(each.get("required")),
-                        list(_said(each["schema"])),
+                        list(_describe(each["schema"])),
                         each.get("description", ""),
                     )
                     for each in (*item.get("parameters", ()), *operation.get("parameters", ()))
@@ -235,7 +235,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                         "status": status,
                         "description": answer.get("description", ""),
                         "contents": [
-                            {"media_type": media_type, "type": list(_said(content.get("schema", {})))}
+                            {"media_type": media_type, "type": list(_describe(content.get("schema", {})))}
                             for media_type, content in answer.get("content", {}).items()
                         ],
                     }
@@ -247,19 +247,19 @@ def _operations(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _members(schema: Mapping[str, Any]) -> Iterator[Member]:
     required = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
-        yield Member(name, "", name in required, list(_said(value)), value.get("description", ""))
+        yield Member(name, "", name in required, list(_describe(value)), value.get("description", ""))
 
 
-def _said(schema: Mapping[str, Any]) -> Iterator[Words]:
+def _describe(schema: Mapping[str, Any]) -> Iterator[Words]:
     """The type and the limits of a value in words."""
-    if (found := schema.get("$ref", "")).startswith(_LEADS_TO):
-        name = found.removeprefix(_LEADS_TO)
+    if (reference := schema.get("$ref", "")).startswith(_LEADS_TO):
+        name = reference.removeprefix(_LEADS_TO)
         yield Words(name, name)
         return
     choices = schema.get("anyOf") or schema.get("oneOf") or ()
-    for place, choice in enumerate(choices):
-        yield Words(" or " if place else "")
-        yield from _said(choice)
+    for index, choice in enumerate(choices):
+        yield Words(" or " if index else "")
+        yield from _describe(choice)
     if "enum" in schema or "const" in schema:
         yield Words(", ".join(json.dumps(each) for each in schema.get("enum", (schema.get("const"),))))
     elif not choices:
@@ -267,7 +267,7 @@ def _said(schema: Mapping[str, Any]) -> Iterator[Words]:
         yield Words(kind if isinstance(kind, str) else " or ".join(kind))
         if "items" in schema:
             yield Words(" of ")
-            yield from _said(schema["items"])
+            yield from _describe(schema["items"])
     limits = [f"{name} {schema[name]}" for name in _LIMITS if name in schema]
     if limits:
         yield Words(f" ({', '.join(limits)})")

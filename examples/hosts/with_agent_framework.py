@@ -25,8 +25,8 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
 
     async def _inner_get_response(self, *, messages, **options):
         call = Content.from_function_call("1", "search_colleges", arguments={"state": "NJ"})
-        said = call if len(messages) == 1 else "Here are colleges of New Jersey."
-        return ChatResponse(messages=[Message("assistant", [said])])
+        answer = call if len(messages) == 1 else "Here are colleges of New Jersey."
+        return ChatResponse(messages=[Message("assistant", [answer])])
 
 
 async def main(origin="http://127.0.0.1:8000"):

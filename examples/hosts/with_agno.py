@@ -37,16 +37,16 @@ class Scripted(Model):
 
 
 async def main(origin="http://127.0.0.1:8000"):
-    kept = KeptResults()
+    results = KeptResults()
     async with (
         MCPTools(url=f"{origin}/mcp", transport="streamable-http") as tools,
         DualResponseClient(f"{origin}/resources") as application,
     ):
-        kept.watch(tools.session)
+        results.watch(tools.session)
         agent = Agent(model=Scripted(), tools=[tools], telemetry=False)
         run = await agent.arun("Which colleges are in New Jersey?")
         print(f"The model says: {run.content}")
-        for parsed in application.find(kept.take()):
+        for parsed in application.find(results.take()):
             print(f"The application has {len(await parsed.fetch_all())} rows of {parsed.name}.")
 
 

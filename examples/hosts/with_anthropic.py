@@ -49,12 +49,12 @@ async def main(origin="http://127.0.0.1:8000"):
             tools=[async_mcp_tool(tool, session) for tool in (await session.list_tools()).tools],
             messages=[{"role": "user", "content": "Which colleges are in New Jersey?"}],
         )
-        found = []
+        responses = []
         async for message in runner:
-            said = message.content[-1]
-            found += application.find(await runner.generate_tool_call_response())
-        print(f"The model says: {said.text}")
-        for parsed in found:
+            block = message.content[-1]
+            responses += application.find(await runner.generate_tool_call_response())
+        print(f"The model says: {block.text}")
+        for parsed in responses:
             print(f"The application has {len(await parsed.fetch_all())} rows of {await name_of(parsed)}.")
 
 

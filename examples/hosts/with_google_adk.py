@@ -34,8 +34,8 @@ async def main(origin="http://127.0.0.1:8000"):
     agent = LlmAgent(name="colleges", model=Scripted(model="scripted"), tools=[tools])
     runner = InMemoryRunner(agent=agent, app_name="colleges")
     session = await runner.session_service.create_session(app_name="colleges", user_id="user")
-    asked = types.UserContent("Which colleges are in New Jersey?")
-    run = runner.run_async(user_id="user", session_id=session.id, new_message=asked)
+    question = types.UserContent("Which colleges are in New Jersey?")
+    run = runner.run_async(user_id="user", session_id=session.id, new_message=question)
     events = [event async for event in run]
     print(f"The model says: {events[-1].content.parts[0].text}")
     async with DualResponseClient(f"{origin}/resources") as application:

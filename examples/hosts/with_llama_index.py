@@ -32,8 +32,8 @@ class Scripted(MockLLM, FunctionCallingLLM):
         words = "Here are colleges of New Jersey." if has_answer else ""
 
         async def stream():
-            said = ChatMessage(role="assistant", content=words)
-            yield ChatResponse(message=said, delta=words, raw={"is_call": not has_answer})
+            message = ChatMessage(role="assistant", content=words)
+            yield ChatResponse(message=message, delta=words, raw={"is_call": not has_answer})
 
         return stream()
 

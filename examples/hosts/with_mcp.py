@@ -23,13 +23,13 @@ def scripted_model(conversation):
 async def main(origin="http://127.0.0.1:8000"):
     async with Client(f"{origin}/mcp") as tools, DualResponseClient(f"{origin}/resources") as application:
         conversation = ["Which colleges are in New Jersey?"]
-        found = []
+        responses = []
         while "tool" in (answer := scripted_model(conversation)):
             result = await tools.call_tool(answer["tool"], answer["arguments"])
             conversation += [json.dumps(answer), result.content[0].text]  # all that the model reads
-            found += application.find(result)
+            responses += application.find(result)
         print(f"The model says: {answer['says']}")
-        for parsed in found:
+        for parsed in responses:
             print(f"The application has {len(await parsed.fetch_all())} rows of {parsed.name}.")
 
 

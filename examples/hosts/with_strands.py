@@ -21,14 +21,14 @@ class Scripted(Model):
     async def stream(self, messages, *settings, **options):
         is_first = len(messages) == 1
         call = {"toolUse": {"name": "search_colleges", "toolUseId": "1"}}
-        said = (
+        answer = (
             {"toolUse": {"input": '{"state": "NJ"}'}}
             if is_first
             else {"text": "Here are colleges of New Jersey."}
         )
         yield {"messageStart": {"role": "assistant"}}
         yield {"contentBlockStart": {"start": call if is_first else {}}}
-        yield {"contentBlockDelta": {"delta": said}}
+        yield {"contentBlockDelta": {"delta": answer}}
         yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "tool_use" if is_first else "end_turn"}}
 

@@ -82,16 +82,16 @@ class ChDBGuard(Guard):
         arguments, options = dialect.create_connect_args(connection.sync_connection.engine.url)
 
         def kill() -> None:
-            opened = dialect.loaded_dbapi.connect(*arguments, **options)
-            with closing(opened) as other, closing(other.cursor()) as cursor:
+            connection = dialect.loaded_dbapi.connect(*arguments, **options)
+            with closing(connection) as other, closing(other.cursor()) as cursor:
                 cursor.execute(statement)
 
         await repeat_until_done(working, lambda: asyncio.to_thread(kill))
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.failure_kind`."""
-        found = _code(str(error))
-        return None if found is None else _FAILURES.get(int(found[1]))
+        code = _code(str(error))
+        return None if code is None else _FAILURES.get(int(code[1]))
 
 
 def _require_folder(url: URL) -> None:

@@ -37,11 +37,11 @@ def main() -> None:
     config = folder / "zensical.toml"
     config.write_text(_config(nav), encoding="utf-8")
     zensical = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(config)]
-    built = subprocess.run(
+    process = subprocess.run(
         zensical, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False
     )
-    if built.returncode:
-        raise SystemExit(built.stdout + built.stderr)
+    if process.returncode:
+        raise SystemExit(process.stdout + process.stderr)
     write_llms(folder / "pages", folder / "site", nav)
     print(f"{len(list((folder / 'site').rglob('*.html')))} pages in {folder / 'site'}")
 
@@ -64,8 +64,8 @@ def _nav(site: Site, generated: Nav) -> Nav:
     for section, parts in contents((ROOT / "docs" / "README.md").read_text(encoding="utf-8")):
         entries: Nav = []
         for heading, names in parts:
-            places = [site.place(os.path.normpath(f"docs/{name}")) for name in names]
-            rows: Nav = [{site.titles[place]: place} for place in places]
+            paths = [site.path_of(os.path.normpath(f"docs/{name}")) for name in names]
+            rows: Nav = [{site.titles[path]: path} for path in paths]
             entries += [{heading: rows}] if heading else rows
         if section == REFERENCE:
             entries = [*generated, {"Behaviour": entries}]
@@ -75,18 +75,18 @@ def _nav(site: Site, generated: Nav) -> Nav:
 
 def _require_every_page(site: Site, nav: Nav) -> None:
     """Each page of docs/ stands in its contents; what only explains a page (programs, results, decisions) needs not."""
-    placed = set(_places(nav))
-    missing = [place for place in site.titles if place not in placed and not site.is_detail(place)]
+    paths = set(_paths(nav))
+    missing = [path for path in site.titles if path not in paths and not site.is_detail(path)]
     if missing:
         raise SystemExit(f"No section of docs/README.md lists {', '.join(missing)}.")
 
 
-def _places(nav: Nav) -> list[str]:
+def _paths(nav: Nav) -> list[str]:
     return [
-        place
+        path
         for entry in nav
         for value in entry.values()
-        for place in ([value] if isinstance(value, str) else _places(value))
+        for path in ([value] if isinstance(value, str) else _paths(value))
     ]
 
 

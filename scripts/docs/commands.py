@@ -32,13 +32,13 @@ def _option(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
     if parameter.param_type_name == "argument":
         names = f"`{(parameter.metavar or parameter.name).upper()}`"
-    said = [_plain(getattr(parameter, "help", None) or "")]
+    sentences = [_plain(getattr(parameter, "help", None) or "")]
     if parameter.envvar:
-        said.append(f"Also as `{parameter.envvar}`.")
+        sentences.append(f"Also as `{parameter.envvar}`.")
     default = getattr(parameter.default, "value", parameter.default)
     if default not in (None, False, "", ()) and not callable(default):
-        said.append(f"Default: `{default}`.")
-    return f"| {names} | {_cell(' '.join(said))} |\n"
+        sentences.append(f"Default: `{default}`.")
+    return f"| {names} | {_cell(' '.join(sentences))} |\n"
 
 
 def _plain(text: str) -> str:
@@ -70,30 +70,30 @@ def rest_api() -> str:
 
 def _operation(document: dict[str, Any], title: str, operation: dict[str, Any]) -> Iterator[str]:
     yield f"\n## {title}\n\n{_plain(operation['summary'])}\n\n{_plain(operation.get('description', ''))}\n"
-    parameters = [_resolved(document, each) for each in operation.get("parameters", [])]
+    parameters = [_resolve(document, each) for each in operation.get("parameters", [])]
     body = operation.get("requestBody", {}).get("content", {})
     if parameters:
         yield "\n| parameter | in | meaning |\n|---|---|---|\n"
     for each in parameters:
         yield f"| `{each['name']}` | {each['in']} | {_cell(_plain(each.get('description', '')))} |\n"
     for media, content in body.items():
-        schema = _resolved(document, content.get("schema", {}))
+        schema = _resolve(document, content.get("schema", {}))
         yield f"\nBody: `{media}`. {_plain(schema.get('description', ''))}\n"
         if schema.get("properties"):
             yield "\n| key | meaning |\n|---|---|\n"
         for key, value in schema.get("properties", {}).items():
-            yield f"| `{key}` | {_cell(_plain(_resolved(document, value).get('description', '')))} |\n"
+            yield f"| `{key}` | {_cell(_plain(_resolve(document, value).get('description', '')))} |\n"
     yield "\n| status | answer |\n|---|---|\n"
     for status, answer in operation["responses"].items():
-        described = answer.get("description") or _resolved(document, answer).get("description", "")
-        yield f"| {status} | {_cell(_plain(described))} |\n"
+        description = answer.get("description") or _resolve(document, answer).get("description", "")
+        yield f"| {status} | {_cell(_plain(description))} |\n"
 
 
-def _resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+def _resolve(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """What a `$ref` leads to."""
     while "$ref" in value:
-        found: Any = document
+        node: Any = document
         for part in value["$ref"].removeprefix("#/").split("/"):
-            found = found[part]
-        value = found
+            node = node[part]
+        value = node
     return value

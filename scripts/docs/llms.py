@@ -23,10 +23,10 @@ def write_llms(pages: Path, site: Path, nav: list[dict[str, Any]]) -> None:
     for entry in nav:
         for section, entries in entry.items():
             index.append(f"\n## {section}\n\n")
-            for title, place in _flat(entries):
-                text = (pages / place).read_text(encoding="utf-8")
-                index.append(f"- [{title}]({place}): {_first_sentence(text)}\n")
-                full.append(f"\n\n<!-- {place} -->\n\n{text.strip()}\n")
+            for title, path in _flat(entries):
+                text = (pages / path).read_text(encoding="utf-8")
+                index.append(f"- [{title}]({path}): {_first_sentence(text)}\n")
+                full.append(f"\n\n<!-- {path} -->\n\n{text.strip()}\n")
     (site / "llms.txt").write_text("".join(index), encoding="utf-8")
     (site / "llms-full.txt").write_text("".join(full), encoding="utf-8")
 

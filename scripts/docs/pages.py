@@ -38,73 +38,73 @@ class Site:
         self.folder = folder
         self.titles: dict[str, str] = {}
         """By page of the site, in the order in which they were found."""
-        listed = subprocess.run(
+        listing = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard"],
             cwd=ROOT,
             capture_output=True,
             text=True,
             check=True,
         )
-        self._files = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+        self._files = {name for name in listing.stdout.splitlines() if (ROOT / name).exists()}
 
     def write(self) -> None:
         """README, docs/ and each file that they link to."""
-        wanted = [
+        waiting = [
             "README.md",
             *sorted(name for name in self._files if re.match(r"docs/.*\.(md|png|svg)$", name)),
         ]
-        seen = set()
-        while wanted:
-            name = wanted.pop(0)
-            if name not in seen:
-                seen.add(name)
-                wanted += self._written(name)
+        names = set()
+        while waiting:
+            name = waiting.pop(0)
+            if name not in names:
+                names.add(name)
+                waiting += self._write(name)
 
-    def add(self, place: str, title: str, text: str) -> None:
+    def add(self, path: str, title: str, text: str) -> None:
         """A page that is made and not found; its links are those of docs/."""
-        self.titles[place] = title
-        target = self.folder / place
+        self.titles[path] = title
+        target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         for link in re.findall(r"\]\(/([\w/.-]+)\)", text):
-            text = text.replace(f"](/{link})", f"]({self._relative(place, self.place(link))})")
+            text = text.replace(f"](/{link})", f"]({self._relative(path, self.path_of(link))})")
         target.write_text(text, encoding="utf-8")
 
-    def _written(self, name: str) -> list[str]:
+    def _write(self, name: str) -> list[str]:
         """Write one file, and return the files that it links to."""
-        place = self.place(name)
-        target = self.folder / place
+        path = self.path_of(name)
+        target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
-            text, linked = self._folder(name)
+            text, links = self._folder(name)
         elif name.endswith((".png", ".svg")):
             shutil.copyfile(ROOT / name, target)
             return []
         elif name.endswith(".md"):
-            text, linked = self._linked(name, (ROOT / name).read_text(encoding="utf-8"))
+            text, links = self._with_links(name, (ROOT / name).read_text(encoding="utf-8"))
         else:
-            text, linked = self._source(name), []
-        self.titles[place] = _title(text)
+            text, links = self._source(name), []
+        self.titles[path] = _title(text)
         target.write_text(text, encoding="utf-8")
-        return linked
+        return links
 
-    def _linked(self, name: str, text: str) -> tuple[str, list[str]]:
+    def _with_links(self, name: str, text: str) -> tuple[str, list[str]]:
         """A page with its links as they are on the site, and the files they lead to."""
-        linked: list[str] = []
+        links: list[str] = []
 
-        def moved(found: re.Match[str]) -> str:
-            if not found[1]:
-                return found[0]
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), found[1]))
+        def move(match: re.Match[str]) -> str:
+            if not match[1]:
+                return match[0]
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[1]))
             if not (ROOT / target).exists():
-                raise SystemExit(f"{name} links to {found[1]}, which does not exist.")
+                raise SystemExit(f"{name} links to {match[1]}, which does not exist.")
             if f"{target}/README.md" in self._files:
                 target = f"{target}/README.md"
-            linked.append(target)
-            return self._relative(self.place(name), self.place(target)) + (found[2] or "")
+            links.append(target)
+            return self._relative(self.path_of(name), self.path_of(target)) + (match[2] or "")
 
         pieces = FENCED.split(text)
-        pieces[::2] = [LINK.sub(moved, piece) for piece in pieces[::2]]
-        return "".join(pieces), linked
+        pieces[::2] = [LINK.sub(move, piece) for piece in pieces[::2]]
+        return "".join(pieces), links
 
     def _folder(self, name: str) -> tuple[str, list[str]]:
         """A page with the files and folders of a folder that has no README."""
@@ -115,10 +115,10 @@ class Site:
                 if file.startswith(f"{name}/")
             }
         )
-        listed = [f"{name}/{each}" for each in inside]
-        place = self.place(name)
-        lines = [f"- [{self._label(each)}]({self._relative(place, self.place(each))})\n" for each in listed]
-        return f"# {posixpath.basename(name).capitalize()}\n\n{''.join(lines)}", listed
+        files = [f"{name}/{each}" for each in inside]
+        path = self.path_of(name)
+        lines = [f"- [{self._label(each)}]({self._relative(path, self.path_of(each))})\n" for each in files]
+        return f"# {posixpath.basename(name).capitalize()}\n\n{''.join(lines)}", files
 
     @staticmethod
     def _label(name: str) -> str:
@@ -135,27 +135,27 @@ class Site:
         language = LANGUAGES.get(PurePosixPath(name).suffix, "text")
         return f"# {posixpath.basename(name)}\n\n`{name}`\n\n{fence}{language}\n{code.rstrip()}\n{fence}\n"
 
-    def place(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """The address of a file or folder of the repository within the site."""
-        place = PLACES.get(name) or name.removeprefix("docs/")
+        path = PLACES.get(name) or name.removeprefix("docs/")
         if (ROOT / name).is_dir():
-            return f"{place}/index.md"
+            return f"{path}/index.md"
         if name.endswith((".md", ".png", ".svg")):
-            return place if place in PLACES.values() else re.sub(r"README\.md$", "index.md", place)
-        return f"{place}.md"
+            return path if path in PLACES.values() else re.sub(r"README\.md$", "index.md", path)
+        return f"{path}.md"
 
-    def is_detail(self, place: str) -> bool:
+    def is_detail(self, path: str) -> bool:
         """Whether a page is only reached from another: a program, a measurement, a decision, a folder."""
-        return "/" in place and not place.startswith("guides/")
+        return "/" in path and not path.startswith("guides/")
 
     @staticmethod
-    def _relative(place: str, target: str) -> str:
-        return posixpath.relpath(target, posixpath.dirname(place) or ".")
+    def _relative(path: str, target: str) -> str:
+        return posixpath.relpath(target, posixpath.dirname(path) or ".")
 
 
 def _title(text: str) -> str:
-    found = re.search(r"^# (.+)$", text, re.MULTILINE)
-    return found[1] if found else "Untitled"
+    heading = re.search(r"^# (.+)$", text, re.MULTILINE)
+    return heading[1] if heading else "Untitled"
 
 
 def contents(text: str) -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:

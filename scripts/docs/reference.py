@@ -107,20 +107,22 @@ PARTS = (
 
 def pages() -> dict[str, tuple[str, str]]:
     """The title and the Markdown of each page, by its file's name without ending."""
-    loaded = griffe.GriffeLoader(search_paths=[str(ROOT), str(ROOT / "client")], docstring_parser="google")
-    trees = {name: loaded.load(name) for name in ("dualsql", "dualsql_client")}
-    loaded.resolve_aliases(implicit=True)
-    written: set[str] = set()
-    found = {}
+    loader = griffe.GriffeLoader(search_paths=[str(ROOT), str(ROOT / "client")], docstring_parser="google")
+    trees = {name: loader.load(name) for name in ("dualsql", "dualsql_client")}
+    loader.resolve_aliases(implicit=True)
+    described_names: set[str] = set()
+    contents = {}
     for part in PARTS:
-        found_names = {name: module for module, name in reversed([*_names_of(part)]) if name not in written}
+        found_names = {
+            name: module for module, name in reversed([*_names_of(part)]) if name not in described_names
+        }
         names = [(module, name) for name, module in found_names.items()]
         if names:
-            written |= {name for _, name in names}
+            described_names |= {name for _, name in names}
             names.sort(key=lambda pair: _rank(part, *pair))
-            texts = [_described(trees[module.partition(".")[0]], module, name) for module, name in names]
-            found[part.file] = (part.title, f"# {part.title}\n\n" + "\n".join(texts))
-    return found
+            texts = [_describe(trees[module.partition(".")[0]], module, name) for module, name in names]
+            contents[part.file] = (part.title, f"# {part.title}\n\n" + "\n".join(texts))
+    return contents
 
 
 def _rank(part: Part, module: str, name: str) -> int:
@@ -144,39 +146,39 @@ def _names_of(part: Part) -> Iterator[tuple[str, str]]:
                 yield package, name
 
 
-def _described(tree: griffe.Object | griffe.Alias, module: str, name: str) -> str:
+def _describe(tree: griffe.Object | griffe.Alias, module: str, name: str) -> str:
     value = getattr(import_module(module), name)
-    found = _found(tree, module, name)
+    entity = _find(tree, module, name)
     intro = f"## {name}\n\n```python\nfrom {module} import {name}\n```\n\n"
-    if found is None:  # of another package
+    if entity is None:  # of another package
         return f"{intro}`{value.__module__}.{name}`, for annotations.\n"
-    if found.is_class:
-        return intro + _of_class(found, name, value)
-    if found.is_function:
-        return intro + _signature(name, value, _word(found)) + _text(found)
-    return intro + _of_value(found, name) + _text(found)
+    if entity.is_class:
+        return intro + _of_class(entity, name, value)
+    if entity.is_function:
+        return intro + _signature(name, value, _word(entity)) + _text(entity)
+    return intro + _of_value(entity, name) + _text(entity)
 
 
-def _found(tree: griffe.Object | griffe.Alias, module: str, name: str) -> griffe.Object | None:
+def _find(tree: griffe.Object | griffe.Alias, module: str, name: str) -> griffe.Object | None:
     path = [*module.split(".")[1:], name]
     try:
-        found = tree[".".join(path)] if len(path) > 1 else tree[name]
-        return found.final_target if found.is_alias else found
+        entity = tree[".".join(path)] if len(path) > 1 else tree[name]
+        return entity.final_target if entity.is_alias else entity
     except (griffe.AliasResolutionError, KeyError):
         return None
 
 
-def _of_class(found: griffe.Object, name: str, value: Any) -> str:
-    shown = _signature(name, value) if _is_called(value) else _class_line(found, name, value)
-    text = shown + _text(found) + _codes(value)
+def _of_class(entity: griffe.Object, name: str, value: Any) -> str:
+    first = _signature(name, value) if _is_called(value) else _class_line(entity, name, value)
+    text = first + _text(entity) + _codes(value)
     if is_typeddict(value):
-        lists = [_text(base).partition("\n**Attributes**\n\n")[2] for base in _hidden_bases(found)]
+        lists = [_text(base).partition("\n**Attributes**\n\n")[2] for base in _hidden_bases(entity)]
         return (
             text + ("" if "**Attributes**" in text else "\n**Attributes**\n\n") * any(lists) + "".join(lists)
         )
     if name in GENERATED:
         return f"{text}\nThe methods are those of `{name.removeprefix('Sync')}`, without `await`.\n"
-    members = [member for member in [*found.members.values(), *_inherited(found)] if _is_shown(member)]
+    members = [member for member in [*entity.members.values(), *_inherited(entity)] if _is_shown(member)]
     attributes = [member for member in members if member.is_attribute]
     if attributes:
         title = "Properties" if "**Attributes**" in text else "Attributes"
@@ -198,16 +200,16 @@ def _codes(value: type) -> str:
     return f"\nIts code is `{code}`; REST answers {KINDS_OF_PROBLEMS[code].status} ([Errors](/docs/errors.md)).\n"
 
 
-def _hidden_bases(found: griffe.Object) -> list[griffe.Object]:
+def _hidden_bases(entity: griffe.Object) -> list[griffe.Object]:
     """The bases of a class that are no public names, and so are described nowhere else."""
     public = {*dualsql.__all__, *dualsql_client.__all__}
-    bases = [base for base in found.mro() if base.path.startswith("dualsql")]
+    bases = [base for base in entity.mro() if base.path.startswith("dualsql")]
     return [base for base in bases if base.name not in public]
 
 
-def _inherited(found: griffe.Object) -> Iterator[griffe.Object]:
-    for base in _hidden_bases(found):
-        yield from (member for key, member in base.members.items() if key not in found.members)
+def _inherited(entity: griffe.Object) -> Iterator[griffe.Object]:
+    for base in _hidden_bases(entity):
+        yield from (member for key, member in base.members.items() if key not in entity.members)
 
 
 def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
@@ -216,10 +218,10 @@ def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
     return is_public and not member.is_alias and bool(member.docstring)
 
 
-def _class_line(found: griffe.Object, name: str, value: Any) -> str:
+def _class_line(entity: griffe.Object, name: str, value: Any) -> str:
     """A class that nobody calls; of a TypedDict with its keys."""
-    bases = "TypedDict" if is_typeddict(value) else ", ".join(str(base) for base in found.bases)
-    holders = [found, *_hidden_bases(found)] if is_typeddict(value) else []
+    bases = "TypedDict" if is_typeddict(value) else ", ".join(str(base) for base in entity.bases)
+    holders = [entity, *_hidden_bases(entity)] if is_typeddict(value) else []
     keys = [member for holder in holders for member in holder.members.values() if member.is_attribute]
     body = "".join(f"    {key.name}: {key.annotation}{_beside(key)}\n" for key in keys)
     return f"```python\nclass {name}({bases}){':' if body else ''}\n{body}```\n\n"
@@ -243,8 +245,8 @@ def _attribute(member: griffe.Object) -> str:
     return f"- `{member.name}`{annotation} {_prose(member.docstring.value)}\n"
 
 
-def _of_value(found: griffe.Object, name: str) -> str:
-    value = str(found.value or "")
+def _of_value(entity: griffe.Object, name: str) -> str:
+    value = str(entity.value or "")
     return f"```python\n{name} = {value}\n```\n\n" if value else ""
 
 
@@ -254,16 +256,18 @@ def _signature(name: str, value: Any, word: str = "def ") -> str:
         signature = inspect.signature(value)
     except ValueError:
         return ""
-    given = [each for key, each in signature.parameters.items() if key != "self" and not key.startswith("_")]
+    shown_parameters = [
+        each for key, each in signature.parameters.items() if key != "self" and not key.startswith("_")
+    ]
     settings = SETTINGS if name in {"DualResponseServer", "ServerOptions"} else set()
-    parameters = [_parameter(each) for each in given if each.name not in settings]
-    if len(parameters) < len(given):
+    parameters = [_parameter(each) for each in shown_parameters if each.name not in settings]
+    if len(parameters) < len(shown_parameters):
         parameters.append("**each_setting")
-    keywords = [number for number, each in enumerate(given) if each.kind is each.KEYWORD_ONLY]
-    if keywords and not any(each.kind is each.VAR_POSITIONAL for each in given):
+    keywords = [number for number, each in enumerate(shown_parameters) if each.kind is each.KEYWORD_ONLY]
+    if keywords and not any(each.kind is each.VAR_POSITIONAL for each in shown_parameters):
         parameters.insert(keywords[0], "*")
-    returned = signature.return_annotation
-    end = "" if returned is signature.empty or inspect.isclass(value) else f" -> {_name(returned)}"
+    return_type = signature.return_annotation
+    end = "" if return_type is signature.empty or inspect.isclass(value) else f" -> {_name(return_type)}"
     word = "class " if inspect.isclass(value) else word
     line = f"{word}{name}({', '.join(parameters)}){end}"
     if len(line) > LONGEST_LINE:
@@ -284,19 +288,19 @@ def _name(annotation: Any) -> str:
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
 
 
-def _text(found: griffe.Object) -> str:
+def _text(entity: griffe.Object) -> str:
     """The sections of a docstring."""
-    if not found.docstring:
+    if not entity.docstring:
         return ""
     text = ""
-    for section in found.docstring.parse("google", warnings=False):
+    for section in entity.docstring.parse("google", warnings=False):
         if section.kind is KINDS.text:
             text += f"\n{_prose(section.value)}\n"
         elif section.kind in TITLES:
             text += f"\n**{TITLES[section.kind]}**\n\n"
-            text += "".join(
-                f"- {_label(item)}: {_indented(_prose(item.description))}\n" for item in section.value
-            )
+            for item in section.value:
+                indented = _prose(item.description).replace("\n", "\n  ")
+                text += f"- {_label(item)}: {indented}\n"
     return text
 
 
@@ -316,10 +320,6 @@ TITLES = {
     KINDS.returns: "Returns",
     KINDS.yields: "Yields",
 }
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
 
 
 def _prose(text: str) -> str:

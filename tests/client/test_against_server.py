@@ -27,6 +27,7 @@ from dualsql_client import (
 )
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.schools import SCHOOLS, Base, Program, School, fill, visits
+from tests.servers import create_server
 
 ALL = select(School).order_by(School.id)
 
@@ -51,7 +52,7 @@ async def pair(sqlite_url: str, make_engine: Callable[[str], AsyncEngine], http:
     await fill(engine)
     with listening_socket() as port:
         base_url = f"{origin_of(port)}/resources"
-        server = DualResponseServer(engine, base_url=base_url, tables=Base, anonymous_actions=ALL_ACTIONS)
+        server = create_server(engine, base_url=base_url, tables=Base, anonymous_actions=ALL_ACTIONS)
         app = Starlette(routes=[Mount("/resources", server.router())], lifespan=server.lifespan)
         async with serving(app, port), DualResponseClient(base_url, http=http) as client:
             yield Pair(server, client, engine)

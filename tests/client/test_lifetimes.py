@@ -17,12 +17,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 
-from dualsql import DualResponseServer
 from dualsql.settings import ALL_ACTIONS
 from dualsql_client import DualResponseClient, ParsedDualResponse, ResourceExpiredError
 from dualsql_client.lifetimes import ServerClock
 from tests.client.hosting import RESOURCE_ID, problem, structured
 from tests.schools import Base, School, fill
+from tests.servers import create_server
 from tests.waiting import PATIENCE
 
 SECOND = timedelta(seconds=1)
@@ -167,7 +167,7 @@ async def test_pin_unpin_and_time_against_the_server(
     engine = make_engine(sqlite_url)
     await fill(engine)
     base_url = "http://127.0.0.1/resources"
-    server = DualResponseServer(engine, base_url=base_url, tables=Base, anonymous_actions=ALL_ACTIONS)
+    server = create_server(engine, base_url=base_url, tables=Base, anonymous_actions=ALL_ACTIONS)
     app = Starlette(routes=[Mount("/resources", server.router())])
     async with server, httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
         response = await server.create_response(select(School), name="Schools")

@@ -57,6 +57,7 @@ from dualsql_client import (
 from dualsql_client.progress import Bar
 from tests.client.cutting import CuttingProxy
 from tests.client.hosting import listening_socket, serving
+from tests.servers import create_server
 
 # What is about databases is in tests/databases and tests/results.
 pytestmark = pytest.mark.quick(50, "sqlite")
@@ -125,7 +126,7 @@ async def service(engine: AsyncEngine) -> AsyncIterator[Service]:
         await connection.execute(insert(ENTRIES), ROWS)
     with listening_socket() as bound:
         port = bound.getsockname()[1]
-        server = DualResponseServer(
+        server = create_server(
             engine,
             base_url=f"http://127.0.0.1:{port}/resources",
             tables=METADATA,

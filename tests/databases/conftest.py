@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer
 from dualsql.databases import Source
-from dualsql.databases.source import Database
-from dualsql.databases.sqlite.connection import EventLoopReader
+from dualsql.databases.opening import Database
+from dualsql.databases.sqlite.page_reader import EventLoopReader
 from tests.databases.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
 from tests.schools import PROGRAMS, SCHOOLS, VISITS, Base, Program, School, fill, visits

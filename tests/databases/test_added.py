@@ -19,8 +19,8 @@ from dualsql import ConfigurationError, DualResponseServer, Registry
 from dualsql.capabilities import capabilities_named
 from dualsql.databases import backends, open_source
 from dualsql.databases.added_guard import NamedGuard
-from dualsql.databases.backends import FailureKind, SessionTerms
 from dualsql.databases.engines import async_url
+from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.other import OtherGuard
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.table import OWN

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from dualsql import DualResponseServer
 from dualsql.databases import Source
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import read_only
 from dualsql.databases.sqlite import connect
 from tests.databases.conftest import fill_synchronously

@@ -16,8 +16,8 @@ from sqlalchemy import Column, Integer, MetaData, Table, func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import DualResponseServer, PageRequest
-from dualsql.databases.backends import ColumnTypes, DriverStatement
-from dualsql.databases.sqlite.connection import EventLoopReader, FileReader
+from dualsql.databases.driver import ColumnTypes, DriverStatement
+from dualsql.databases.sqlite.page_reader import EventLoopReader, FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql_client.wire import SortKey
 from tests.waiting import until

@@ -21,10 +21,11 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import DualResponseServer, PageRequest
-from dualsql.databases.backends import ColumnTypes, DriverStatement
-from dualsql.databases.sqlite import processes
-from dualsql.databases.sqlite.connection import EventLoopReader, FileReader
-from dualsql.databases.sqlite.processes import PageProcess, ReaderProcess, folder_of_apsw
+from dualsql.databases.driver import ColumnTypes, DriverStatement
+from dualsql.databases.sqlite import page_process
+from dualsql.databases.sqlite.page_process import PageProcess
+from dualsql.databases.sqlite.page_reader import EventLoopReader, FileReader
+from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw
 from dualsql.errors import QueryExecutionError
 from tests.waiting import until
 
@@ -255,7 +256,7 @@ async def ended(process: PageProcess) -> bool:
 async def test_a_process_that_hangs_is_given_up(
     process: PageProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(page_process, "_ANSWER_SECONDS", 0.05)
     os.kill(pid_of(process), signal.SIGSTOP)
     assert await asyncio.gather(*(process.fetch(sent(ALL, 1, 0)) for _ in range(3))) == [None] * 3
     assert not process.is_open

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import Integer, Select, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DualResponseServer, LimitExceededError
+from dualsql import LimitExceededError
 from tests.schools import Base, fill
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 
 MEGABYTE = 1024 * 1024
 
@@ -34,7 +35,7 @@ async def test_it_is_refused_and_was_never_held(
     if engine.dialect.name == "sqlite" and not is_own_engine:
         return  # an application's connection keeps the limits that it has
     await fill(engine)
-    async with DualResponseServer(
+    async with create_server(
         database_url if is_own_engine else engine,
         base_url=BASE_URL,
         tables=Base,

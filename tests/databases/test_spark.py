@@ -28,8 +28,8 @@ from sqlalchemy import (
 )
 
 from dualsql import ConfigurationError, DualResponseServer
-from dualsql.databases.backends import FailureKind
 from dualsql.databases.engines import new_synchronous_engine, parsed_url
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.spark import BACKEND
 from dualsql.databases.spark.dialect import SparkDialect, type_named
 from dualsql.databases.spark.driver import SparkConnection, SparkError, literal, read_column, spark_error

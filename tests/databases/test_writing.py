@@ -13,14 +13,16 @@ from sqlalchemy.pool import SingletonThreadPool
 
 from dualsql import ConfigurationError, DualResponseServer, ForbiddenSQLError
 from dualsql.databases import Source
-from dualsql.databases.backends import FailureKind, driver_of
+from dualsql.databases.driver import driver_of
 from dualsql.databases.duckdb import MOST_SPILL
+from dualsql.databases.guard import FailureKind
+from dualsql.databases.opening import Database
 from dualsql.databases.session import read_only
-from dualsql.databases.source import Database
 from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import ASYNCHRONOUS, MakeServer
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 
 WRITES = (
     "DELETE FROM visits",
@@ -93,7 +95,7 @@ async def test_a_second_statement_hidden_in_text(make_server: MakeServer, sneaky
 async def test_mariadb_is_sent_no_text_with_a_semicolon(mariadb_url: str) -> None:
     engine = create_async_engine(mariadb_url)
     await fill(engine)
-    async with DualResponseServer(engine, base_url=BASE_URL, tables=Base, allow_text=True) as server:
+    async with create_server(engine, base_url=BASE_URL, tables=Base, allow_text=True) as server:
         with pytest.raises(ForbiddenSQLError, match="semicolon"):
             await server.create_response(text("SELECT ';' AS x").columns(column("x")), name="x")
     await engine.dispose()

@@ -45,10 +45,10 @@ FORMAT = """        Format(
             name="tsv",
             media_type="text/tab-separated-values",
             suffix="tsv",
-            writer=TSVWriter,
+            writer=_of("tsv", "TSVWriter"),
             title="TSV",
             guards_formulas=True,
-            resuming=Resuming(first_row=first_record),
+            resuming=Resuming(first_row=_of("csv", "first_record")),
             has_end=False,
         ),
 """
@@ -72,14 +72,12 @@ AGGREGATE = """        AggregateFunction(
 """
 PARAMETER = """    headless: bool = option("TSV: without the names of the columns.", default=False)
 """
-IMPORT = "from dualsql.formats.tsv import TSVWriter\n"
 END = "    )\n}\n"
 
 # By what is added: in which file, what, and before which text.
 ADDITIONS: Mapping[str, list[tuple[str, str, str]]] = {
     "an export format": [
         ("dualsql/formats/tsv.py", WRITER, ""),
-        ("dualsql/formats/table.py", IMPORT, "from dualsql.formats.writer import"),
         ("dualsql/formats/table.py", FORMAT, f'{END}"""By name, in order of preference'),
     ],
     "an operator": [("dualsql/query/comparisons.py", OPERATOR, f"{END}\n\nNOT_HERE")],

@@ -32,8 +32,8 @@ from sqlalchemy import (
 
 from dualsql import DualResponse, DualResponseServer, LocalResultStorage, PageRequest, StreamRequest
 from dualsql.databases import Source
-from dualsql.databases.backends import FailureKind
 from dualsql.databases.duckdb import DuckDBGuard, _driver_error
+from dualsql.databases.guard import FailureKind
 from dualsql.errors import DualResponseError
 from dualsql.formats.writer import WriterOptions
 from dualsql.kept.feature import KeptWork

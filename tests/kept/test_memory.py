@@ -24,7 +24,7 @@ from dualsql import (
     DualResponseServer,
     StreamRequest,
 )
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import QueryLimits
 from dualsql.errors import TamperedError
 from dualsql.kept.feature import KeptWork
@@ -49,12 +49,12 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
 
         async def read(number: int) -> None:
             lines = await kept.lines(made[number % 4])
-            assert len(lines) == ROWS - number % 4 and shares.held <= 1
+            assert len(lines) == ROWS - number % 4 and shares.open_files <= 1
 
         await asyncio.gather(*(read(number) for number in range(10)))
         for file in kept.dual.features.get(KeptWork).keeper._open.values():
             await file.source.close()
-        assert shares.held == 0
+        assert shares.open_files == 0
 
 
 def many_rows(path: Path) -> None:
@@ -179,7 +179,7 @@ from datetime import timedelta
 from pathlib import Path
 from sqlalchemy import select
 from dualsql import LocalResultStorage, StreamRequest
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.source import QueryLimits
 from dualsql.kept.files import MemoryShares, open_file, state_of
 from dualsql.kept.settings import LEAST_KEEP_MEMORY

@@ -71,11 +71,11 @@ class TestOtherMachines(ResultStorageTests):
     async def test_all_that_is_listed_can_be_deleted(self, storage: Any, other: Any) -> None:
         names = {await put(each) for each in (storage, other)}
         left = storage.new_folder().name
-        theirs, mine = [{file.name for file in await each.listed()} for each in (other, storage)]
+        theirs, mine = [{file.name for file in await each.list_files()} for each in (other, storage)]
         assert names <= theirs & mine and left in mine - theirs
         await storage.delete(*mine)
         await other.delete(*theirs)
-        assert [*await storage.listed(), *await other.listed()] == []
+        assert [*await storage.list_files(), *await other.list_files()] == []
 
 
 async def opened(store: ObjectStore | str, cache: Path, **options: Any) -> ObjectResultStorage:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import LocalResultStorage
 from dualsql.errors import ConfigurationError
-from dualsql.kept.locks import lock
+from dualsql.kept.locks import lock_file
 from dualsql.testing import ResultStorageTests
 from tests.servers import create_server
 
@@ -85,9 +85,9 @@ async def test_what_was_put_into_our_folder_stays_there(tmp_path: Path) -> None:
     (folder / "part-linked00").symlink_to(folder / "part-reports")
     storage = LocalResultStorage(folder)
     await storage.open()
-    assert await storage.listed() == []
+    assert await storage.list_files() == []
     left = storage.new_folder()
-    assert [one.name for one in await storage.listed()] == [left.name]
+    assert [one.name for one in await storage.list_files()] == [left.name]
     await storage.delete(left.name)
     assert before.items() <= contents(folder).items()
 
@@ -109,10 +109,10 @@ async def test_a_folder_in_which_a_process_writes_stays_there(tmp_path: Path) ->
     await storage.open()
     made = storage.new_folder()
     opened = os.open(made, os.O_RDONLY)
-    lock(opened)
-    assert await storage.listed() == []
+    lock_file(opened)
+    assert await storage.list_files() == []
     os.close(opened)
-    assert [one.name for one in await storage.listed()] == [made.name]
+    assert [one.name for one in await storage.list_files()] == [made.name]
 
 
 @pytest.mark.parametrize("name", ["storage-id", "storage-id.new"])

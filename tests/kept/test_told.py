@@ -19,7 +19,7 @@ from starlette.routing import Mount
 
 from dualsql import DualResponse, MemoryStore, ResourceChanges
 from dualsql.cli.options import ServeOptions
-from dualsql.cli.serve import _built
+from dualsql.cli.serve import _server_of
 from dualsql.kept.files import KeptFileWriter
 from dualsql.mcp.negotiation import progress_message
 from dualsql.mcp.tasks import _task
@@ -229,7 +229,7 @@ async def test_a_served_database_keeps_what_is_slow(tmp_path: Path) -> None:
     options = ServeOptions(
         database=f"sqlite:///{tmp_path / 'data.db'}", everything=True, keep=str(tmp_path / "kept")
     )
-    built = await _built(options, "http://127.0.0.1/resources")
+    built = await _server_of(options, "http://127.0.0.1/resources")
     async with built.server as dual:
         made = await dual.create_response(
             select(built.server.parts.registry.tables["sales"]), name="sales", wait=timedelta()

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DatabaseBusyError, DualResponseServer, PageRequest, Principal, TenantFilter
-from dualsql.databases.backends import driver_statement
+from dualsql.databases.driver import driver_statement
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
 from dualsql_client import DualResponseClient

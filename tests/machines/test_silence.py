@@ -19,6 +19,7 @@ from tests.http.application import METADATA, fill
 from tests.relay import Relay, relaying
 from tests.schools import Base, fill as fill_schools
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 from tests.waiting import PATIENCE
 
 TABLES = [METADATA, Base]
@@ -50,7 +51,7 @@ async def server(relay: Relay, request: pytest.FixtureRequest) -> AsyncIterator[
     """With limits far beyond the patience of these tests: none of them may be what ends a statement."""
     url = make_url(f"{request.param}://postgres@127.0.0.1:{relay.port}/postgres")
     hours = timedelta(hours=1)
-    async with DualResponseServer(
+    async with create_server(
         url, base_url=BASE_URL, tables=TABLES, query_timeout=hours, maximum_stream_duration=hours
     ) as made:
         yield made

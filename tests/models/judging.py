@@ -23,6 +23,7 @@ from dualsql.errors import DualResponseError
 from tests.databases.streams.reading import read_xlsx
 from tests.models.oracle import Expected, Row, expected
 from tests.models.values import NULL_DOCUMENT, Plain, csv_rows, plain, read, wording
+from tests.servers import create_server
 
 BASE = "http://127.0.0.1:8000/resources"
 
@@ -41,7 +42,7 @@ class AnswerError(Exception):
 @asynccontextmanager
 async def judge(url: str, engine: AsyncEngine, tables: Any) -> AsyncIterator[Judge]:
     """A server over the database at `url`, which `engine` reads too."""
-    async with DualResponseServer(url, base_url=BASE, tables=tables, allow_text=True) as dual:
+    async with create_server(url, base_url=BASE, tables=tables, allow_text=True) as dual:
         transport = httpx.ASGITransport(Starlette(routes=[Mount("/resources", dual.router())]))
         async with httpx.AsyncClient(transport=transport, base_url=BASE + "/") as http:
             yield Judge(dual, http, engine)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import create_engine, func, select
 
-from dualsql import ConfigurationError, DualResponseServer
+from dualsql import ConfigurationError, DualResponseServer, Settings
 from dualsql.testing import DatabaseTests
 from dualsql.testing.databases import METADATA, THINGS
 
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestOtherDialect(DatabaseTests):
-    settings: ClassVar = {"unproved_read_only": True}
+    settings = Settings(unproved_read_only=True)
     # Seven seconds here: nothing stops it.
     slow = select(func.sum(reduce(lambda left, right: left + right, _sines))).select_from(
         reduce(lambda joined, copy: joined.join(copy, copy.c.id + _first.c.id > 0), _others, _first)
@@ -42,14 +42,14 @@ class TestOtherDialect(DatabaseTests):
 
     async def test_it_is_refused_unless_the_operator_allows_it(self, filled_url: str) -> None:
         with pytest.raises(ConfigurationError, match="no read-only sessions of chdb"):
-            self.serve(filled_url, unproved_read_only=False)
+            self.serve(filled_url, settings=Settings())
 
     async def test_its_cursors_are_written_with_or_and_follow_no_rounded_value(
         self, server: DualResponseServer, http: httpx.AsyncClient
     ) -> None:
         sent: list[str] = []
         source = server.parts.sources["default"]
-        url = await self._stored(server)
+        url = await self._store_result(server)
         first = (await http.get(url, params={"limit": 10, "sort": "kind,id"})).json()
         compiled = source.compiled._small  # no statement here is large
         compiled.clear()

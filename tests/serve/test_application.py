@@ -21,6 +21,7 @@ from dualsql.serve import Selection, build_mcp, build_server, one_token, provide
 from dualsql.serve.listening import listen, running
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.serve.conftest import TOKEN, calling, text_of
+from tests.servers import create_server
 
 EVERYTHING = Selection(everything=True)
 MODES: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")
@@ -237,7 +238,7 @@ async def test_the_sdk_s_own_application_answers_to_the_public_name(
 ) -> None:
     """It answers 421 to every name but those of the loopback unless it is told others; the log says how."""
     public, also = "https://data.example.com/resources", "also.example"
-    dual = DualResponseServer(shop, base_url=public, tables=MetaData(), allowed_hosts=[also])
+    dual = create_server(shop, base_url=public, tables=MetaData(), allowed_hosts=[also])
     app = build_mcp(dual).streamable_http_app(
         stateless_http=True, transport_security=transport_security(dual)
     )

@@ -16,6 +16,7 @@ from dualsql import DatabaseBusyError, DualResponseServer
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL, MakeServer
 from tests.server.test_safety import FOREVER
+from tests.servers import create_server
 
 
 async def test_a_cancel_scope_cuts_no_clean_up_short(make_server: MakeServer, schools: AsyncEngine) -> None:
@@ -70,7 +71,7 @@ async def _cancelled_at_statement(number: int, engine: AsyncEngine, server: Dual
 async def test_a_pool_without_a_free_connection_is_not_a_slow_query(sqlite_url: str) -> None:
     engine = create_async_engine(sqlite_url, pool_size=1, max_overflow=0)
     await fill(engine)
-    async with DualResponseServer(
+    async with create_server(
         engine, base_url=BASE_URL, tables=Base, queue_timeout=timedelta(milliseconds=100)
     ) as server:
         async with engine.connect() as held:

@@ -29,6 +29,7 @@ from tests.engines import opened
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.server.conftest import BASE_URL
 from tests.server.test_safety import SECRET
+from tests.servers import create_server
 
 MakeServer = Callable[..., DualResponseServer]
 ALL = select(School).order_by(School.id)
@@ -50,7 +51,7 @@ def filled_url(database_url: str) -> str:
 @pytest.fixture
 def dual(filled_url: str) -> DualResponseServer:
     """A server with places for one query at a time, so that its locks are waited for."""
-    return DualResponseServer(
+    return create_server(
         filled_url,
         base_url=BASE_URL,
         tables=Base,
@@ -91,11 +92,12 @@ TWO_LOOPS_WITHOUT_A_SHUTDOWN = """
 import asyncio, sys
 from dualsql import DualResponseServer, SQLResourceStore
 from tests.schools import Base
+from tests.servers import create_server
 from tests.server.test_restart import crowd
 
 url, secret = sys.argv[1:]
 store = SQLResourceStore(url)
-dual = DualResponseServer(
+dual = create_server(
     url, base_url="http://127.0.0.1:8000/r", tables=Base, store=store, secrets=[secret], maximum_concurrent_queries=1
 )
 print(*(asyncio.run(crowd(dual)) for _ in range(3)))

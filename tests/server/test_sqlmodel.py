@@ -24,6 +24,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from dualsql import DualResponseServer, NotFreezableError
 from dualsql.freeze import Registry, freeze
 from tests.server.conftest import BASE_URL, UNHURRIED
+from tests.servers import create_server
 
 # What is about databases is in tests/databases and tests/results.
 pytestmark = pytest.mark.quick(50, "sqlite")
@@ -101,7 +102,7 @@ async def heroes(engine: AsyncEngine) -> AsyncEngine:
 @pytest.fixture(params=["base", "metadata", "classes"])
 async def dual(heroes: AsyncEngine, request: pytest.FixtureRequest) -> AsyncIterator[DualResponseServer]:
     tables = {"base": SQLModel, "metadata": SQLModel.metadata, "classes": [Hero, Squad]}[request.param]
-    async with DualResponseServer(heroes, base_url=BASE_URL, tables=tables, count_budget=UNHURRIED) as server:
+    async with create_server(heroes, base_url=BASE_URL, tables=tables, count_budget=UNHURRIED) as server:
         yield server
 
 

@@ -22,7 +22,7 @@ from dualsql.errors import DualResponseError
 from dualsql.formats.ndjson import problem
 from dualsql.formats.writer import StreamEnd
 from dualsql.http.problems import problem_response
-from dualsql.mcp.calls import problem_of as problem_of_tool
+from dualsql.mcp.calls import problem_for as problem_of_tool
 from dualsql.resource import problem_of as kept_problem
 from tests.columns.instants.conftest import serving
 

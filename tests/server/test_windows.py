@@ -106,13 +106,13 @@ items = Table("items", MetaData(), Column("id", Integer, primary_key=True))
 
 async def main(url, folder):
     options = {"base_url": "http://127.0.0.1/resources", "tables": items.metadata}
-    async with create_server(url, **options) as dual:
+    async with dualsql.DualResponseServer(url, **options) as dual:
         made = await dual.create_response(select(items).order_by(items.c.id), name="items")
         stream = await dual.stream(made.resource_id, None, dualsql.results.streams.StreamRequest(format="csv"))
         print(len(b"".join([chunk.data async for chunk in stream.chunks]).splitlines()))
     try:
-        storage = dualsql.LocalResultStorage(folder)
-        async with create_server(url, storage=storage, **options):
+        features = dualsql.default_features(dualsql.Kept(folder))
+        async with dualsql.DualResponseServer(url, features=features, **options):
             pass
     except dualsql.errors.ConfigurationError as error:
         print(error.message)

@@ -117,13 +117,13 @@ async def test_types_are_what_they_were(spark: Cluster, spark_url: str) -> None:
             (1, null, null, null, null, null, date'+12000-01-01', null, null, null, null, null)""",
         url=spark_url,
     )
-    async with DualResponseServer(
+    async with create_server(
         spark_url, base_url=BASE_URL, tables=[NUMBERS], unproved_read_only=True
     ) as server:
         found = await reflect(server.parts.sources["default"], Selection(everything=True))
     assert not found.left_out
     kinds = found.metadata.tables["kinds"]
-    async with DualResponseServer(
+    async with create_server(
         spark_url, base_url=BASE_URL, tables=found.metadata, unproved_read_only=True
     ) as server:
         made = await server.create_response(select(kinds).order_by(kinds.c.id.desc()), name="Kinds")

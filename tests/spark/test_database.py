@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
+from dualsql import Settings
 from dualsql.testing import DatabaseTests
 from dualsql.testing.databases import ROWS, THINGS
 from tests.spark.cluster import Cluster
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.exhaustive
 
 
 class TestSpark(DatabaseTests):
-    settings: ClassVar[Mapping[str, Any]] = {"unproved_read_only": True}
+    settings = Settings(unproved_read_only=True)
     query_timeout: ClassVar[timedelta] = timedelta(seconds=40)  # an executor is replaced meanwhile
 
     @pytest.fixture

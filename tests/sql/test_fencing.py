@@ -7,7 +7,7 @@ from sqlalchemy import exists, insert
 
 from dualsql import RowFilter
 from dualsql.errors import QueryExecutionError
-from dualsql.sql.parse import parse
+from dualsql.sql.parse import parse_text
 from dualsql.sql.scope import WorkBudget
 from dualsql.sql.translate import can_fail
 from tests.engines import opened, text_of
@@ -36,13 +36,13 @@ FALLIBLE = (
 
 @pytest.mark.parametrize("sql", HARMLESS)
 def test_comparisons_need_no_fence(sql: str) -> None:
-    assert not can_fail(parse(sql, text_of("postgresql"), WorkBudget()), text_of("postgresql"))
-    assert can_fail(parse(sql, text_of("duckdb"), WorkBudget()), text_of("duckdb"))
+    assert not can_fail(parse_text(sql, text_of("postgresql"), WorkBudget()), text_of("postgresql"))
+    assert can_fail(parse_text(sql, text_of("duckdb"), WorkBudget()), text_of("duckdb"))
 
 
 @pytest.mark.parametrize("sql", FALLIBLE)
 def test_what_computes_may_fail(sql: str) -> None:
-    assert can_fail(parse(sql, text_of("postgresql"), WorkBudget()), text_of("postgresql"))
+    assert can_fail(parse_text(sql, text_of("postgresql"), WorkBudget()), text_of("postgresql"))
 
 
 async def test_a_text_fails_on_no_hidden_row(source_url: str) -> None:

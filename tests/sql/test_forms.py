@@ -20,7 +20,7 @@ from dualsql.errors import DualResponseError
 from dualsql.freeze import freeze
 from dualsql.sql import read_select
 from dualsql.sql.expansion import Expansion
-from dualsql.sql.parse import parse
+from dualsql.sql.parse import parse_text
 from dualsql.sql.scope import WorkBudget
 from dualsql.sql.translate import _HANDLERS
 from tests.engines import text_of
@@ -178,7 +178,7 @@ def test_each_kind_of_node_that_is_read_is_among_the_forms_or_the_legitimate_tex
         corpus = [text.sql for text in texts_for(name)[::4]] + [text.sql for text in texts_of(name)]
         for sql in [sql for _, sql in forms([1])] + corpus:
             try:
-                met.update(type(node) for node in parse(sql, text_of(dialect), WorkBudget()).walk())
+                met.update(type(node) for node in parse_text(sql, text_of(dialect), WorkBudget()).walk())
             except DualResponseError:
                 continue
     assert {kind.__name__ for kind in _HANDLERS} <= {kind.__name__ for kind in met}

@@ -19,6 +19,7 @@ from dualsql import DualResponseError, DualResponseServer, PageRequest
 from dualsql.formats import json
 from dualsql_client.ndjson import decode_rows
 from tests.quick import case_of
+from tests.servers import create_server
 from tests.sql.corpus import ENGINES, Text, texts_for
 from tests.sql.warehouse import METADATA, rows
 
@@ -151,7 +152,7 @@ async def faults(name: str, asked: tuple[Any, Any], chosen: Sequence[Text]) -> d
     """What is wrong with each text that is not answered as the engine answers it."""
     found: dict[str, str] = {}
     expected = await raw_rows(asked[1], chosen)
-    async with DualResponseServer(
+    async with create_server(
         asked[0], base_url=BASE_URL, tables=METADATA, maximum_page_size=MOST_ROWS
     ) as server:
         for text, own in zip(chosen, expected, strict=True):

@@ -16,7 +16,7 @@ from dualsql.errors import DualResponseError
 from dualsql.freeze import Registry
 from dualsql.sql import read_select
 from dualsql.sql.constructs import NAMES
-from dualsql.sql.parse import parse
+from dualsql.sql.parse import parse_text
 from dualsql.sql.relations import _READERS
 from dualsql.sql.scope import WorkBudget
 from dualsql.sql.translate import _HANDLERS
@@ -95,7 +95,7 @@ def test_every_operator_has_a_text(name: str) -> None:
     dialect, nodes = text_of(DIALECTS.get(name, name)), set()
     for text in texts_of(name):
         if name not in text.refusals:
-            nodes |= {type(node) for node in parse(text.sql, dialect, WorkBudget()).walk()}
+            nodes |= {type(node) for node in parse_text(text.sql, dialect, WorkBudget()).walk()}
     known = {kind.__name__ for kind in {*_HANDLERS, *_READERS} - {exp.Placeholder} - nodes}
     assert known == set(LACKING[name].split())  # these texts have no parameters
 

@@ -14,7 +14,7 @@ from dualsql.store.housekeeping import sweep
 from dualsql.store.protocol import Usage
 from dualsql.store.rows import MAXIMUM_ROW_BYTES, size_of
 from dualsql.testing import ResourceStoreTests
-from dualsql.testing.stores import ANA, MOMENT, NOW, link, of, resource, saved
+from dualsql.testing.stores import ANA, MOMENT, NOW, link, of, resource, save_all
 
 
 class TestMemoryStore(ResourceStoreTests):
@@ -119,7 +119,7 @@ class TestOurs:
 
     async def test_usage_is_the_size_of_the_row(self, store: ResourceStore) -> None:
         light, heavy = of(ANA), of(ANA, expires_at=None, metadata={"note": "x" * 10_000})
-        await saved(store, light, heavy)
+        await save_all(store, light, heavy)
         assert await store.usage(ANA, now=NOW) == Usage(2, size_of(light) + size_of(heavy), 1, size_of(heavy))
 
     async def test_the_sweeper_takes_links_that_are_over(self, store: ResourceStore) -> None:
@@ -130,7 +130,7 @@ class TestOurs:
         assert (await store.has_link(over), await store.has_link(alive)) == (False, True)
 
     async def test_more_ids_than_a_statement_can_bind(self, store: ResourceStore) -> None:
-        [known] = await saved(store, resource())
+        [known] = await save_all(store, resource())
         assert await store.delete(*(f"id-{number}" for number in range(70_000)), known) == 1
 
 

@@ -19,6 +19,7 @@ from dualsql import ConfigurationError, DualResponseServer, MemoryStore, Resourc
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store.protocol import required_methods
 from tests.schools import Base, School, fill
+from tests.servers import create_server
 
 SECRETS = ["a secret of at least thirty-two characters"]
 
@@ -63,7 +64,7 @@ class Unreliable(MemoryStore):
 
 
 def server_with(store: Any, database: Any = "sqlite+aiosqlite://") -> DualResponseServer:
-    return DualResponseServer(
+    return create_server(
         database,
         base_url="http://testserver/resources",
         tables=Base,

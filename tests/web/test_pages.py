@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql import OpenAPI
 from dualsql.formats.table import FORMATS
 from dualsql.resource import Principal
-from dualsql.web.assets import assets, compressed
+from dualsql.web.assets import assets, compressed_asset
 from dualsql.web.routes import MOST_CELLS
 from tests.http.application import INSTITUTIONS, Application, by_header, running
 from tests.results.pending.conftest import FOREVER, MOMENT
@@ -264,13 +264,13 @@ async def test_a_caller_who_takes_no_coding_of_an_asset_is_told_which_there_are(
 
 async def test_a_page_compresses_no_assets(pages: Application) -> None:
     """Brotli takes 200 ms for all of them: the first page of a server would wait for it."""
-    compressed.cache_clear()
+    compressed_asset.cache_clear()
     assert (await pages.http.get(f"{await pages.create()}/view")).status_code == 200
-    assert compressed.cache_info().currsize == 0
+    assert compressed_asset.cache_info().currsize == 0
 
 
 def test_all_that_a_page_loads_is_small() -> None:
-    loaded = sum(len(compressed(name, "gzip")) for name in assets())
+    loaded = sum(len(compressed_asset(name, "gzip")) for name in assets())
     assert loaded <= 120 * 1024
 
 

@@ -33,40 +33,27 @@ from dualsql.capabilities import (
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import ArrowCast, Computation, SQLType
 from dualsql.columns.result import DriverValue, ResultColumn
-from dualsql.databases.backends import (
-    Backend,
-    DriverStatement,
-    FailureKind,
-    Guard,
-    SessionTerms,
-    TableName,
-    driver_of,
-    memory_of,
-    repeat_until_done,
-    require_described,
-)
+from dualsql.databases.backends import Backend
+from dualsql.databases.driver import DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.duckdb.files import DuckDBFileImport
-from dualsql.databases.generic import (
-    Expression,
+from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
+from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
+from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
     comes_back_as_given,
     decimal_sum,
-    grouped,
     key_type,
     list_of_dates_as_text,
     md5_of_values,
-    parameter,
-    raw_form,
-    stored_in,
     text_parameter,
     untyped_form,
     whole_sum,
 )
-from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.formats.arrow import ArrowSchema, BatchWriter
-from dualsql.formats.writer import Chunk
+from dualsql.formats.arrow import ArrowSchema
+from dualsql.formats.writer import BatchWriter, Chunk
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
     "read_only": True,
@@ -562,7 +549,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=True,
     key_form=_key_form,
     query=_QUERY,
-    text=_TEXT,
+    text_dialect=lambda: _TEXT,
     drivers={
         "duckdb_sqlalchemy": DriverValues(
             types={types.Date: DuckDBDate, types.DateTime: DuckDBDateTime}, require=_require_whole

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class DuckDBFileImport:
-    """See `dualsql.databases.backends.FileImport`."""
+    """See `dualsql.databases.files.FileImport`."""
 
     def __init__(self, database: Path) -> None:
         import_module("duckdb_sqlalchemy")  # the file is read with it

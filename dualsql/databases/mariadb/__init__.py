@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from math import prod
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, cast, collate, func, type_coerce, types
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    PoolProxiedConnection,
+    Table,
+    cast,
+    collate,
+    func,
+    type_coerce,
+    types,
+)
 from sqlalchemy.dialects.mysql import DATETIME, SET, TIME
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.util import greenlet_spawn
 
 from dualsql.capabilities import (
     Capabilities,
@@ -23,28 +34,12 @@ from dualsql.capabilities import (
 )
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, SQLType
-from dualsql.databases.backends import (
-    Backend,
-    FailureKind,
-    Guard,
-    Refusal,
-    SessionTerms,
-    driver_of,
-    repeat_until_done,
-    spare_connection,
-)
-from dualsql.databases.generic import (
-    Expression,
-    as_double,
-    decimal_sum,
-    grouped,
-    key_type,
-    md5_of_values,
-    raw_form,
-    stored_in,
-    whole_sum,
-)
+from dualsql.databases.backends import Backend
+from dualsql.databases.driver import driver_of
+from dualsql.databases.generic import Expression, grouped, raw_form, stored_in
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
+from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
 from dualsql.databases.threads import ThreadedResult
 from dualsql.formats.cells import Unfit
 from dualsql_client.wire import Bucket
@@ -114,7 +109,7 @@ class MariaDBGuard(Guard):
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`. MariaDB notices a disconnected client only when it writes to it, so the query is killed."""
         statement = f"KILL QUERY {int(driver_of(connection).thread_id())}"
-        async with spare_connection(connection) as run:
+        async with _spare_connection(connection) as run:
             await repeat_until_done(working, lambda: run(statement))
 
     @contextmanager
@@ -167,6 +162,36 @@ class MariaDBGuard(Guard):
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.failure_kind`."""
         return _FAULTS.get(_code_of(error))
+
+
+@asynccontextmanager
+async def _spare_connection(connection: AsyncConnection) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+    """A function that runs statements on a new connection, made like those of the pool and closed at the end."""
+    opened = connection.sync_connection
+    assert opened is not None
+    call = greenlet_spawn if connection.dialect.is_async else asyncio.to_thread
+    # The engine's own pool may have none to spare, and a statement is to be stopped now.
+    spare: PoolProxiedConnection = await call(opened.engine.pool.recreate().connect)
+
+    async def run(statement: str) -> None:
+        await call(_execute, spare, statement)
+
+    try:
+        yield run
+    finally:
+        await call(_close, spare)
+
+
+def _execute(spare: PoolProxiedConnection, statement: str) -> None:
+    cursor: Any = spare.cursor()
+    cursor.execute(statement)
+    cursor.close()
+
+
+def _close(spare: PoolProxiedConnection) -> None:
+    # Returned to the pool, it would stay open unused.
+    spare.detach()
+    spare.close()
 
 
 _CONNECTION_LIMITS = "SELECT @@max_connections, @@max_user_connections"
@@ -432,7 +457,7 @@ CAPABILITIES = Capabilities(
     nulls_last_by_default=(False, True),
     key_form=_key_form,
     query=_QUERY,
-    text=TEXT,
+    text_dialect=lambda: TEXT,
     own_functions=OWN_FUNCTIONS,
     drivers=dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _VALUES),
     text_equality=_in_bytes,

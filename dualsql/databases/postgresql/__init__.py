@@ -14,8 +14,9 @@ from dualsql.columns.exact import read_document
 from dualsql.databases.backends import Backend
 from dualsql.databases.engines import PREFER_PRIMARY, has_several_hosts
 from dualsql.databases.postgresql.capabilities import CAPABILITIES
+from dualsql.databases.postgresql.copied_csv import copied_csv_writer
 from dualsql.databases.postgresql.guard import PostgreSQLGuard
-from dualsql.databases.postgresql.streams import EXACT_FETCH, choose_stream
+from dualsql.databases.postgresql.streams import choose_stream, fetch_exactly
 
 __all__ = ["BACKEND", "PostgreSQLGuard"]
 
@@ -212,5 +213,6 @@ BACKEND = Backend(
         "psycopg2": _NAMED,
     },
     stream_backends={"asyncpg": choose_stream},
-    exact_fetches={"asyncpg": EXACT_FETCH},
+    row_fetches={"asyncpg": fetch_exactly},
+    copied_writers={"csv": copied_csv_writer},
 )

@@ -34,23 +34,19 @@ from dualsql.capabilities import (
 )
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.columns.result import CharByte, DriverValue
-from dualsql.databases.generic import (
-    Expression,
+from dualsql.databases.generic import Expression, collated, grouped, parameter, stored_in
+from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
+from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
-    collated,
     comes_back_as_given,
     decimal_sum,
-    grouped,
     key_type,
     md5_of_values,
-    parameter,
-    stored_in,
     text_parameter,
     untyped_form,
     whole_sum,
 )
-from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
 from dualsql.freeze.types import FUNCTIONS
 
 
@@ -485,7 +481,7 @@ CAPABILITIES = Capabilities(
     keeps_zones=True,
     key_form=_key_form,
     query=_QUERY,
-    text=_TEXT,
+    text_dialect=lambda: _TEXT,
     drivers=DRIVERS,
     bound_as_text=bound_as_text,
     is_bytes=lambda expression: _type_name(expression) == "bytea",

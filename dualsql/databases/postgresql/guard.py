@@ -13,15 +13,8 @@ from typing import Any
 from sqlalchemy import ARRAY, Connection, Select, Table, Text, func, literal, select, text, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.backends import (
-    FailureKind,
-    Guard,
-    Refusal,
-    SessionTerms,
-    driver_of,
-    repeat_until_done,
-    too_large,
-)
+from dualsql.databases.driver import driver_of
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, too_large
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
 

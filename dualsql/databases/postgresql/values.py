@@ -22,7 +22,7 @@ from sqlalchemy.engine import Dialect
 from dualsql.capabilities import DriverValues
 from dualsql.columns.exact import ValueReader, read_document, reads_for_an_application
 from dualsql.columns.result import CharByte
-from dualsql.databases.generic import list_of_dates_as_text
+from dualsql.databases.strict_types import list_of_dates_as_text
 from dualsql_client.wire import INFINITIES
 
 

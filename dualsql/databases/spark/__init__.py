@@ -25,31 +25,21 @@ from dualsql.capabilities import (
     functions_that_give,
 )
 from dualsql.columns.result import DriverValue
-from dualsql.databases.backends import (
-    Backend,
-    FailureKind,
-    Guard,
-    Refusal,
-    SessionTerms,
-    driver_of,
-    repeat_until_done,
-)
-from dualsql.databases.generic import (
-    Expression,
+from dualsql.databases.backends import Backend
+from dualsql.databases.driver import driver_of
+from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
+from dualsql.databases.spark.dialect import as_json
+from dualsql.databases.spark.driver import SparkConnection, SparkError
+from dualsql.databases.strict_types import (
     as_double,
     comes_back_as_given,
     decimal_sum,
-    grouped,
     key_type,
     md5_of_values,
-    parameter,
-    raw_form,
-    stored_in,
     untyped_form,
     whole_sum,
 )
-from dualsql.databases.spark.dialect import as_json
-from dualsql.databases.spark.driver import SparkConnection, SparkError
 from dualsql.errors import ConfigurationError
 from dualsql_client.wire import Bucket
 
@@ -213,7 +203,7 @@ CAPABILITIES = Capabilities(
     nulls_last_by_default=(False, True),
     key_form=_key_form,
     query=_QUERY,
-    text=_TEXT,
+    text_dialect=lambda: _TEXT,
     splits_statements=False,
     has_schemas=True,
     has_indexes=False,

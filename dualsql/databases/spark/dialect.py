@@ -19,7 +19,7 @@ from sqlalchemy.sql.type_api import NativeForEmulated
 
 from dualsql.columns.exact import read_document
 from dualsql.columns.own_types import stored_type
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.databases.spark.driver import SparkConnection, SparkError, literal
 from dualsql.sqlalchemy_internals import limit_clause, offset_clause
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from math import ceil, isfinite
 from typing import Any
 
-from dualsql.databases.backends import FailureKind
+from dualsql.databases.guard import FailureKind
 from dualsql.errors import ConfigurationError
 from dualsql.formats.cells import Unfit
 

@@ -18,8 +18,8 @@ from dualsql.databases.sqlite.connection import (
     TimeLimit,
     choose_stream,
     connect,
-    file_reader,
 )
+from dualsql.databases.sqlite.page_reader import file_reader
 from dualsql.errors import ConfigurationError
 
 __all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect"]

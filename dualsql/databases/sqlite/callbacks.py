@@ -1,23 +1,22 @@
 """The functions that SQLite calls back into Python. Each takes time linear in its arguments, and of a bounded length.
 
 While such a function runs, no time limit of SQLite's ends the statement. Regular expressions therefore run in RE2,
-whose time is linear. Its syntax and its meaning differ from those of Python's `re`, which SQLAlchemy gives SQLite. So a
-pattern is read by Python's parser, and written for RE2 with the same meaning; what has none there is refused.
+whose time is linear; see `patterns`.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib.util import find_spec
-from itertools import chain
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from dualsql.capabilities import PatternError, require_short_pattern
+from dualsql.capabilities import PatternError
 from dualsql.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dualsql.databases.sqlite.patterns import RegularExpression
 
 LONGEST_TEXT = 1_000_000
 """Characters of a text in which a pattern is looked for."""
@@ -25,14 +24,6 @@ LONGEST_TEXT = 1_000_000
 _MOST_WORK = 2**25
 """Bytes of the text times steps of the program. If RE2 gives up its automaton, they take a quarter of a second, without
 Python's lock."""
-
-_LARGEST_PROGRAM = 200_000
-"""Characters of a pattern that is written for RE2."""
-
-_MOST_REPEATED = 600_000
-"""The same, with each repetition written out: 47 of Python's \\w. RE2 compiles so many in 20 ms, with Python's lock."""
-
-_MEMORY = 8 * 1024 * 1024
 
 MATCH = "dualsql_match"
 """The name of the function: `regexp` is SQLAlchemy's, on a connection that an application made."""
@@ -83,219 +74,8 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
 SQLAlchemy's own."""
 
 
-class RegularExpression(NamedTuple):
-    """A compiled pattern."""
-
-    steps: int
-    finds: Callable[[bytes], bool]
-
-
 @lru_cache(maxsize=64)
 def _program(pattern: str, *, is_ascii: bool) -> RegularExpression:
-    written = write_for_re2(pattern, last=_ASCII if is_ascii else _LAST)
-    re2: Any = import_module("re2._re2")
-    options: Any = import_module("re2").Options()
-    options.log_errors, options.never_capture, options.max_mem = False, True, _MEMORY
-    compiled = re2.RE2(written.encode(), options)
-    if not compiled.ok():
-        raise PatternError("The pattern repeats too much.")
-    anywhere = re2.RE2.Anchor.UNANCHORED
+    from dualsql.databases.sqlite.patterns import program_of  # for the first pattern: most servers have none
 
-    def finds(data: bytes) -> bool:
-        # (-1, -1) stands for no match.
-        return bool(compiled.Match(anywhere, data, 0, len(data))[0][0] >= 0)
-
-    return RegularExpression(compiled.ProgramSize(), finds)
-
-
-_ASCII, _LAST = 0x7F, 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
-Ranges = list[tuple[int, int]]
-
-
-def write_for_re2(pattern: str, *, last: int = _LAST) -> str:
-    """The pattern as RE2 reads it.
-
-    Args:
-        last: the last character that the searched text may have.
-
-    Raises:
-        PatternError: it is no pattern, or has no linear equivalent.
-    """
-    require_short_pattern(pattern)
-    try:
-        tree = import_module("re._parser").parse(pattern)
-        written = _Writer(last).sequence(tree, tree.state.flags, is_end=True)
-    except (re.error, RecursionError, OverflowError, Warning) as error:
-        raise PatternError("The pattern cannot be read.") from error
-    if len(written) > _LARGEST_PROGRAM:
-        raise PatternError("The pattern is too large.")
-    return written
-
-
-class _Writer:
-    """Writes the tree of Python's parser for RE2."""
-
-    def __init__(self, last: int) -> None:
-        self._last = last
-        self._size = 0
-        self._times = 1
-        self._folded: set[tuple[tuple[int, int], ...]] = set()
-
-    def sequence(self, items: Any, flags: int, *, is_end: bool) -> str:
-        """The items, one after the other. With `is_end`, nothing follows them."""
-        parts = list(items)
-        written = [
-            self._item(name, value, flags, is_end=is_end and place == len(parts))
-            for place, (name, value) in enumerate(parts, 1)
-        ]
-        return "".join(written)
-
-    def _item(self, name: Any, value: Any, flags: int, *, is_end: bool) -> str:
-        kind = str(name)
-        if kind in ("MAX_REPEAT", "MIN_REPEAT"):
-            least, most, inner = value
-            return self._repeated(least, most, inner, flags)
-        if kind == "SUBPATTERN":
-            _, added, removed, inner = value
-            return f"(?:{self.sequence(inner, (flags | added) & ~removed, is_end=is_end)})"
-        if kind == "BRANCH":
-            return f"(?:{'|'.join(self.sequence(inner, flags, is_end=is_end) for inner in value[1])})"
-        if kind == "AT":
-            return _place(str(value), flags, is_end=is_end)
-        if kind == "ANY":
-            return r"(?s:.)" if flags & re.DOTALL else r"[^\n]"
-        return self._character(kind, value, flags)
-
-    def _repeated(self, least: int, most: Any, inner: Any, flags: int) -> str:
-        is_endless = int(most) >= _UNLIMITED
-        times = self._times
-        self._times *= max(1, least if is_endless else int(most))
-        written = self.sequence(inner, flags, is_end=False)
-        self._times = times
-        return f"(?:{written}){{{least},{'' if is_endless else most}}}"
-
-    def _character(self, kind: str, value: Any, flags: int) -> str:
-        if kind == "LITERAL":
-            return self._class([(kind, value)], flags, is_negated=False)
-        if kind == "NOT_LITERAL":
-            return self._class([("LITERAL", value)], flags, is_negated=True)
-        if kind != "IN":
-            _refuse(_UNSUITED.get(kind, "a construct that RE2 does not have"))
-        members = [(str(name), part) for name, part in value]
-        is_negated = members[0][0] == "NEGATE"
-        return self._class(members[1:] if is_negated else members, flags, is_negated=is_negated)
-
-    def _class(self, members: Sequence[tuple[str, Any]], flags: int, *, is_negated: bool) -> str:
-        ranges: Ranges = []
-        for kind, value in members:
-            if kind == "LITERAL":
-                ranges.append((value, value))
-            elif kind == "RANGE":
-                ranges.append(value)
-            else:
-                ranges += _category(str(value), is_ascii=bool(flags & re.ASCII))
-        if flags & re.IGNORECASE:
-            ranges += self._in_other_cases(tuple(ranges), is_ascii=bool(flags & re.ASCII))
-        clipped = [(low, min(high, self._last)) for low, high in ranges if low <= self._last]
-        written = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in _without_surrogates(clipped))
-        self._grow(len(written) * self._times)
-        if not written:
-            return r"(?s:.)" if is_negated else r"[^\x{0}-\x{10ffff}]"
-        return f"[{'^' if is_negated else ''}{written}]"
-
-    def _in_other_cases(self, ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Ranges:
-        """See `_other_cases`, which takes 3 ms for many characters: as long as RE2 for so many written ones."""
-        if ranges not in self._folded:
-            self._folded.add(ranges)
-            self._grow(min(sum(high - low for low, high in ranges), 6 * _PIECE))
-        return _other_cases(ranges, is_ascii=is_ascii)
-
-    def _grow(self, size: int) -> None:
-        self._size += size
-        if self._size > _MOST_REPEATED:
-            _refuse("too many characters for its repetitions: write (?a) before it, for ASCII letters")
-
-
-_UNLIMITED = 2**31
-_UNSUITED = {
-    "GROUPREF": r"a back reference (\1)",
-    "GROUPREF_EXISTS": "a condition on a group",
-    "ASSERT": "a look-ahead or a look-behind",
-    "ASSERT_NOT": "a look-ahead or a look-behind",
-    "ATOMIC_GROUP": "an atomic group",
-    "POSSESSIVE_REPEAT": "a possessive repetition",
-}
-
-
-def _refuse(what: str) -> NoReturn:
-    raise PatternError(f"The pattern has {what}.")
-
-
-def _place(name: str, flags: int, *, is_end: bool) -> str:
-    if name == "AT_BEGINNING":
-        return "(?m:^)" if flags & re.MULTILINE else r"\A"
-    if name == "AT_BEGINNING_STRING":
-        return r"\A"
-    if name == "AT_END_STRING":
-        return r"\z"
-    if name == "AT_END":
-        if flags & re.MULTILINE:
-            return "(?m:$)"
-        # Python's $ also stands before a last line end, which this takes: nothing may follow.
-        return r"(?:\n?\z)" if is_end else _refuse("a $ before its end: write \\Z")
-    if not flags & re.ASCII:
-        _refuse(r"\b or \B: write (?a) before it, for words of ASCII letters")
-    return {"AT_BOUNDARY": r"\b", "AT_NON_BOUNDARY": r"\B"}[name]
-
-
-@cache
-def _category(name: str, *, is_ascii: bool) -> Ranges:
-    """The characters of \\d, \\s, \\w and their opposites, by Python's own engine."""
-    letter = {"DIGIT": "d", "SPACE": "s", "WORD": "w"}[name.rsplit("_", 1)[-1]]
-    written = f"\\{letter.upper() if '_NOT_' in name else letter}"
-    find = re.compile(written, re.ASCII if is_ascii else 0).findall
-    return _joined(map(ord, chain.from_iterable(map(find, _characters()))))
-
-
-_PIECE = 2**14
-
-
-def _characters() -> Iterator[str]:
-    """All characters, in pieces: other threads run between two of them."""
-    for start in range(0, _LAST + 1, _PIECE):
-        yield "".join(map(chr, range(start, start + _PIECE)))
-
-
-@cache
-def _cased() -> str:
-    """All characters that have another case."""
-    every = chain.from_iterable(_characters())
-    return "".join(one for one in every if one.lower() != one or one.upper() != one)
-
-
-@lru_cache(maxsize=1_000)
-def _other_cases(ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Ranges:
-    """The characters that equal one of `ranges` but for their case, by Python's own engine."""
-    written = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
-    flags = re.IGNORECASE | (re.ASCII if is_ascii else 0)
-    return _joined(map(ord, re.compile(f"[{written}]", flags).findall(_cased()))) if written else []
-
-
-def _joined(points: Iterable[int]) -> Ranges:
-    ranges: Ranges = []
-    for point in points:
-        if ranges and ranges[-1][1] == point - 1:
-            ranges[-1] = (ranges[-1][0], point)
-        else:
-            ranges.append((point, point))
-    return ranges
-
-
-def _without_surrogates(ranges: Ranges) -> Iterable[tuple[int, int]]:
-    """Half a surrogate pair is in no text of UTF-8, and RE2 refuses it."""
-    for low, high in ranges:
-        if low < _SURROGATES.start:
-            yield low, min(high, _SURROGATES.start - 1)
-        if high >= _SURROGATES.stop:
-            yield max(low, _SURROGATES.stop), high
+    return program_of(pattern, is_ascii=is_ascii)

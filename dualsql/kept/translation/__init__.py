@@ -9,8 +9,15 @@ from dualsql.kept.translation.statements import (
     KeptColumns,
     is_translated,
     stand_in,
-    translated,
+    translate_statement,
 )
 from dualsql.kept.translation.terms import UntranslatableError
 
-__all__ = ["KeptColumns", "UntranslatableError", "computing_as", "is_translated", "stand_in", "translated"]
+__all__ = [
+    "KeptColumns",
+    "UntranslatableError",
+    "computing_as",
+    "is_translated",
+    "stand_in",
+    "translate_statement",
+]

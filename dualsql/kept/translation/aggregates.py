@@ -29,7 +29,7 @@ from dualsql.kept.translation.terms import (
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class AggregateTerm:
     """The argument of an aggregate.
 
     Attributes:
@@ -43,29 +43,29 @@ class Gathered:
     must_be_exact: bool
     wrap: Callable[[Element], Element]
 
-    def applied(self, name: str, sql: Element) -> Element:
+    def apply(self, name: str, sql: Element) -> Element:
         """DuckDB's aggregate of an expression."""
         return self.wrap(getattr(func, name)(distinct(sql) if self.is_distinct else sql))
 
 
-Aggregate = Callable[[Gathered], Term]
+Aggregate = Callable[[AggregateTerm], Term]
 
 
-def _sum_64(found: Gathered) -> Term:
+def _sum_64(call: AggregateTerm) -> Term:
     """An overflow of 64 bits fails."""
-    return whole(found.applied("sum", found.term.sql))
+    return whole(call.apply("sum", call.term.sql))
 
 
-def _sum_sized(found: Gathered) -> Term:
+def _sum_sized(call: AggregateTerm) -> Term:
     """PostgreSQL: a BIGINT of numbers of 32 bits, a NUMERIC of others."""
-    if not found.term.bits:
+    if not call.term.bits:
         raise UntranslatableError("a whole number of unknown size")
-    total = found.applied("sum", found.term.sql)
-    return whole(total) if found.term.bits < 64 else decimal(total, 0)
+    total = call.apply("sum", call.term.sql)
+    return whole(total) if call.term.bits < 64 else decimal(total, 0)
 
 
-def _sum_decimal(found: Gathered) -> Term:
-    return decimal(found.applied("sum", found.term.sql), found.term.scale)
+def _sum_decimal(call: AggregateTerm) -> Term:
+    return decimal(call.apply("sum", call.term.sql), call.term.scale)
 
 
 _PARTS, _LARGEST_SUM = 1024.0, 2.0**42
@@ -90,7 +90,7 @@ class _Zero(FunctionElement[float]):
 
 
 @compiles(_Zero)
-def _written(_element: _Zero, _compiler: object, **_options: object) -> str:
+def _compile_zero(_element: _Zero, _compiler: object, **_options: object) -> str:
     return "(0.0 * random())"
 
 
@@ -99,54 +99,54 @@ def _one_by_one(values: Element) -> Element:
     return values + _Zero()
 
 
-def _added(name: str, found: Gathered) -> Element:
+def _add_doubles(name: str, call: AggregateTerm) -> Element:
     """sum() or avg() of doubles. Where DuckDB adds them in another order or way, it fails if it is not exact."""
-    values = as_double(found.term)
-    if found.term.kind == "integer":
-        return found.applied(name, values)
-    if found.must_be_exact or found.is_distinct:
-        return refused_if(_rounds_off(values, found.applied), found.applied(name, values))
-    return found.applied(name, _one_by_one(values))
+    values = as_double(call.term)
+    if call.term.kind == "integer":
+        return call.apply(name, values)
+    if call.must_be_exact or call.is_distinct:
+        return refused_if(_rounds_off(values, call.apply), call.apply(name, values))
+    return call.apply(name, _one_by_one(values))
 
 
-def _sum_real(found: Gathered) -> Term:
-    return computed_real(_added("sum", found))
+def _sum_real(call: AggregateTerm) -> Term:
+    return computed_real(_add_doubles("sum", call))
 
 
-def _mean_real(found: Gathered) -> Term:
-    return real(_added("avg", found))
+def _mean_real(call: AggregateTerm) -> Term:
+    return real(_add_doubles("avg", call))
 
 
 _LARGEST_SQUARED = 1e150
 
 
-def _mean_checked(found: Gathered) -> Term:
+def _mean_checked(call: AggregateTerm) -> Term:
     """PostgreSQL squares the numbers, also for avg(), and an overflow is an error there."""
-    is_large = found.applied("max", func.abs(found.term.sql)) > _LARGEST_SQUARED
-    return real(refused_if(is_large, _added("avg", found)))
+    is_large = call.apply("max", func.abs(call.term.sql)) > _LARGEST_SQUARED
+    return real(refused_if(is_large, _add_doubles("avg", call)))
 
 
-def _total(found: Gathered) -> Term:
-    return computed_real(func.coalesce(_added("sum", found), 0.0))
+def _total(call: AggregateTerm) -> Term:
+    return computed_real(func.coalesce(_add_doubles("sum", call), 0.0))
 
 
-def _mean_exact(found: Gathered) -> Term:
+def _mean_exact(call: AggregateTerm) -> Term:
     """PostgreSQL's average of exact numbers, as the double next to it."""
-    total, number = (found.applied(name, found.term.sql) for name in ("sum", "count"))
+    total, number = (call.apply(name, call.term.sql) for name in ("sum", "count"))
     quotient = cast(total, types.Double()).op("/", precedence=8)(func.nullif(number, 0))
-    return replace(real(quotient), kind="quotient", is_exact=found.term.kind == "integer")
+    return replace(real(quotient), kind="quotient", is_exact=call.term.kind == "integer")
 
 
 def _extreme(name: str) -> Aggregate:
-    def write(found: Gathered) -> Term:
-        sql = found.applied(name, found.term.sql)
-        return replace(found.term, sql=sql, is_constant=False, value=None)
+    def write(call: AggregateTerm) -> Term:
+        sql = call.apply(name, call.term.sql)
+        return replace(call.term, sql=sql, is_constant=False, value=None)
 
     return write
 
 
 def _truth(name: str) -> Aggregate:
-    return lambda found: boolean(found.applied(name, found.term.sql))
+    return lambda call: boolean(call.apply(name, call.term.sql))
 
 
 def _extremes(*kinds: Kind) -> Mapping[tuple[str, Kind], Aggregate]:
@@ -180,7 +180,7 @@ _POSTGRESQL: Mapping[tuple[str, Kind], Aggregate] = {
 
 _MARIADB: Mapping[tuple[str, Kind], Aggregate] = {
     **_extremes(*ORDERED),
-    ("sum", "integer"): lambda found: decimal(found.applied("sum", found.term.sql), 0),
+    ("sum", "integer"): lambda call: decimal(call.apply("sum", call.term.sql), 0),
     ("sum", "real"): _sum_real,
     ("sum", "decimal"): _sum_decimal,
     ("avg", "real"): _mean_real,
@@ -213,20 +213,20 @@ NUMBERS: Mapping[str, Callable[[Element], Term]] = {"row_number": whole}
 """Functions of a window whose values depend on the order of all rows."""
 
 
-def gathered(dialect: str, name: str, found: Gathered) -> Term:
+def translate_aggregate(dialect: str, name: str, call: AggregateTerm) -> Term:
     """An aggregate of one argument."""
     rows = AGGREGATES[dialect]
-    known = rows.get((name, found.term.kind))
-    if known is None and found.term.kind in IMPLICIT[dialect]:
-        kind, convert = IMPLICIT[dialect][found.term.kind]
-        known = rows.get((name, kind))
-        found = replace(found, term=convert(found.term))
-    if known is None:
-        raise UntranslatableError(f"{name}() of a {found.term.kind}")
-    return known(found)
+    row = rows.get((name, call.term.kind))
+    if row is None and call.term.kind in IMPLICIT[dialect]:
+        kind, convert = IMPLICIT[dialect][call.term.kind]
+        row = rows.get((name, kind))
+        call = replace(call, term=convert(call.term))
+    if row is None:
+        raise UntranslatableError(f"{name}() of a {call.term.kind}")
+    return row(call)
 
 
-def ranked(
+def translate_rank(
     dialect: str, name: str, arguments: Sequence[Term], *, is_sorted: bool, is_total: bool
 ) -> Callable[[Element], Term]:
     """What a function of a window is made of its SQL.
@@ -236,10 +236,10 @@ def ranked(
     """
     if arguments:
         raise UntranslatableError(f"{name}() with arguments")
-    known = RANKS[dialect].get(name) or (NUMBERS.get(name) if is_total else None)
-    if known is None or (dialect == MARIADB and not is_sorted):  # which is refused there
+    rank = RANKS[dialect].get(name) or (NUMBERS.get(name) if is_total else None)
+    if rank is None or (dialect == MARIADB and not is_sorted):  # which is refused there
         raise UntranslatableError(f"{name}() in this order")
-    return known
+    return rank
 
 
 #
@@ -285,10 +285,10 @@ def computing_as(capabilities: Capabilities, dialect: str, *, compensates: bool)
     Args:
         compensates: see `Computation`.
     """
-    added = _exactly if compensates else _in_turn
+    add_doubles = _exactly if compensates else _in_turn
     changes = {
-        "sum_of_doubles": added("sum"),
-        "aggregates": {"avg": added("avg")},
+        "sum_of_doubles": add_doubles("sum"),
+        "aggregates": {"avg": add_doubles("avg")},
         **_COMPUTED.get(dialect, {}),
     }
     changes["aggregates"] = {**capabilities.query.aggregates, **changes["aggregates"]}

@@ -55,23 +55,23 @@ def _beginning_as_whole(term: Term, _: SQLType) -> Term:
     begins = func.regexp_full_match(term.sql, f"{_SPACE}[+-]?[0-9]{{1,18}}([^0-9\\x00](.|\\n)*)?")
     has_none = func.regexp_full_match(term.sql, f"{_SPACE}([^0-9+\\-\\s\\x00](.|\\n)*)?")
     digits = func.regexp_extract(term.sql, f"^{_SPACE}([+-]?[0-9]{{1,18}})", 1)
-    found = case(
+    number = case(
         (term.sql.is_(None), None),
         (begins, cast(func.nullif(digits, ""), BIGINT)),
         (has_none, 0),
         else_=error(),
     )
-    return integer(found)
+    return integer(number)
 
 
 def _whole_text_as_real(term: Term, _: SQLType) -> Term:
     """A text that is a number as a whole; of others, nothing or 0."""
     is_number = func.regexp_full_match(term.sql, r"[+-]?[0-9]{1,8}(\.[0-9]{0,7})?")
     has_none = func.regexp_full_match(term.sql, f"({_SPACE}[^0-9+.\\-\\s\\x00](.|\\n)*)?")
-    found = case(
+    number = case(
         (term.sql.is_(None), None), (is_number, cast(term.sql, DOUBLE)), (has_none, 0.0), else_=error()
     )
-    return real(cast(found, DOUBLE))
+    return real(cast(number, DOUBLE))
 
 
 def _as_real(term: Term, _: SQLType) -> Term:
@@ -86,40 +86,40 @@ def _as_text(term: Term, _: SQLType) -> Term:
 # PostgreSQL and MariaDB.
 
 
-def _integer_of_truth(term: Term, wanted: SQLType) -> Term:
-    if bits_of(wanted) != 32:
+def _integer_of_truth(term: Term, target: SQLType) -> Term:
+    if bits_of(target) != 32:
         raise UntranslatableError("a truth as a number of another size")
     return number_of_truth(term)
 
 
-def _sized(term: Term, wanted: SQLType) -> Term:
-    return integer(term.sql, bits_of(wanted))
+def _fit(term: Term, target: SQLType) -> Term:
+    return integer(term.sql, bits_of(target))
 
 
-def _rounded(term: Term, wanted: SQLType) -> Term:
+def _round(term: Term, target: SQLType) -> Term:
     """A decimal: halves away from zero."""
-    return integer(cast(func.round(term.sql, 0), BIGINT), bits_of(wanted))
+    return integer(cast(func.round(term.sql, 0), BIGINT), bits_of(target))
 
 
-def _rounded_to_even(term: Term, wanted: SQLType) -> Term:
+def _round_to_even(term: Term, target: SQLType) -> Term:
     """A double: halves to the even number."""
-    return integer(cast(func.round_even(finite(term).sql, 0), BIGINT), bits_of(wanted))
+    return integer(cast(func.round_even(finite(term).sql, 0), BIGINT), bits_of(target))
 
 
-def _rounded_quotient(term: Term, wanted: SQLType) -> Term:
+def _round_quotient(term: Term, target: SQLType) -> Term:
     near_half = is_near_half(term.sql)
-    return integer(cast(refused_if(near_half, func.round(term.sql)), BIGINT), bits_of(wanted))
+    return integer(cast(refused_if(near_half, func.round(term.sql)), BIGINT), bits_of(target))
 
 
-def _digits(term: Term, wanted: SQLType) -> Term:
+def _digits(term: Term, target: SQLType) -> Term:
     """A text of digits; any other fails, where PostgreSQL may read it or refuse it."""
     bad = func.regexp_full_match(term.sql, "[+-]?[0-9]{1,18}").is_(False)
-    return integer(cast(refused_if(bad, term.sql), BIGINT), bits_of(wanted))
+    return integer(cast(refused_if(bad, term.sql), BIGINT), bits_of(target))
 
 
-def _exactly(term: Term, wanted: SQLType) -> Term:
+def _exactly(term: Term, target: SQLType) -> Term:
     """NUMERIC(p, s) of an exact number, or NUMERIC with the digits that it has."""
-    precision, scale = getattr(wanted, "precision", None), getattr(wanted, "scale", None)
+    precision, scale = getattr(target, "precision", None), getattr(target, "scale", None)
     if precision is None:
         return decimal(term.sql, term.scale)
     scale = scale or 0
@@ -130,10 +130,10 @@ def _exactly(term: Term, wanted: SQLType) -> Term:
     return decimal(cast(cut, types.Numeric(precision, scale)), scale)
 
 
-def _nearly(term: Term, wanted: SQLType) -> Term:
+def _nearly(term: Term, target: SQLType) -> Term:
     """NUMERIC of a double, of which PostgreSQL takes 15 digits, or of a quotient."""
     term = replace(finite(term), kind="quotient", is_exact=False, is_constant=False)
-    precision, scale = getattr(wanted, "precision", None), getattr(wanted, "scale", None) or 0
+    precision, scale = getattr(target, "precision", None), getattr(target, "scale", None) or 0
     if precision is None:
         return term
     if scale > 9 or precision > 38:
@@ -141,34 +141,31 @@ def _nearly(term: Term, wanted: SQLType) -> Term:
     return decimal(cast(rounded(term, scale), types.Numeric(precision, scale)), scale)
 
 
-def _word_of_truth(term: Term, _: SQLType) -> Term:
-    return text(case((term.sql, "true"), (~term.sql, "false")), is_ascii=True)
-
-
-def _unlimited(term: Term, wanted: SQLType) -> Term:
+def _unlimited(term: Term, target: SQLType) -> Term:
     """A text; one that a length would cut fails."""
-    length = getattr(wanted, "length", None)
-    if isinstance(wanted, types.CHAR):
+    length = getattr(target, "length", None)
+    if isinstance(target, types.CHAR):
         raise UntranslatableError("CHAR, which is padded")
     if length is None:
         return term
     return text(refused_if(func.length(term.sql) > length, term.sql), is_ascii=term.is_ascii)
 
 
-def _sized_word_of_truth(term: Term, wanted: SQLType) -> Term:
-    return _unlimited(_word_of_truth(term, wanted), wanted)
+def _sized_word_of_truth(term: Term, target: SQLType) -> Term:
+    word = text(case((term.sql, "true"), (~term.sql, "false")), is_ascii=True)
+    return _unlimited(word, target)
 
 
-def _as_sized_text(term: Term, wanted: SQLType) -> Term:
-    return _unlimited(_as_text(term, wanted), wanted)
+def _as_sized_text(term: Term, target: SQLType) -> Term:
+    return _unlimited(_as_text(term, target), target)
 
 
 def _day(term: Term, _: SQLType) -> Term:
     return Term(sql=cast(term.sql, DATE), kind="date")
 
 
-def _moment(term: Term, wanted: SQLType) -> Term:
-    if getattr(wanted, "timezone", False):
+def _moment(term: Term, target: SQLType) -> Term:
+    if getattr(target, "timezone", False):
         raise UntranslatableError("a timestamp with a zone")
     return Term(sql=cast(term.sql, DATETIME), kind="datetime")
 
@@ -201,17 +198,17 @@ _SQLITE: Mapping[tuple[Kind, Target], Cast] = {
     ("real", "real"): _same,
     ("numeric", "real"): _as_real,
     ("text", "real"): _whole_text_as_real,
-    ("boolean", "real"): lambda term, wanted: _as_real(number_of_truth(term), wanted),
+    ("boolean", "real"): lambda term, target: _as_real(number_of_truth(term), target),
     ("integer", "exact"): _same,
     ("integer", "text"): _as_text,
     ("text", "text"): _same,
 }
 
 _POSTGRESQL: Mapping[tuple[Kind, Target], Cast] = {
-    ("integer", "whole"): _sized,
-    ("decimal", "whole"): _rounded,
-    ("real", "whole"): _rounded_to_even,
-    ("quotient", "whole"): _rounded_quotient,
+    ("integer", "whole"): _fit,
+    ("decimal", "whole"): _round,
+    ("real", "whole"): _round_to_even,
+    ("quotient", "whole"): _round_quotient,
     ("text", "whole"): _digits,
     ("boolean", "whole"): _integer_of_truth,
     ("integer", "real"): _as_real,
@@ -236,7 +233,7 @@ _POSTGRESQL: Mapping[tuple[Kind, Target], Cast] = {
 
 _MARIADB: Mapping[tuple[Kind, Target], Cast] = {
     ("integer", "whole"): _same,
-    ("decimal", "whole"): lambda term, _: _rounded(term, BIGINT),
+    ("decimal", "whole"): lambda term, _: _round(term, BIGINT),
     ("integer", "real"): _as_real,
     ("decimal", "real"): _as_real,
     ("real", "real"): _same,
@@ -254,9 +251,9 @@ CASTS: Mapping[str, Mapping[tuple[Kind, Target], Cast]] = {
 """By dialect: what CAST makes of a kind."""
 
 
-def target_of(wanted: SQLType) -> Target | None:
+def target_of(type_: SQLType) -> Target | None:
     """What a type is a target for; None for types without an entry."""
-    if isinstance(wanted, types.TypeDecorator | types.Enum | types.REAL):
+    if isinstance(type_, types.TypeDecorator | types.Enum | types.REAL):
         return None
     for base, target in (
         (types.Integer, "whole"),
@@ -268,23 +265,23 @@ def target_of(wanted: SQLType) -> Target | None:
         (types.DateTime, "datetime"),
         (types.Boolean, "truth"),
     ):
-        if isinstance(wanted, base):
+        if isinstance(type_, base):
             return target
     return None
 
 
-def _is_single(dialect: str, wanted: SQLType) -> bool:
+def _is_single(dialect: str, target: SQLType) -> bool:
     """Whether FLOAT or FLOAT(n) has four bytes: on MariaDB without a number too, on SQLite never."""
-    has_number = getattr(wanted, "precision", None) is not None
-    return dialect != SQLITE and (has_number or dialect == MARIADB) and is_single(wanted)
+    has_number = getattr(target, "precision", None) is not None
+    return dialect != SQLITE and (has_number or dialect == MARIADB) and is_single(target)
 
 
-def converted(dialect: str, term: Term, wanted: SQLType) -> Term:
-    """CAST(term AS wanted)."""
-    target = target_of(wanted)
-    if target == "real" and _is_single(dialect, wanted):
+def translate_cast(dialect: str, term: Term, type_: SQLType) -> Term:
+    """CAST(term AS type_)."""
+    target = target_of(type_)
+    if target == "real" and _is_single(dialect, type_):
         raise UntranslatableError("a float of four bytes")
-    known = None if target is None else CASTS[dialect].get((term.kind, target))
-    if known is None:
+    convert = None if target is None else CASTS[dialect].get((term.kind, target))
+    if convert is None:
         raise UntranslatableError(f"CAST of a {term.kind}")
-    return replace(known(term, wanted), is_constant=False, value=None)
+    return replace(convert(term, type_), is_constant=False, value=None)

@@ -41,7 +41,7 @@ from sqlalchemy.sql.selectable import Exists, ScalarSelect, SelectBase
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.instants import AFTER, BEFORE
 from dualsql.kept.translation import aggregates, casts, functions, operators as meanings
-from dualsql.kept.translation.aggregates import Gathered
+from dualsql.kept.translation.aggregates import AggregateTerm
 from dualsql.kept.translation.ordering import BYTEWISE, GROUPED, MARIADB, SORTED, SQLITE, nulls_last
 from dualsql.kept.translation.terms import (
     Element,
@@ -122,10 +122,10 @@ class Expressions:
 
     def term(self, element: Any) -> Term:
         """The translated expression."""
-        known = self._terms.get(id(element))
-        if known is None:
-            known = self._terms[id(element)] = element, self._translated(element)
-        return known[1]
+        entry = self._terms.get(id(element))
+        if entry is None:
+            entry = self._terms[id(element)] = element, self._translate(element)
+        return entry[1]
 
     def truth(self, element: Any) -> Element:
         """The expression as a condition."""
@@ -157,9 +157,9 @@ class Expressions:
             is_last = True
         else:
             is_last = nulls_last(self.dialect)[is_descending]
-        return self.ordered(element, is_descending=is_descending, is_last=is_last)
+        return self.sort_term(element, is_descending=is_descending, is_last=is_last)
 
-    def ordered(self, element: Any, *, is_descending: bool, is_last: bool) -> Element:
+    def sort_term(self, element: Any, *, is_descending: bool, is_last: bool) -> Element:
         """A key of an order."""
         term = finite(self.term(element))
         if not self.sorts(term):
@@ -174,12 +174,12 @@ class Expressions:
             raise UntranslatableError(f"groups of a {term.kind}")
         return finite(term).sql
 
-    def _translated(self, element: Any) -> Term:
+    def _translate(self, element: Any) -> Term:
         for cls in type(element).__mro__:
             handler = _HANDLERS.get(cls)
             if handler is not None:
-                found: Term = getattr(self, handler)(element)
-                return found
+                term: Term = getattr(self, handler)(element)
+                return term
         raise UntranslatableError(type(element).__name__)
 
     def _column(self, element: Any) -> Term:
@@ -188,11 +188,11 @@ class Expressions:
     def _inner(self, element: Any) -> Term:
         return self.term(element.element)
 
-    def _coerced(self, element: Any) -> Term:
+    def _coerce(self, element: Any) -> Term:
         # The same value in the database; what it is announced as is the live statement's matter.
         return self.term(element.clause)
 
-    def _bound(self, element: BindParameter[Any]) -> Term:
+    def _bind(self, element: BindParameter[Any]) -> Term:
         if element.expanding:
             raise UntranslatableError("a list of values")
         return self._constant(element.effective_value)
@@ -225,8 +225,8 @@ class Expressions:
         raise UntranslatableError("another unary operator")
 
     def _as_boolean(self, element: Any) -> Term:
-        found = self.truth(element.element)
-        return boolean(inverse(found) if element.operator is operators.is_false else found)
+        truth = self.truth(element.element)
+        return boolean(inverse(truth) if element.operator is operators.is_false else truth)
 
     def _binary(self, element: Any) -> Term:
         operator = element.operator
@@ -241,29 +241,29 @@ class Expressions:
         if operator is operators.collate:
             return self._collated(element)
         left, right = element.left, element.right
-        if any(_is_bound_of_instants(side) for side in (left, right)):
+        if any(isinstance(side, FunctionElement) and side.name in (BEFORE, AFTER) for side in (left, right)):
             # Days around an instant, for an index: the exact comparison stands beside it.
             return boolean(true())
         word = _WORDS.get(operator) or str(getattr(operator, "opstring", ""))
-        return self.applied(word, self.term(left), self.term(right))
+        return self.apply(word, self.term(left), self.term(right))
 
-    def applied(self, word: str, left: Term, right: Term) -> Term:
+    def apply(self, word: str, left: Term, right: Term) -> Term:
         """`left word right`, by the table."""
         rows, convert = meanings.OPERATORS[self.dialect], meanings.IMPLICIT[self.dialect]
-        for one in (left, self._converted(left, convert)):
-            for other in (right, self._converted(right, convert)):
-                known = rows.get((word, one.kind, other.kind))
-                if known is not None:
+        for one in (left, self._convert(left, convert)):
+            for other in (right, self._convert(right, convert)):
+                row = rows.get((word, one.kind, other.kind))
+                if row is not None:
                     self._require_collation(word, one, other)
-                    return known(one, other)
+                    return row(one, other)
         raise UntranslatableError(f"{left.kind} {word[:20]} {right.kind}")
 
-    def _converted(self, term: Term, convert: Mapping[Any, Any]) -> Term:
-        known = convert.get(term.kind)
-        return term if known is None else known[1](term)
+    def _convert(self, term: Term, convert: Mapping[Any, Any]) -> Term:
+        row = convert.get(term.kind)
+        return term if row is None else row[1](term)
 
     def _plain(self, term: Term) -> Term:
-        return self._converted(term, meanings.IMPLICIT[self.dialect])
+        return self._convert(term, meanings.IMPLICIT[self.dialect])
 
     def _require_collation(self, word: str, left: Term, right: Term) -> None:
         is_order = word in meanings.ORDER
@@ -280,12 +280,12 @@ class Expressions:
 
     def _like(self, element: Any) -> Term:
         word, is_negated = _LIKES[element.operator]
-        known = meanings.LIKE.get((self.dialect, word))
+        row = meanings.LIKE.get((self.dialect, word))
         sides = [self._plain(self.term(side)) for side in (element.left, element.right)]
-        if known is None or not all(side.kind in known[0] for side in sides):
+        if row is None or not all(side.kind in row[0] for side in sides):
             raise UntranslatableError(f"{word} of such values")
-        found = known[1](sides[0], sides[1], element.modifiers.get("escape"))
-        return boolean(inverse(found.sql)) if is_negated else found
+        match = row[1](sides[0], sides[1], element.modifiers.get("escape"))
+        return boolean(inverse(match.sql)) if is_negated else match
 
     def _is(self, element: Any) -> Term:
         is_negated = element.operator is operators.is_not
@@ -293,19 +293,17 @@ class Expressions:
             term = finite(self.term(element.left))
             return boolean(term.sql.is_not(None) if is_negated else term.sql.is_(None))
         if isinstance(element.right, True_ | False_):
-            found = self.truth(element.left)
-            wanted = isinstance(element.right, True_)
-            compared = Grouping(found).is_(wanted)
+            truth = self.truth(element.left)
+            is_true = isinstance(element.right, True_)
+            compared = Grouping(truth).is_(is_true)
             return boolean(inverse(compared) if is_negated else compared)
-        return self.applied(
-            "is not" if is_negated else "is", self.term(element.left), self.term(element.right)
-        )
+        return self.apply("is not" if is_negated else "is", self.term(element.left), self.term(element.right))
 
     def _between(self, element: Any) -> Term:
         value = self.term(element.left)
         low, high = (self.term(bound) for bound in element.right.clauses)
-        found = and_(self.applied(">=", value, low).sql, self.applied("<=", value, high).sql)
-        return boolean(inverse(found) if element.operator is operators.not_between_op else found)
+        is_between = and_(self.apply(">=", value, low).sql, self.apply("<=", value, high).sql)
+        return boolean(inverse(is_between) if element.operator is operators.not_between_op else is_between)
 
     def _in(self, element: Any) -> Term:
         is_negated = element.operator is operators.not_in_op
@@ -313,10 +311,10 @@ class Expressions:
         while isinstance(right, Grouping):
             right = right.element
         if isinstance(right, SelectBase | ScalarSelect):
-            found = self._in_query(value, right)
+            is_member = self._in_query(value, right)
         else:
-            found = self._in_list(value, self._options(right))
-        return boolean(inverse(found) if is_negated else found)
+            is_member = self._in_list(value, self._options(right))
+        return boolean(inverse(is_member) if is_negated else is_member)
 
     def _options(self, right: Any) -> list[Term]:
         if isinstance(right, BindParameter) and right.expanding:
@@ -329,7 +327,7 @@ class Expressions:
     def _in_list(self, value: Term, options: Sequence[Term]) -> Element:
         if not options:
             raise UntranslatableError("an empty list")
-        compared = [self.applied("=", value, option) for option in options]
+        compared = [self.apply("=", value, option) for option in options]
         first = finite(value)
         if all(option.kind == first.kind and option.is_constant for option in options):
             # One list is faster than many comparisons, which would mean the same.
@@ -341,9 +339,9 @@ class Expressions:
         value = finite(value)
         if value.kind != member.kind or (value.kind == "decimal" and value.scale != member.scale):
             raise UntranslatableError("IN of another kind")
-        self.applied("=", value, member)
-        found: Element = value.sql.in_(query)
-        return found
+        self.apply("=", value, member)
+        is_member: Element = value.sql.in_(query)
+        return is_member
 
     def _case(self, element: Any) -> Term:
         if element.value is not None:
@@ -351,36 +349,36 @@ class Expressions:
         conditions = [self.truth(condition) for condition, _ in element.whens]
         values = [self.term(value) for _, value in element.whens]
         values.append(constant(None) if element.else_ is None else self.term(element.else_))
-        values = [self._chosen(value, values) for value in values]
+        values = [self._choose(value, values) for value in values]
         return functions.one_of(
             values, lambda *sql: case(*zip(conditions, sql[:-1], strict=True), else_=sql[-1])
         )
 
-    def _chosen(self, value: Term, values: Sequence[Term]) -> Term:
+    def _choose(self, value: Term, values: Sequence[Term]) -> Term:
         kinds = {one.kind for one in values} - {"null"}
         return self._plain(value) if len(kinds) > 1 else value
 
     def _cast(self, element: Any) -> Term:
-        return casts.converted(self.dialect, self.term(element.clause), element.type)
+        return casts.translate_cast(self.dialect, self.term(element.clause), element.type)
 
-    def _extracted(self, element: Any) -> Term:
-        return functions.extracted(self.dialect, str(element.field), self.term(element.expr))
+    def _extract(self, element: Any) -> Term:
+        return functions.translate_extract(self.dialect, str(element.field), self.term(element.expr))
 
     def _function(self, element: Any) -> Term:
-        return self._called(element, lambda sql: sql, is_window=False)
+        return self._call(element, lambda sql: sql, is_window=False)
 
-    def _called(self, element: Any, wrap: Callable[[Element], Element], *, is_window: bool) -> Term:
+    def _call(self, element: Any, wrap: Callable[[Element], Element], *, is_window: bool) -> Term:
         name, arguments = element.name.lower(), list(element.clauses)
         if getattr(element, "packagenames", ()):
             raise UntranslatableError("a function of a schema")
         is_scalar = len(arguments) > 1 and name in ("min", "max")
         if name in aggregates.NAMES and not is_scalar:
-            return self._gathered(name, arguments, wrap, is_window=is_window)
+            return self._aggregate(name, arguments, wrap, is_window=is_window)
         if is_window:
             raise UntranslatableError(f"{name}() in a window")
-        return functions.called(self.dialect, name, [self.term(argument) for argument in arguments])
+        return functions.translate_call(self.dialect, name, [self.term(argument) for argument in arguments])
 
-    def _gathered(
+    def _aggregate(
         self, name: str, arguments: list[Any], wrap: Callable[[Element], Element], *, is_window: bool
     ) -> Term:
         if len(arguments) != 1:
@@ -392,18 +390,18 @@ class Expressions:
         if is_distinct and is_window:
             raise UntranslatableError("DISTINCT in a window, which is refused there")
         term = self.term(argument.element if is_distinct else argument)
-        found = Gathered(finite(term), is_distinct, is_window or self._compensates, wrap)
+        call = AggregateTerm(finite(term), is_distinct, is_window or self._compensates, wrap)
         if is_distinct and not self.groups(term):
             raise UntranslatableError(f"distinct values of a {term.kind}")
         if name == "count":
-            return whole(found.applied("count", found.term.sql))
+            return whole(call.apply("count", call.term.sql))
         if term.kind == "text" and not self._by_code_point:
             raise UntranslatableError("texts by a collation")
-        return aggregates.gathered(self.dialect, name, found)
+        return aggregates.translate_aggregate(self.dialect, name, call)
 
-    def _filtered(self, element: Any) -> Term:
+    def _filter(self, element: Any) -> Term:
         condition = self.truth(element.criterion)
-        return self._called(element.func, lambda sql: sql.filter(condition), is_window=False)
+        return self._call(element.func, lambda sql: sql.filter(condition), is_window=False)
 
     def _over(self, element: Any) -> Term:
         partitions = [self.group_key(part) for part in _parts(element.partition_by)]
@@ -413,22 +411,24 @@ class Expressions:
             raise UntranslatableError("a frame")
 
         def wrap(sql: Any) -> Element:
-            found: Element = sql.over(partition_by=partitions or None, order_by=order or None)
-            return found
+            over: Element = sql.over(partition_by=partitions or None, order_by=order or None)
+            return over
 
         inner = element.element
         if isinstance(inner, FunctionFilter):
             condition = self.truth(inner.criterion)
-            return self._called(inner.func, lambda sql: wrap(sql.filter(condition)), is_window=True)
+            return self._call(inner.func, lambda sql: wrap(sql.filter(condition)), is_window=True)
         if not isinstance(inner, FunctionElement):
             raise UntranslatableError("another window")
         name = inner.name.lower()
         if name in aggregates.NAMES:
-            return self._called(inner, wrap, is_window=True)
+            return self._call(inner, wrap, is_window=True)
         is_total = any(self._statements.is_unique(split_modifiers(key)[0]) for key in keys)
         arguments = [self.term(one) for one in inner.clauses]
-        made = aggregates.ranked(self.dialect, name, arguments, is_sorted=bool(keys), is_total=is_total)
-        return made(wrap(getattr(func, name)()))
+        write = aggregates.translate_rank(
+            self.dialect, name, arguments, is_sorted=bool(keys), is_total=is_total
+        )
+        return write(wrap(getattr(func, name)()))
 
     def _scalar(self, element: Any) -> Term:
         return self._statements.scalar(element.element)
@@ -446,17 +446,13 @@ def _has_point(value: Decimal) -> bool:
     return "." in str(value) and "E" not in str(value)
 
 
-def _is_bound_of_instants(element: Any) -> bool:
-    return isinstance(element, FunctionElement) and element.name in (BEFORE, AFTER)
-
-
 _HANDLERS: Mapping[type[Any], str] = {
     ColumnClause: "_column",
     Label: "_inner",
     Grouping: "_inner",
     internals.LabelReference: "_inner",
-    TypeCoerce: "_coerced",
-    BindParameter: "_bound",
+    TypeCoerce: "_coerce",
+    BindParameter: "_bind",
     Null: "_null",
     True_: "_true",
     False_: "_false",
@@ -467,9 +463,9 @@ _HANDLERS: Mapping[type[Any], str] = {
     BinaryExpression: "_binary",
     Case: "_case",
     Cast: "_cast",
-    Extract: "_extracted",
+    Extract: "_extract",
     FunctionElement: "_function",
-    FunctionFilter: "_filtered",
+    FunctionFilter: "_filter",
     Over: "_over",
     ScalarSelect: "_scalar",
 }

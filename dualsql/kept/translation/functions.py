@@ -44,13 +44,13 @@ Call = Callable[[Sequence[Term]], Term]
 
 def _of(kinds: str, write: Callable[..., Term]) -> Call:
     """A function of arguments of these kinds; `a|b` stands for either, and `?` after it for one that may be absent."""
-    wanted = kinds.split()
-    least = sum(not kind.endswith("?") for kind in wanted)
+    kinds_of = kinds.split()
+    least = sum(not kind.endswith("?") for kind in kinds_of)
 
     def call(arguments: Sequence[Term]) -> Term:
-        if not least <= len(arguments) <= len(wanted):
+        if not least <= len(arguments) <= len(kinds_of):
             raise UntranslatableError("another number of arguments")
-        for term, allowed in zip(arguments, wanted, strict=False):
+        for term, allowed in zip(arguments, kinds_of, strict=False):
             if term.kind not in allowed.rstrip("?").split("|"):
                 raise UntranslatableError(f"an argument that is a {term.kind}")
         return write(*map(finite, arguments))
@@ -76,8 +76,8 @@ def _number(term: Term, least: int, most: int = 1_000_000) -> int:
     """The whole number that a constant is."""
     if not term.is_constant or term.kind != "integer" or not least <= term.value <= most:
         raise UntranslatableError("a number that is no such constant")
-    found: int = term.value
-    return found
+    number: int = term.value
+    return number
 
 
 def _word(term: Term) -> str:
@@ -93,28 +93,28 @@ def _word(term: Term) -> str:
 
 def _common(arguments: Sequence[Term]) -> tuple[Kind, int, int]:
     """The kind, the scale and the bits that all arguments have, but for NULLs."""
-    known = [term for term in arguments if term.kind != "null"]
-    kinds = {term.kind for term in known}
+    terms = [term for term in arguments if term.kind != "null"]
+    kinds = {term.kind for term in terms}
     if len(kinds) != 1 or kinds & {"opaque", "flag", "quotient", "span"}:
         raise UntranslatableError("values of several kinds")
-    if kinds == {"numeric"} and len(known) > 1:
+    if kinds == {"numeric"} and len(terms) > 1:
         raise UntranslatableError("decimals that are shown with different digits")
-    return known[0].kind, max(term.scale for term in known), max(term.bits for term in known)
+    return terms[0].kind, max(term.scale for term in terms), max(term.bits for term in terms)
 
 
 def one_of(arguments: Sequence[Term], write: Callable[..., Element]) -> Term:
     """A value that is one of the arguments, of one kind."""
     terms = [finite(term) for term in arguments]
     kind, scale, bits = _common(terms)
-    found = write(*(term.sql for term in terms))
+    value = write(*(term.sql for term in terms))
     if kind == "decimal":
         if len({term.scale for term in terms if term.kind == "decimal"}) > 1:
             raise UntranslatableError("decimals that are shown with different digits")
-        return decimal(found, scale)
+        return decimal(value, scale)
     first = next(term for term in terms if term.kind == kind)
     is_ascii = all(term.is_ascii or term.kind == "null" for term in terms)
     return replace(
-        first, sql=found, bits=bits, value=None, is_constant=False, is_ascii=is_ascii, is_checked=True
+        first, sql=value, bits=bits, value=None, is_constant=False, is_ascii=is_ascii, is_checked=True
     )
 
 
@@ -144,8 +144,8 @@ def _extreme(name: str, kinds: frozenset[Kind], *, skips_nulls: bool) -> Call:
         missing = or_(*(term.sql.is_(None) for term in arguments))
 
         def write(*values: Element) -> Element:
-            found: Element = getattr(func, name)(*values)
-            return found if skips_nulls else case((missing, null()), else_=found)
+            value: Element = getattr(func, name)(*values)
+            return value if skips_nulls else case((missing, null()), else_=value)
 
         return one_of(arguments, write)
 
@@ -164,36 +164,36 @@ def _abs(term: Term) -> Term:
 
 def _abs_sqlite(term: Term) -> Term:
     """It leaves minus zero as it is."""
-    found = _abs(term)
+    absolute = _abs(term)
     if term.kind != "real":
-        return found
+        return absolute
     return real(case((term.sql < 0.0, -term.sql), else_=term.sql))
 
 
 def _round_sqlite(term: Term, digits: Term | None = None) -> Term:
-    places = 0 if digits is None else _number(digits, 0, 9)
+    scale = 0 if digits is None else _number(digits, 0, 9)
     if term.kind == "integer":
         return real(as_double(term))
-    if places == 0:
+    if scale == 0:
         # It adds a half and cuts; the double before a half is taken for it.
         value = as_double(term)
         is_odd = or_(func.abs(value) == 0.49999999999999994, func.abs(value) > 2**51)
         # It has no minus zero.
         return real(refused_if(is_odd, func.round(value) + 0.0))
-    return real(rounded(term, places))
+    return real(rounded(term, scale))
 
 
 def _round_exact(term: Term, digits: Term | None = None) -> Term:
-    places = 0 if digits is None else _number(digits, 0, 15)
-    if term.kind == "decimal" and places >= term.scale:
-        return decimal(term.sql, places)
+    scale = 0 if digits is None else _number(digits, 0, 15)
+    if term.kind == "decimal" and scale >= term.scale:
+        return decimal(term.sql, scale)
     if term.kind == "decimal":
-        return decimal(func.round(term.sql, places), places)
+        return decimal(func.round(term.sql, scale), scale)
     if term.kind == "integer":
-        return decimal(term.sql, places)
-    if places > 9:
+        return decimal(term.sql, scale)
+    if scale > 9:
         raise UntranslatableError("too many digits")
-    return decimal(rounded(term, places), places)
+    return decimal(rounded(term, scale), scale)
 
 
 def _round_whole(term: Term) -> Term:
@@ -202,16 +202,16 @@ def _round_whole(term: Term) -> Term:
 
 
 def _round_mariadb(term: Term, digits: Term | None = None) -> Term:
-    places = 0 if digits is None else _number(digits, 0, 15)
+    scale = 0 if digits is None else _number(digits, 0, 15)
     if term.kind == "integer":
         return term
-    return decimal(func.round(term.sql, min(places, term.scale)), places)
+    return decimal(func.round(term.sql, min(scale, term.scale)), scale)
 
 
 def _up_or_down(name: str) -> Callable[[Term], Term]:
     def write(term: Term) -> Term:
-        found = getattr(func, name)(term.sql)
-        return real(found) if term.kind == "real" else decimal(found, 0)
+        value = getattr(func, name)(term.sql)
+        return real(value) if term.kind == "real" else decimal(value, 0)
 
     return write
 
@@ -229,7 +229,7 @@ def _sqrt(term: Term) -> Term:
 # Texts.
 
 
-def _folded(name: str) -> Callable[[Term], Term]:
+def _fold_case(name: str) -> Callable[[Term], Term]:
     """upper() or lower() of ASCII; PostgreSQL and MariaDB fold other letters by their locale."""
     return lambda term: text(getattr(func, name)(ascii_only(term).sql), is_ascii=True)
 
@@ -257,8 +257,8 @@ def _length_bytes(term: Term) -> Term:
 def _part(term: Term, start: Term, length: Term | None = None) -> Term:
     """substr() from a character on, which is counted from 1."""
     begin = _number(start, 1)
-    given = [] if length is None else [_number(length, 0)]
-    return text(func.substr(term.sql, begin, *given), is_ascii=term.is_ascii)
+    lengths = [] if length is None else [_number(length, 0)]
+    return text(func.substr(term.sql, begin, *lengths), is_ascii=term.is_ascii)
 
 
 def _part_sqlite(term: Term, start: Term, length: Term | None = None) -> Term:
@@ -283,7 +283,7 @@ def _end(name: str) -> Callable[[Term, Term], Term]:
     return lambda term, count: text(getattr(func, name)(term.sql, _number(count, 0)), is_ascii=term.is_ascii)
 
 
-def _trimmed(name: str) -> Callable[..., Term]:
+def _trim(name: str) -> Callable[..., Term]:
     def write(term: Term, letters: Term | None = None) -> Term:
         if letters is not None and not _word(letters).isascii():
             raise UntranslatableError("letters beyond ASCII")
@@ -293,7 +293,7 @@ def _trimmed(name: str) -> Callable[..., Term]:
     return write
 
 
-def _replaced(term: Term, part: Term, by: Term) -> Term:
+def _replace(term: Term, part: Term, by: Term) -> Term:
     _word(part)
     return text(func.replace(term.sql, part.sql, by.sql), is_ascii=term.is_ascii and by.is_ascii)
 
@@ -320,8 +320,8 @@ def _concat(kinds: frozenset[Kind]) -> Call:
 
 def _concat_or_null(arguments: Sequence[Term]) -> Term:
     """concat() that is NULL if an argument is."""
-    found = _texts(arguments, frozenset({"text", "integer", "decimal"}))
-    return text(reduce(lambda one, other: one.op("||", precedence=6)(other), found))
+    texts = _texts(arguments, frozenset({"text", "integer", "decimal"}))
+    return text(reduce(lambda one, other: one.op("||", precedence=6)(other), texts))
 
 
 def _concat_ws(arguments: Sequence[Term]) -> Term:
@@ -357,10 +357,10 @@ _MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?)?"
 def _moment(term: Term) -> Element:
     """A date and time; a text that has another form, or no such day, fails."""
     if term.kind in ("date", "datetime"):
-        found = cast(term.sql, DATETIME)
+        moment = cast(term.sql, DATETIME)
         # It computes in milliseconds, and rounds to them.
-        is_fine = func.microsecond(found).op("%", precedence=8)(1_000_000) != 0
-        return found if term.kind == "date" else refused_if(is_fine, found)
+        is_fine = func.microsecond(moment).op("%", precedence=8)(1_000_000) != 0
+        return moment if term.kind == "date" else refused_if(is_fine, moment)
     if term.is_constant and re.fullmatch(_MOMENT, term.value, re.ASCII) is None:
         raise UntranslatableError("a text that is no plain date")
     padded = func.replace(term.sql, "T", " ").op("||", precedence=6)(
@@ -384,13 +384,13 @@ _FIELDS = re.compile(r"%[YmdHMSjw%]|[^%]")
 
 
 def _strftime(form: Term, moment: Term) -> Term:
-    written = _word(form)
-    if _FIELDS.sub("", written):
+    form_text = _word(form)
+    if _FIELDS.sub("", form_text):
         raise UntranslatableError("another field of strftime")
-    return text(func.strftime(_moment(moment), written), is_ascii=written.isascii())
+    return text(func.strftime(_moment(moment), form_text), is_ascii=form_text.isascii())
 
 
-def _formatted(form: str) -> Callable[[Term], Term]:
+def _format(form: str) -> Callable[[Term], Term]:
     return lambda term: text(func.strftime(_moment(term), form), is_ascii=True)
 
 
@@ -429,8 +429,8 @@ def part_of_date(field: str, term: Term) -> Element:
     name = field.lower()
     if term.kind not in PARTS.get(name, ()):
         raise UntranslatableError("another field of a date")
-    found: Element = func.date_part(name, term.sql)
-    return found
+    part: Element = func.date_part(name, term.sql)
+    return part
 
 
 def _date_part(field: Term, moment: Term) -> Term:
@@ -464,18 +464,18 @@ _TO_CHAR_PARTS = re.compile("|".join(map(re.escape, _TO_CHAR)))
 
 
 def _to_char(moment: Term, form: Term) -> Term:
-    written = _word(form)
-    if _TO_CHAR_PARTS.sub("", written):
+    form_text = _word(form)
+    if _TO_CHAR_PARTS.sub("", form_text):
         raise UntranslatableError("another field of to_char")
-    found = _TO_CHAR_PARTS.sub(lambda match: _TO_CHAR[match[0]], written)
-    return text(func.strftime(cast(moment.sql, DATETIME), found), is_ascii=True)
+    form_of_duckdb = _TO_CHAR_PARTS.sub(lambda match: _TO_CHAR[match[0]], form_text)
+    return text(func.strftime(cast(moment.sql, DATETIME), form_of_duckdb), is_ascii=True)
 
 
 def _make_interval(*amounts: Term) -> Term:
     names = ("year", "month", "week", "day", "hour", "minute", "second")
-    given = [_number(term, -10_000_000, 10_000_000) for term in amounts]
-    written = " ".join(f"{amount} {name}" for amount, name in zip(given, names, strict=False) if amount)
-    return Term(sql=cast(literal(written or "0 day"), types.Interval()), kind="span")
+    counts = [_number(term, -10_000_000, 10_000_000) for term in amounts]
+    amount_text = " ".join(f"{amount} {name}" for amount, name in zip(counts, names, strict=False) if amount)
+    return Term(sql=cast(literal(amount_text or "0 day"), types.Interval()), kind="span")
 
 
 def _date_of(term: Term) -> Term:
@@ -496,8 +496,8 @@ _SQLITE: Mapping[str, Call] = {
     "abs": _of("integer|real", _abs_sqlite),
     "char_length": _of("text", _length_sqlite),
     "coalesce": _coalesce,
-    "date": _of("text|date|datetime", _formatted("%Y-%m-%d")),
-    "datetime": _of("text|date|datetime", _formatted("%Y-%m-%d %H:%M:%S")),
+    "date": _of("text|date|datetime", _format("%Y-%m-%d")),
+    "datetime": _of("text|date|datetime", _format("%Y-%m-%d %H:%M:%S")),
     "dualsql_instant": _of("datetime|date", _instant),
     "ifnull": _coalesce,
     "instr": _of("text text", lambda term, part: _position(without_nul(term), part)),
@@ -505,19 +505,19 @@ _SQLITE: Mapping[str, Call] = {
     "length": _of("text|integer", _length_sqlite),
     "likely": _of("integer|real|text|boolean", _same),
     "lower": _of("text", _lower_sqlite),
-    "ltrim": _of("text text?", lambda term, *letters: _trimmed("ltrim")(without_nul(term), *letters)),
+    "ltrim": _of("text text?", lambda term, *letters: _trim("ltrim")(without_nul(term), *letters)),
     "max": _extreme("greatest", _EXTREME | {"text"}, skips_nulls=False),
     "min": _extreme("least", _EXTREME | {"text"}, skips_nulls=False),
     "nullif": _nullif,
-    "replace": _of("text text text", lambda term, *rest: _replaced(without_nul(term), *rest)),
+    "replace": _of("text text text", lambda term, *rest: _replace(without_nul(term), *rest)),
     "round": _of("integer|real integer?", _round_sqlite),
-    "rtrim": _of("text text?", lambda term, *letters: _trimmed("rtrim")(without_nul(term), *letters)),
+    "rtrim": _of("text text?", lambda term, *letters: _trim("rtrim")(without_nul(term), *letters)),
     "sign": _of("integer|real", _sign),
     "strftime": _of("text text|date|datetime", _strftime),
     "substr": _of("text|integer integer integer?", _part_sqlite),
     "substring": _of("text|integer integer integer?", _part_sqlite),
-    "time": _of("text|datetime", _formatted("%H:%M:%S")),
-    "trim": _of("text text?", lambda term, *letters: _trimmed("trim")(without_nul(term), *letters)),
+    "time": _of("text|datetime", _format("%H:%M:%S")),
+    "trim": _of("text text?", lambda term, *letters: _trim("trim")(without_nul(term), *letters)),
     "typeof": _of("integer|boolean|flag|real|text|date|datetime|null", _typeof),
     "unixepoch": _of("text|date|datetime", _unixepoch),
     "unlikely": _of("integer|real|text|boolean", _same),
@@ -526,7 +526,7 @@ _SQLITE: Mapping[str, Call] = {
 
 _POSTGRESQL: Mapping[str, Call] = {
     "abs": _of("integer|real|decimal", _abs),
-    "btrim": _of("text text?", _trimmed("trim")),
+    "btrim": _of("text text?", _trim("trim")),
     "ceil": _of("real|decimal", _up_or_down("ceil")),
     "ceiling": _of("real|decimal", _up_or_down("ceil")),
     "char_length": _of("text", _length),
@@ -541,19 +541,19 @@ _POSTGRESQL: Mapping[str, Call] = {
     "least": _extreme("least", _EXTREME, skips_nulls=True),
     "left": _of("text integer", _end("left")),
     "length": _of("text", _length),
-    "lower": _of("text", _folded("lower")),
-    "ltrim": _of("text text?", _trimmed("ltrim")),
+    "lower": _of("text", _fold_case("lower")),
+    "ltrim": _of("text text?", _trim("ltrim")),
     "make_interval": _of(" ".join(["integer?"] * 7), _make_interval),
     "mod": _of("integer integer", OPERATORS[POSTGRESQL]["%", "integer", "integer"]),
     "nullif": _nullif,
-    "replace": _of("text text text", _replaced),
+    "replace": _of("text text text", _replace),
     "right": _of("text integer", _end("right")),
     "round": _either(
         _of("integer|real", _round_whole),
         _of("decimal|quotient integer?", _round_exact),
         _of("integer integer", _round_exact),
     ),
-    "rtrim": _of("text text?", _trimmed("rtrim")),
+    "rtrim": _of("text text?", _trim("rtrim")),
     "sign": _of("real", lambda term: real(cast(func.sign(term.sql), DOUBLE))),
     "sqrt": _of("real|integer", _sqrt),
     "starts_with": _of("text text", _begins),
@@ -561,8 +561,8 @@ _POSTGRESQL: Mapping[str, Call] = {
     "substr": _of("text integer integer?", _part_postgresql),
     "substring": _of("text integer integer?", _part_postgresql),
     "to_char": _of("date|datetime text", _to_char),
-    "trim": _of("text text?", _trimmed("trim")),
-    "upper": _of("text", _folded("upper")),
+    "trim": _of("text text?", _trim("trim")),
+    "upper": _of("text", _fold_case("upper")),
 }
 
 _MARIADB: Mapping[str, Call] = {
@@ -581,7 +581,7 @@ _MARIADB: Mapping[str, Call] = {
     "least": _extreme("least", _EXTREME, skips_nulls=False),
     "left": _of("text integer", _end("left")),
     "length": _of("text", _length_bytes),
-    "lower": _of("text", _folded("lower")),
+    "lower": _of("text", _fold_case("lower")),
     "minute": _of("datetime", _part_number("minute")),
     "mod": _of("integer integer", OPERATORS[MARIADB]["%", "integer", "integer"]),
     "month": _of("date|datetime", _part_number("month")),
@@ -590,7 +590,7 @@ _MARIADB: Mapping[str, Call] = {
     "round": _of("integer|decimal integer?", _round_mariadb),
     "substr": _of("text integer integer?", _part),
     "substring": _of("text integer integer?", _part),
-    "upper": _of("text", _folded("upper")),
+    "upper": _of("text", _fold_case("upper")),
     "year": _of("date|datetime", _part_number("year")),
 }
 
@@ -598,19 +598,19 @@ FUNCTIONS: Mapping[str, Mapping[str, Call]] = {SQLITE: _SQLITE, POSTGRESQL: _POS
 """By dialect and name: what a function of one row means."""
 
 
-def extracted(dialect: str, field: str, term: Term) -> Term:
+def translate_extract(dialect: str, field: str, term: Term) -> Term:
     """EXTRACT(field FROM x): PostgreSQL's is a NUMERIC without digits after the point."""
-    found = part_of_date(field, term)
+    part = part_of_date(field, term)
     if dialect == POSTGRESQL:
-        return decimal(found, 0)
+        return decimal(part, 0)
     if dialect == MARIADB and field.lower() in ("year", "quarter", "month", "day", "hour", "minute"):
-        return whole(found, bits=32)
+        return whole(part, bits=32)
     raise UntranslatableError("EXTRACT")
 
 
-def called(dialect: str, name: str, arguments: Sequence[Term]) -> Term:
+def translate_call(dialect: str, name: str, arguments: Sequence[Term]) -> Term:
     """A call of a function of one row."""
-    known = FUNCTIONS[dialect].get(name)
-    if known is None:
+    write = FUNCTIONS[dialect].get(name)
+    if write is None:
         raise UntranslatableError(f"the function {name}()")
-    return known(arguments)
+    return write(arguments)

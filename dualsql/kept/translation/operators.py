@@ -61,8 +61,8 @@ UPPER, LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 def ascii_lower(sql: Element) -> Element:
     """The text with the letters A to Z in lower case."""
-    found: Element = func.translate(sql, UPPER, LOWER, type_=TEXT)
-    return found
+    lower: Element = func.translate(sql, UPPER, LOWER, type_=TEXT)
+    return lower
 
 
 #
@@ -139,8 +139,8 @@ def _scaled(apply: Apply) -> Two:
     """A product of a quotient: its error stays relative."""
 
     def write(left: Term, right: Term) -> Term:
-        found = finite(computed_real(apply(as_double(left), as_double(right))))
-        return replace(found, kind="quotient")
+        quotient_of = finite(computed_real(apply(as_double(left), as_double(right))))
+        return replace(quotient_of, kind="quotient")
 
     return write
 
@@ -180,7 +180,7 @@ def _compared_moments(name: str, left: Term, right: Term) -> Term:
 # Texts.
 
 
-def _joined(left: Term, right: Term) -> Term:
+def _join(left: Term, right: Term) -> Term:
     return text(
         text_of(left).op("||", precedence=6)(text_of(right)), is_ascii=left.is_ascii and right.is_ascii
     )
@@ -189,11 +189,11 @@ def _joined(left: Term, right: Term) -> Term:
 def _joined_postgresql(left: Term, right: Term) -> Term:
     if any(term.is_constant and term.kind != "text" for term in (left, right)):
         raise UntranslatableError("a constant that PostgreSQL's drivers send as a text, or not at all")
-    return _joined(left, right)
+    return _join(left, right)
 
 
 def _joined_sqlite(left: Term, right: Term) -> Term:
-    return _joined(*(without_nul(term) if term.kind == "text" else term for term in (left, right)))
+    return _join(*(without_nul(term) if term.kind == "text" else term for term in (left, right)))
 
 
 LikeWriter = Callable[[Term, Term, str | None], Term]
@@ -203,10 +203,10 @@ def _like_sqlite(value: Term, pattern: Term, escape: str | None) -> Term:
     # SQLite folds the letters of ASCII only. Its escape character is compared before it folds.
     if escape is not None and escape.isalpha():
         raise UntranslatableError("a letter as ESCAPE")
-    folded = [
+    lower = [
         ascii_lower(text_of(without_nul(term) if term.kind == "text" else term)) for term in (value, pattern)
     ]
-    return boolean(folded[0].like(folded[1], escape=escape))
+    return boolean(lower[0].like(lower[1], escape=escape))
 
 
 def _like_postgresql(value: Term, pattern: Term, escape: str | None) -> Term:
@@ -214,10 +214,10 @@ def _like_postgresql(value: Term, pattern: Term, escape: str | None) -> Term:
 
 
 def _ilike_postgresql(value: Term, pattern: Term, escape: str | None) -> Term:
-    found = [ascii_lower(ascii_only(term).sql) for term in (value, pattern)]
+    lower = [ascii_lower(ascii_only(term).sql) for term in (value, pattern)]
     if escape is not None and escape.isalpha():
         raise UntranslatableError("a letter as ESCAPE")
-    return boolean(found[0].like(found[1], escape=escape or "\\"))
+    return boolean(lower[0].like(lower[1], escape=escape or "\\"))
 
 
 LIKE: Mapping[tuple[str, str], tuple[frozenset[Kind], LikeWriter]] = {
@@ -252,8 +252,8 @@ _INTEGER = types.Integer()
 def _moment_moved(apply: Apply) -> Two:
     def write(left: Term, right: Term) -> Term:
         moment, span = (left, right) if right.kind == "span" else (right, left)
-        moved = cast(apply(cast(moment.sql, DATETIME), span.sql), DATETIME)
-        return Term(sql=in_calendar(moved), kind="datetime")
+        result = cast(apply(cast(moment.sql, DATETIME), span.sql), DATETIME)
+        return Term(sql=in_calendar(result), kind="datetime")
 
     return write
 

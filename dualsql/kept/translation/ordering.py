@@ -37,7 +37,7 @@ GROUPED: Mapping[str, frozenset[Kind]] = {**SORTED, POSTGRESQL: _PLAIN | {"text"
 
 def nulls_last(dialect: str) -> tuple[bool, bool]:
     """See `Capabilities.nulls_last_by_default`."""
-    known = capabilities_named(dialect)
-    if known is None or known.nulls_last_by_default is None:
+    capabilities = capabilities_named(dialect)
+    if capabilities is None or capabilities.nulls_last_by_default is None:
         raise UntranslatableError("an order that does not say where NULLs stand")
-    return known.nulls_last_by_default
+    return capabilities.nulls_last_by_default

@@ -89,15 +89,15 @@ def stand_in(kept: KeptColumns) -> Shape:
         "kept_rows",
         MetaData(),
         Column("n", BigInteger, primary_key=True, autoincrement=False),
-        *(Column(f"c{place}", column.type) for place, column in enumerate(columns)),
+        *(Column(f"c{index}", column.type) for index, column in enumerate(columns)),
     )
     rows = table.alias(str(kept.rows.name))  # type: ignore[attr-defined]
-    named = [rows.c[f"c{place}"].label(column.name) for place, column in enumerate(columns)]
-    made = shape(select(*named).order_by(rows.c.n), kept.live.meanings)
-    return replace(made, number=rows.c.n)
+    outputs = [rows.c[f"c{index}"].label(column.name) for index, column in enumerate(columns)]
+    relation = shape(select(*outputs).order_by(rows.c.n), kept.live.meanings)
+    return replace(relation, number=rows.c.n)
 
 
-def translated(
+def translate_statement(
     rows: Ordered, relation: Shape, kept: KeptColumns, dialect: str, *, by_code_point: bool
 ) -> AnySelect:
     """DuckDB's statement with the meaning of a statement that reads the table of `relation`, in the same total order.
@@ -113,10 +113,10 @@ def translated(
     """
     number: Any = relation.number
     reader = _StatementTranslation(dialect_of(dialect), kept, number.table, by_code_point=by_code_point)
-    made = reader.ordered(rows).with_types(dialect_of(dialect))
-    if sum(1 for _ in islice(iterate(made), _MOST_ELEMENTS)) == _MOST_ELEMENTS:
+    query = reader.sort(rows).with_types(dialect_of(dialect))
+    if sum(1 for _ in islice(iterate(query), _MOST_ELEMENTS)) == _MOST_ELEMENTS:
         raise UntranslatableError("a statement that grows too large")
-    return made
+    return query
 
 
 class _Query(NamedTuple):
@@ -131,8 +131,8 @@ class _Query(NamedTuple):
             _output(term, dialect).label(column.name)
             for term, column in zip(self.terms, self.select.selected_columns, strict=True)
         ]
-        made: AnySelect = self.select.with_only_columns(*outputs, maintain_column_froms=True)
-        return made
+        select: AnySelect = self.select.with_only_columns(*outputs, maintain_column_froms=True)
+        return select
 
 
 def _output(term: Term, dialect: str) -> Element:
@@ -141,7 +141,7 @@ def _output(term: Term, dialect: str) -> Element:
     return term.sql if term.kind in ("opaque", "flag", "numeric") else type_coerce(term.sql, type_of(term))
 
 
-def _moved(terms: Sequence[Term], columns: Sequence[Any]) -> list[Term]:
+def _move(terms: Sequence[Term], columns: Sequence[Any]) -> list[Term]:
     """The terms as columns of a subquery."""
     return [
         replace(term, sql=column, is_constant=False, value=None, is_checked=True)
@@ -157,7 +157,7 @@ class _StatementTranslation:
         self._expressions = Expressions(
             dialect, self, by_code_point=by_code_point, compensates=kept.live.meanings.computation.compensates
         )
-        # Id of a source -> the source, the translated one, and what its columns hold.
+        # Id of a source -> the source, its translation, and what its columns hold.
         self._sources: dict[int, tuple[Any, Any, list[Term]]] = {}
         self._unique: set[Any] = set()
         self._read_table(kept, table)
@@ -166,11 +166,11 @@ class _StatementTranslation:
         key = sole_key(kept.live.select)
         columns: list[Any] = list(table.c)
         terms = [Term(sql=kept.number, kind="integer")]
-        for place, (cell, column) in enumerate(zip(kept.cells, kept.live.columns, strict=True)):
-            own = kept.rows.c[f"c{place}"]
+        for index, (cell, column) in enumerate(zip(kept.cells, kept.live.columns, strict=True)):
+            own = kept.rows.c[f"c{index}"]
             terms.append(column_term(cell, column, own, self._dialect))
             if key is not None and key(column.expression):
-                self._unique.add(columns[place + 1])
+                self._unique.add(columns[index + 1])
         self._unique.add(columns[0])
         self._sources[id(table)] = table, kept.rows, terms
 
@@ -180,13 +180,13 @@ class _StatementTranslation:
     def column(self, column: Any) -> Term:
         """See `Statements`."""
         source: Any = getattr(column, "table", None)
-        known = self._sources.get(id(source))
-        if known is None:
+        entry = self._sources.get(id(source))
+        if entry is None:
             raise UntranslatableError("a column of another source")
-        place = next((place for place, one in enumerate(source.c) if one is column), None)
-        if place is None:
+        index = next((index for index, one in enumerate(source.c) if one is column), None)
+        if index is None:
             raise UntranslatableError("a column that its source does not have")
-        return known[2][place]
+        return entry[2][index]
 
     def is_unique(self, column: Any) -> bool:
         """See `Statements`."""
@@ -199,17 +199,17 @@ class _StatementTranslation:
             if internals.group_by_clauses(inner):
                 return False
             outputs = list(inner.selected_columns)
-            place = next((at for at, one in enumerate(list(column.table.c)) if one is column), None)
-            if place is None:
+            index = next((at for at, one in enumerate(list(column.table.c)) if one is column), None)
+            if index is None:
                 return False
-            column = getattr(outputs[place], "element", outputs[place])
+            column = getattr(outputs[index], "element", outputs[index])
 
     def _source(self, source: Any) -> Any:
-        known = self._sources.get(id(source))
-        if known is None:
-            made, terms = self._translated_source(source)
-            known = self._sources[id(source)] = source, made, terms
-        return known[1]
+        entry = self._sources.get(id(source))
+        if entry is None:
+            translation, terms = self._translated_source(source)
+            entry = self._sources[id(source)] = source, translation, terms
+        return entry[1]
 
     def _translated_source(self, source: Any) -> tuple[Any, list[Term]]:
         if isinstance(source, Join):
@@ -220,12 +220,12 @@ class _StatementTranslation:
             return self._common(source)
         if type(source) is Alias:
             inner = self._source(source.element)
-            made = inner.alias(source.name)
-            return made, _moved(self._sources[id(source.element)][2], list(made.c))
+            alias = inner.alias(source.name)
+            return alias, _move(self._sources[id(source.element)][2], list(alias.c))
         if type(source) is Subquery:
             query = self.query(source.element)
-            found = query.select.subquery(source.name)
-            return found, _moved(query.terms, list(found.c))
+            subquery = query.select.subquery(source.name)
+            return subquery, _move(query.terms, list(subquery.c))
         raise UntranslatableError(type(source).__name__)
 
     def _common(self, source: Any) -> tuple[Any, list[Term]]:
@@ -233,11 +233,11 @@ class _StatementTranslation:
             raise UntranslatableError("a recursive WITH")
         original = internals.cte_alias(source)
         if original is not None:
-            found = self._source(original).alias(source.name)
-            return found, _moved(self._sources[id(original)][2], list(found.c))
+            cte = self._source(original).alias(source.name)
+            return cte, _move(self._sources[id(original)][2], list(cte.c))
         query = self.query(source.element)
-        found = query.select.cte(source.name)
-        return found, _moved(query.terms, list(found.c))
+        cte = query.select.cte(source.name)
+        return cte, _move(query.terms, list(cte.c))
 
     #
     # Queries.
@@ -257,26 +257,26 @@ class _StatementTranslation:
             term.sql.label(getattr(column, "name", None))
             for term, column in zip(terms, statement.selected_columns, strict=True)
         ]
-        made: Any = select(*outputs).select_from(*froms)
+        query: Any = select(*outputs).select_from(*froms)
         criteria = [self._expressions.truth(part) for part in internals.where_criteria(statement)]
-        made = made.where(*criteria) if criteria else made
+        query = query.where(*criteria) if criteria else query
         groups = self._groups(statement)
-        made = made.group_by(*groups) if groups else made
+        query = query.group_by(*groups) if groups else query
         having = [self._expressions.truth(part) for part in internals.having_criteria(statement)]
-        made = made.having(*having) if having else made
+        query = query.having(*having) if having else query
         if internals.distinct_word(statement):
             self._require_groups(terms)
             self._require_keys_of(statement, terms)
-            made = made.distinct()
+            query = query.distinct()
         correlated = getattr(statement, "_correlate", ())
         if correlated:
-            made = made.correlate(*(self._source(source) for source in correlated))
-        return _Query(self._cut(made, statement), terms)
+            query = query.correlate(*(self._source(source) for source in correlated))
+        return _Query(self._cut(query, statement), terms)
 
-    def ordered(self, rows: Ordered) -> _Query:
+    def sort(self, rows: Ordered) -> _Query:
         """A SELECT in its total order."""
         statement = rows.shape.select
-        found = self.query(statement)
+        query = self.query(statement)
         keys = []
         for key in rows.order.keys:
             if key.is_text:
@@ -284,16 +284,16 @@ class _StatementTranslation:
             expression = key.expression if key.author_clause is not None else self._tie(key.expression)
             if expression is not None:
                 keys.append(
-                    self._expressions.ordered(
+                    self._expressions.sort_term(
                         expression, is_descending=key.is_descending, is_last=key.is_nulls_last
                     )
                 )
             if self._is_settled(statement, key.expression):
                 break
-        made = found.select.order_by(None).order_by(*keys) if keys else found.select
+        select = query.select.order_by(None).order_by(*keys) if keys else query.select
         limit, offset = rows.shape.limit, rows.shape.offset
-        made = made if limit is None else made.limit(limit)
-        return _Query(made.offset(offset) if offset else made, found.terms)
+        select = select if limit is None else select.limit(limit)
+        return _Query(select.offset(offset) if offset else select, query.terms)
 
     def _tie(self, expression: Any) -> Any:
         """A key that tells rows apart, without its CAST; None if it tells none apart that its value does not."""
@@ -343,18 +343,18 @@ class _StatementTranslation:
 
     def _require_keys_of(self, statement: Any, terms: Sequence[Term]) -> None:
         """Refuse an order of distinct rows by what they do not have: SQLite takes the value of any of the rows."""
-        known = {id(term.sql) for term in terms}
+        keys = {id(term.sql) for term in terms}
         for clause in internals.order_by_clauses(statement):
-            if id(finite(self._expressions.term(split_modifiers(clause)[0])).sql) not in known:
+            if id(finite(self._expressions.term(split_modifiers(clause)[0])).sql) not in keys:
                 raise UntranslatableError("an order of distinct rows by others")
 
-    def _cut(self, made: Any, statement: Any) -> Any:
+    def _cut(self, query: Any, statement: Any) -> Any:
         keys = [self._expressions.sort_key(clause) for clause in internals.order_by_clauses(statement)]
-        made = made.order_by(*keys) if keys else made
+        query = query.order_by(*keys) if keys else query
         limit, offset = internals.limit_clause(statement), internals.offset_clause(statement)
         if limit is not None:
-            made = made.limit(_whole(limit))
-        return made if offset is None else made.offset(_whole(offset))
+            query = query.limit(_whole(limit))
+        return query if offset is None else query.offset(_whole(offset))
 
     def _compound(self, statement: Any) -> _Query:
         if internals.order_by_clauses(statement):
@@ -366,10 +366,10 @@ class _StatementTranslation:
                 raise UntranslatableError("a set operation of values of several kinds")
             if statement.keyword.name != "UNION_ALL":
                 self._require_groups(terms)
-        made: Any = CompoundSelect(statement.keyword, *(query.select for query in queries))
+        compound: Any = CompoundSelect(statement.keyword, *(query.select for query in queries))
         terms = [replace(parts[0], bits=max(term.bits for term in parts)) for parts in columns]
-        outputs = list(made.selected_columns)
-        return _Query(self._cut(made, statement), _moved(terms, outputs))
+        outputs = list(compound.selected_columns)
+        return _Query(self._cut(compound, statement), _move(terms, outputs))
 
     #
     # Subqueries in expressions.

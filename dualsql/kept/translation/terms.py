@@ -88,11 +88,11 @@ class Term:
     is_exact: bool = False
 
 
-def _typed(sql: Element, type_: SQLType) -> Element:
+def _with_type(sql: Element, type_: SQLType) -> Element:
     """The expression with a type, in parentheses where it has operators."""
     is_open = isinstance(sql, OperatorExpression)
-    found: Element = type_coerce(Grouping(sql) if is_open else sql, type_)
-    return found
+    term: Element = type_coerce(Grouping(sql) if is_open else sql, type_)
+    return term
 
 
 def inverse(sql: Element) -> Element:
@@ -111,7 +111,7 @@ def integer(sql: Element, bits: int = 64) -> Term:
     elif getattr(sql, "operator", None) in _MOVED:
         # DuckDB would take x + 1 > 5 for x > 4, and meet no overflow.
         sql = sql.op("|", precedence=6)(0)
-    return Term(sql=_typed(sql, BIGINT), kind="integer", bits=bits)
+    return Term(sql=_with_type(sql, BIGINT), kind="integer", bits=bits)
 
 
 def whole(sql: Element, bits: int = 64) -> Term:
@@ -133,12 +133,12 @@ def number_of_truth(term: Term) -> Term:
 
 def real(sql: Element) -> Term:
     """A double that is finite where its operands are."""
-    return Term(sql=_typed(sql, DOUBLE), kind="real")
+    return Term(sql=_with_type(sql, DOUBLE), kind="real")
 
 
 def computed_real(sql: Element) -> Term:
     """A double that may overflow."""
-    return Term(sql=_typed(sql, DOUBLE), kind="real", is_checked=False)
+    return Term(sql=_with_type(sql, DOUBLE), kind="real", is_checked=False)
 
 
 def decimal(sql: Element, scale: int) -> Term:
@@ -150,12 +150,12 @@ def decimal(sql: Element, scale: int) -> Term:
 
 def text(sql: Element, *, is_ascii: bool = False) -> Term:
     """A text."""
-    return Term(sql=_typed(sql, TEXT), kind="text", is_ascii=is_ascii)
+    return Term(sql=_with_type(sql, TEXT), kind="text", is_ascii=is_ascii)
 
 
 def boolean(sql: Element) -> Term:
     """True or false."""
-    return Term(sql=_typed(sql, BOOLEAN), kind="boolean")
+    return Term(sql=_with_type(sql, BOOLEAN), kind="boolean")
 
 
 def constant(value: Any) -> Term:
@@ -193,8 +193,8 @@ def _scale(value: Decimal) -> int:
 
 def error() -> Element:
     """Fails when it is computed."""
-    found: Element = func.error("not the same in DuckDB")
-    return found
+    error: Element = func.error("not the same in DuckDB")
+    return error
 
 
 def refused_if(bad: Element, sql: Element) -> Element:
@@ -241,8 +241,8 @@ def rounded(term: Term, digits: int) -> Element:
 def is_near_half(number: Element) -> Element:
     """Whether the fraction of a number is almost 0.5."""
     fraction = func.abs(number) - func.floor(func.abs(number))
-    found: Element = func.abs(fraction - 0.5) < 1e-4
-    return found
+    is_near: Element = func.abs(fraction - 0.5) < 1e-4
+    return is_near
 
 
 def ascii_only(term: Term) -> Term:

@@ -10,16 +10,18 @@ import pytest
 from sqlalchemy import literal_column, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import DualResponseServer, NotFreezableError, QueryExecutionError, Registry, plan
+from dualsql import NotFreezableError, QueryExecutionError, Registry, plan
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import fetch_page, fetch_rows
-from dualsql.databases.backends import require_described
-from dualsql.databases.source import Source, open_source
+from dualsql.databases.driver import require_described
+from dualsql.databases.opening import open_source
+from dualsql.databases.source import Source
 from dualsql.formats.table import FORMATS
 from dualsql.tenancy import Policy
 from tests.databases.streams.everything import backends_taken
 from tests.databases.streams.reading import streamed
 from tests.schools import Base, School, fill
+from tests.servers import create_server
 
 Change = Callable[[Sequence[ResultColumn]], Sequence[ResultColumn]]
 CHANGES: dict[str, Change] = {
@@ -91,9 +93,7 @@ def test_another_name_is_one(found: Any, described: Any) -> None:
 
 
 async def test_a_literal_column_that_is_no_single_column_is_named(source: Source) -> None:
-    server = DualResponseServer(
-        source.engine, base_url="http://127.0.0.1/resources", tables=Base, allow_text=True
-    )
+    server = create_server(source.engine, base_url="http://127.0.0.1/resources", tables=Base, allow_text=True)
     async with server:
         for written in ("schools.*", '"schools".*'):
             with pytest.raises(NotFreezableError, match=r"columns that are not known") as refused:

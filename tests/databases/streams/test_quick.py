@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import QueryTimeoutError, Registry
 from dualsql.databases import Source, fetch_page, open_source
 from dualsql.databases.sqlite import connect
-from dualsql.databases.sqlite.connection import FileReader
+from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.tenancy import ActiveRules, Policy
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.waiting import PATIENCE

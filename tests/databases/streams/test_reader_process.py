@@ -35,7 +35,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
 from dualsql.databases import Source, StreamJob, open_source, stream_rows
-from dualsql.databases.sqlite.connection import FileReader
+from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, WriterOptions
@@ -161,6 +161,7 @@ async def same_outcome(
 
 def idle(source: Source) -> list[ReaderProcess]:
     assert isinstance(source.quick, FileReader)
+    assert source.quick.processes is not None
     return source.quick.processes._idle
 
 

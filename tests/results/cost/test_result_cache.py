@@ -17,6 +17,7 @@ from dualsql.results.row_cache import RowCache
 from dualsql.tenancy import Hook, Mask, TenantFilter
 from tests.results.cost.test_page_serving import ACME, METADATA, ZETA, fill, kept, notes
 from tests.server.conftest import BASE_URL
+from tests.servers import create_server
 
 pytestmark = pytest.mark.quick(50, "sqlite")
 
@@ -31,7 +32,7 @@ async def cached(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
         TenantFilter(column="tenant", value=lambda who: who.tenant),
         Mask(notes.c.body, how="redact", unless=lambda who: who.id == "boss"),
     ]
-    async with DualResponseServer(
+    async with create_server(
         engine, base_url=BASE_URL, tables=METADATA, hooks=hooks, result_cache=LONG
     ) as server:
         yield server
@@ -82,7 +83,7 @@ async def things(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
     async with engine.begin() as connection:
         await connection.run_sync(kinds.create_all)
         await connection.execute(insert(values), [{"id": 1, "price": Decimal(1), "more": {"list": [1]}}])
-    async with DualResponseServer(engine, base_url=BASE_URL, tables=kinds, result_cache=LONG) as server:
+    async with create_server(engine, base_url=BASE_URL, tables=kinds, result_cache=LONG) as server:
         yield server
 
 
@@ -140,4 +141,4 @@ def test_a_cache_keeps_something(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         ResultCache(**wrong)
     with pytest.raises(ConfigurationError):
-        DualResponseServer("sqlite://", base_url=BASE_URL, tables=METADATA, result_cache=5)  # type: ignore[arg-type]
+        create_server("sqlite://", base_url=BASE_URL, tables=METADATA, result_cache=5)

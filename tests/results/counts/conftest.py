@@ -15,6 +15,7 @@ from dualsql.databases import Source
 from tests import engines
 from tests.http.application import Application, fill as fill_institutions, running
 from tests.schools import Base, fill
+from tests.servers import create_server
 
 MANY = 12_345
 
@@ -61,7 +62,7 @@ async def engine(url: str, anyio_backend: str) -> AsyncIterator[AsyncEngine]:
 
 @pytest.fixture(scope="module")
 async def dual(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
-    async with DualResponseServer(
+    async with create_server(
         engine,
         base_url="http://127.0.0.1:8000/resources",
         tables=[Base, METADATA],

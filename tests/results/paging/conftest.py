@@ -12,6 +12,7 @@ from dualsql import DualResponseServer
 from tests import engines
 from tests.results.paging.sorts import fill_sorts
 from tests.schools import Base, fill
+from tests.servers import create_server
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ async def engine(
 
 @pytest.fixture(scope="module")
 async def dual(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
-    async with DualResponseServer(
+    async with create_server(
         engine,
         base_url="http://127.0.0.1:8000/resources",
         tables=Base,

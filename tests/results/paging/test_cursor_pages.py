@@ -44,6 +44,7 @@ from tests.http.application import (
     problem_of,
     running,
 )
+from tests.servers import create_server
 
 ANA, BEN = Principal(id="ana", tenant="north"), Principal(id="ben", tenant="north")
 SORT = [{"field": "enrollment", "order": "desc"}]
@@ -271,7 +272,7 @@ NO_PLACES = {
 @pytest.mark.parametrize("name", NO_PLACES)
 async def test_what_has_no_place_to_go_on_from(filled: AsyncEngine, name: str) -> None:
     statement, order = NO_PLACES[name]
-    async with DualResponseServer(filled, base_url="http://h/r", tables=metadata, allow_text=True) as server:
+    async with create_server(filled, base_url="http://h/r", tables=metadata, allow_text=True) as server:
         response = await server.create_response(statement, name=name)
         resource = await server.unchecked.get(response.resource_id)
         assert resource is not None

@@ -9,15 +9,15 @@ import asyncio
 import sys
 from datetime import timedelta
 
-from dualsql import DualResponseServer
 from dualsql.store import SQLResourceStore
 from tests.http.application import BASE_URL, METADATA
 from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS
+from tests.servers import create_server
 
 
 async def ask(database: str, store: str, lease: str) -> None:
     """Print the ids of what is pending, then go on as long as one lets us."""
-    async with DualResponseServer(
+    async with create_server(
         database,
         base_url=BASE_URL,
         tables=METADATA,

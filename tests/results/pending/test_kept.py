@@ -260,7 +260,7 @@ async def test_a_run_leaves_the_time_to_read_its_first_rows_again(
     now, seen, progress = [0.0], 0, RunProgress()
     monkeypatch.setattr(runs, "monotonic", lambda: now[0])
     try:
-        async for _ in runs._counted(given(iter(ends), now), progress, limit):
+        async for _ in runs._count(given(iter(ends), now), progress, limit):
             seen += 1
     except UnusableError:
         seen = -seen

@@ -16,6 +16,7 @@ from dualsql import BadParameterError, DualResponse, DualResponseServer, NoTotal
 from dualsql.freeze.document import Statement
 from dualsql.plan.sampling import even_ranks
 from tests.profiles.things import COUNT, METADATA, ROWS, things
+from tests.servers import create_server
 
 pytestmark = pytest.mark.quick(50, "sqlite")
 
@@ -25,7 +26,7 @@ IDS = [row["id"] for row in ROWS]
 
 @pytest.fixture(scope="module")
 async def dual(engine: AsyncEngine) -> AsyncIterator[DualResponseServer]:
-    async with DualResponseServer(
+    async with create_server(
         engine,
         base_url="http://127.0.0.1:8000/resources",
         tables=METADATA,

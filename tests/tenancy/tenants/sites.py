@@ -14,6 +14,7 @@ from dualsql import DualResponseServer
 from dualsql.freeze import Registry
 from dualsql.tenancy import Hook
 from tests import engines
+from tests.servers import create_server
 from tests.tenancy.tenants.databases import EVERYBODY, Change, fill
 from tests.tenancy.tenants.tpch import Base
 from tests.tenancy.tenants.tpch_rows import TENANTS, Tenant
@@ -66,7 +67,7 @@ async def opened_site(
             return engine
 
         async def server(engine: AsyncEngine, hooks: Sequence[Hook]) -> DualResponseServer:
-            made = DualResponseServer(
+            made = create_server(
                 engine, base_url=BASE_URL, tables=REGISTRY, hooks=hooks, count_budget=timedelta(seconds=30)
             )
             return await stack.enter_async_context(made)

@@ -1,0 +1,179 @@
+"""Compiled statements for drivers, the check of the columns that a database returns, and the driver in use."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Dialect
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.own_types import SQLType
+from dualsql.errors import QueryExecutionError
+from dualsql.formats.cells import Processor
+
+_NUMBER = re.compile(r"(?:_+[0-9]+)+$")
+
+_SHORTEST_CUT = 60
+"""Bytes of the names that PostgreSQL cuts: to 63, less what is left of a character."""
+
+_log = logging.getLogger(__name__)
+
+
+class ColumnTypes(tuple[SQLType, ...]):  # noqa: SLOT001 - a subclass of tuple has none that hold something
+    """The types of the columns of a compiled statement, in order.
+
+    Attributes:
+        uncoded: by dialect, the processors of these types where the driver tells no codes.
+    """
+
+    def __init__(self, _: Iterable[SQLType] = ()) -> None:
+        self.uncoded: WeakKeyDictionary[Dialect, list[tuple[int, Processor]]] = WeakKeyDictionary()
+
+
+_TYPES: WeakKeyDictionary[Any, ColumnTypes] = WeakKeyDictionary()
+"""By compiled statement."""
+
+
+def _types_of(compiled: Any) -> ColumnTypes:
+    found = _TYPES.get(compiled)
+    if found is None:
+        # Once for a statement that SQLAlchemy's cache gives again and again, with `uncoded`.
+        found = ColumnTypes(column.type for column in internals.result_columns_of(compiled))
+        _TYPES[compiled] = found
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStatement:
+    """A compiled statement with its parameters, for the driver.
+
+    Attributes:
+        parameters: a tuple, or a mapping if the driver (psycopg) takes them by name.
+        types: the types of the columns, in order.
+        described: the names of the columns; see `require_described`.
+    """
+
+    sql: str
+    parameters: Any
+    types: ColumnTypes
+    dialect: Dialect
+    described: Sequence[str]
+
+    def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
+        """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
+        known = self.types.uncoded.get(self.dialect) if codes is None else None
+        if known is not None:
+            return known
+        read = [
+            (position, internals.result_processor(type_, self.dialect, codes and codes[position]))
+            for position, type_ in enumerate(self.types)
+        ]
+        found = [(position, processor) for position, processor in read if processor is not None]
+        if codes is None:
+            self.types.uncoded[self.dialect] = found
+        return found
+
+
+def require_described(found: Sequence[str], described: Sequence[str]) -> None:
+    """Before a row is read, raise QueryExecutionError if the database returns other columns than described.
+
+    Args:
+        found: the names that the driver reports.
+        described: the names from `dualsql.columns.result.driver_names`.
+    """
+    if len(found) == len(described) and all(map(_is_described, found, described)):
+        return
+    _log.error("The database returned the columns %r where %r are described.", list(found), list(described))
+    raise QueryExecutionError(
+        f"The database returned {len(found)} columns that differ from the {len(described)} columns of the result.",
+        hint="No row was sent. Tell the operator: the server's log names the columns.",
+        developer_hint="No row was sent. Each literal_column() has to stand for one column. If the statement has none, "
+        "this is a bug in dualsql: report the columns that the log names.",
+    )
+
+
+def _is_described(found: str, described: str) -> bool:
+    if found == described or not described:
+        return True
+    # SQLAlchemy may prefix the table's name and append a number, and PostgreSQL cuts long names.
+    one, other = (_NUMBER.sub("", name.casefold()) for name in (found, described))
+    is_cut = len(found.encode()) >= _SHORTEST_CUT and described.startswith(found)
+    return one == other or one.endswith("_" + other) or is_cut
+
+
+def is_listened_to(engine: Any, connection: Any = None) -> bool:
+    """Whether the engine has event listeners for execution, so that statements must go through SQLAlchemy."""
+    return bool(
+        internals.has_events(engine)
+        or internals.has_events(engine.dialect)
+        or (connection and internals.has_events(connection))
+    )
+
+
+def driver_statement(
+    dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any, described: Sequence[str]
+) -> DriverStatement | None:
+    """The statement compiled on `dialect` with its values; None if its columns cannot be matched by position."""
+    # Sorted, as Connection._execute_clauseelement() does (engine/base.py): both find the same entry of the cache.
+    found = internals.compiled_with_cache(statement, dialect, cache, sorted(values))
+    compiled = found.compiled
+    if not internals.has_columns_by_position(compiled):
+        return None
+    own: Any = type(dialect)
+    no_connection: Any = _NoConnection(dialect)
+    bindings = [dict(values)] if values else []
+    context = internals.unsent_context(
+        _context(own), no_connection, statement=statement, found=found, values=bindings
+    )
+    bound = context.parameters[0]
+    parameters = tuple(bound) if compiled.positional else bound
+    return DriverStatement(context.statement, parameters, _types_of(compiled), dialect, described)
+
+
+def fingerprint(dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any) -> str:
+    """A hash of the statement's SQL, which has placeholders for its values: the same for all callers and pages."""
+    compiled = internals.compiled_with_cache(statement, dialect, cache, sorted(values)).compiled
+    return sha256(str(compiled).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+class _NoConnection(NamedTuple):
+    """The attributes of a connection that an execution context reads before it executes."""
+
+    dialect: Dialect
+
+
+def _no_cursor(_: Any) -> None:
+    """No cursor: a context would open one at once, which only SQLAlchemy's greenlet may do."""
+
+
+@cache
+def _context(dialect: Any) -> Any:
+    """An execution context of the dialect that is not used to execute."""
+    plain = dialect.execution_ctx_cls
+    return type(f"Unsent{plain.__name__}", (plain,), {"create_cursor": _no_cursor})
+
+
+def driver_of(connection: AsyncConnection) -> Any:
+    """The driver's connection of an open connection."""
+    opened = connection.sync_connection
+    assert opened is not None
+    return opened.connection.driver_connection
+
+
+ON_STOP = "dualsql_on_stop"
+"""Under this name, `memory_of` a connection has the function that stops what another process reads for it."""
+
+
+def memory_of(connection: AsyncConnection) -> dict[Any, Any]:
+    """A dict that lives as long as the driver's connection."""
+    opened = connection.sync_connection
+    assert opened is not None
+    return opened.info

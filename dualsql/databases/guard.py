@@ -1,0 +1,212 @@
+"""Read-only sessions of one kind of database (`Guard`), and the meaning of its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, auto
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, inspect as inspector_of
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.errors import LimitExceededError
+
+_STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
+
+
+class FailureKind(Enum):
+    """The meaning of a driver's error."""
+
+    WRITE = auto()
+    """The database refused to change anything."""
+    TIMEOUT = auto()
+    """The statement was stopped, by its time limit or by the database's operator."""
+    BUSY = auto()
+    """Something was in the way that may be gone at the next try: a lock, a standby's recovery."""
+    BROKEN = auto()
+    """The connection ended while it was used."""
+    UNREACHABLE = auto()
+    """The database is down, starting or stopping."""
+    PART = auto()
+    """Another server, which the database asks for a part of the rows, did not answer."""
+    FULL = auto()
+    """The database ran out of disk or memory."""
+    UNSUITED = auto()
+    """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
+    GROUPING = auto()
+    """An aggregate is not allowed where it stands, or a column beside aggregates is not in GROUP BY."""
+    SORTING = auto()
+    """The rows of a SELECT DISTINCT are sorted by what is not selected."""
+    WINDOW = auto()
+    """A window function is not allowed where it stands, as in WHERE."""
+    DIVISION = auto()
+    """The statement divides by zero."""
+    OVERFLOW = auto()
+    """A number that the statement computes is out of the range of its type."""
+    ARGUMENT = auto()
+    """A function of the statement is not defined for a value that it is given."""
+    SEVERAL_ROWS = auto()
+    """A subquery that stands for one value gives more than one row."""
+    VALUE = auto()
+    """A value is none of the type that it is converted to, or compared with."""
+    SIZE = auto()
+    """A value was larger than the connection allows."""
+
+
+class Refusal(Enum):
+    """Why a database refuses a connection."""
+
+    USER = auto()
+    """The user may not connect, or the password is another one."""
+    DATABASE = auto()
+    """The server has no such database."""
+    ROLE = auto()
+    """The database has no such role."""
+    HOST = auto()
+    """Nobody answers at that address."""
+    POOLER = auto()
+    """A pooler between gives each transaction another session, and the driver counts on one."""
+
+
+def too_large() -> LimitExceededError:
+    """The error for rows that are too large for memory."""
+    return LimitExceededError(
+        "The rows are too large for one page.",
+        hint="Select fewer or shorter columns or fewer rows, or use a stream.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTerms:
+    """The terms of one session.
+
+    Attributes:
+        limit: how long each statement may run.
+        settings: names and values that the database's own policies read, for this transaction only.
+    """
+
+    limit: timedelta
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def milliseconds(self) -> int:
+        """The limit in milliseconds; never 0, which most databases take as "no limit"."""
+        return max(1, math.ceil(self.limit.total_seconds() * 1000))
+
+
+TableName = tuple[str | None, str]
+"""The schema of a table, None for the database's own, and its name."""
+
+
+class Guard(ABC):
+    """Makes sessions of one kind of database read-only and limits their time."""
+
+    def prepare(self, engine: Engine) -> None:  # noqa: B027 - most have nothing to prepare
+        """Make an engine read-only permanently. Called once, for engines that dualsql made."""
+
+    @abstractmethod
+    def read_only(
+        self, connection: AsyncConnection, terms: SessionTerms
+    ) -> AbstractAsyncContextManager[None]:
+        """A read-only transaction on `terms`, open from the first line of the block. It also covers statements that a
+        stream backend runs on the driver's connection. Afterwards, all settings of the connection are restored.
+
+        Where `Backend.reading_options` turns the pool's ping off, it sends a statement before the block: that shows
+        whether the connection is alive.
+        """
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        """Stop the statement that `working` waits for, also in the database. Returns when `working` has ended."""
+        working.cancel()
+        await asyncio.wait({working})
+
+    def without_read_ahead(self, connection: AsyncConnection) -> AbstractContextManager[None]:
+        """While the block waits for a slow reader, keep the driver from reading ahead."""
+        return nullcontext()
+
+    async def close_result(self, result: Any) -> None:
+        """Close a stream's result, read to its end or not. Never raises: the session ends next."""
+        with suppress(Exception):
+            await result.close()
+
+    def tolerant_reading(self, connection: AsyncConnection) -> AbstractContextManager[None]:
+        """While the block reads rows through SQLAlchemy, a value that the driver cannot read becomes an Unfit."""
+        return nullcontext()
+
+    def limited_bytes(self, connection: AsyncConnection, most: int) -> AbstractContextManager[None]:
+        """While the block reads a page, limit the bytes from the database, if they can be counted.
+
+        Raises:
+            LimitExceededError: the limit was exceeded; see `too_large`.
+        """
+        return nullcontext()
+
+    def look(self, connection: Connection) -> None:
+        """Let the database read its catalogue, as every user may, and as a file that was removed cannot."""
+        inspector_of(connection).has_table("dualsql_health")
+
+    def may_assume(self, role: str, connection: Connection) -> bool:
+        """Whether the connection's user may take the role; called if the database has roles."""
+        raise NotImplementedError
+
+    async def row_numbers(self, _connection: AsyncConnection) -> Mapping[TableName, str]:
+        """The names of the columns that number the rows of tables; see `Capabilities.row_number`."""
+        return {}
+
+    async def connection_limit(self, _connection: AsyncConnection) -> int | None:
+        """How many connections the session's user may open; None for no limit, or where it is not known."""
+        return None
+
+    async def writable_tables(
+        self, _connection: AsyncConnection, _tables: Sequence[Table]
+    ) -> Sequence[str] | None:
+        """The tables that the session's user could change without the guard; None for a database without users.
+
+        A database that has roles must tell them.
+        """
+        return None
+
+    async def tables_without_policies(
+        self, connection: AsyncConnection, tables: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The tables that no policy restricts for the session's user; called if the database has row-level security."""
+        raise NotImplementedError
+
+    async def has_policies(self, connection: AsyncConnection) -> bool:
+        """Whether policies restrict the session's user on any table; called if the database has row-level security."""
+        raise NotImplementedError
+
+    async def is_pooled(self, connection: AsyncConnection) -> bool:
+        """Whether a pooler is seen between the driver and the database."""
+        return False
+
+    def refusal_of(self, error: BaseException | None) -> Refusal | None:
+        """Why the database refused a connection, from the driver's `error`; None for any other reason."""
+        return None
+
+    @abstractmethod
+    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
+        """The meaning of the driver's `error`; None for any other failure."""
+
+
+async def repeat_until_done(working: asyncio.Future[Any], attempt: Callable[[], Any]) -> None:
+    """Repeat an attempt to stop a statement until `working` has ended: one that has not begun cannot be stopped.
+
+    After two seconds, `working` is not waiting for the database, and is cancelled.
+    """
+    for _ in range(_STOP_ATTEMPTS):
+        if working.done():
+            return
+        attempted = attempt()
+        if inspect.isawaitable(attempted):
+            await attempted
+        await asyncio.wait({working}, timeout=_STOP_PAUSE)
+    working.cancel()
+    await asyncio.wait({working})

@@ -1,0 +1,89 @@
+"""Whether a database can be reached, and what hinders it: for commands that tell an operator before they serve it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from dualsql.databases.guard import FailureKind, Refusal
+from dualsql.databases.source import Source, with_connection
+from dualsql.errors import ConfigurationError, DatabaseUnreachableError, DualResponseError
+
+
+async def reach(source: Source, *, timeout: timedelta) -> None:
+    """Open a connection, and let the database read its catalogue.
+
+    Raises:
+        ConfigurationError: it rejects the user, or the database or the role does not exist.
+        DatabaseUnreachableError: no database answers now, or it accepts no connection.
+    """
+    try:
+        async with asyncio.timeout(timeout.total_seconds()):
+            await with_connection(source.engine, partial(_look, source))
+    except DualResponseError:
+        raise
+    # A driver, a resolver or the network may raise anything, with a URL in it.
+    except Exception as error:
+        raise _refusal(source, error.orig if isinstance(error, DBAPIError) else error) from error
+
+
+def _look(source: Source, connection: Connection) -> None:
+    role = source.role
+    source.guard.look(connection)
+    if role is not None and not source.guard.may_assume(role, connection):
+        raise ConfigurationError(
+            f"The database user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
+        )
+
+
+def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
+    refusal = source.guard.refusal_of(error)
+    if refusal is not None and refusal is not Refusal.HOST:
+        message, hint = _REFUSALS[refusal]
+        return ConfigurationError(message, hint=hint)
+    if refusal is Refusal.HOST or (isinstance(error, OSError) and not isinstance(error, TimeoutError)):
+        message, hint = _REFUSALS[Refusal.HOST]
+        return DatabaseUnreachableError(message, hint=hint)
+    if isinstance(error, TimeoutError):
+        return DatabaseUnreachableError(
+            "The database does not answer.", hint="Check the host and port in the URL."
+        )
+    if source.guard.failure_kind(error) in (_PASSING_OF_FILES if source.backend.file_suffixes else _PASSING):
+        return DatabaseUnreachableError(
+            "The database accepts no connections now.",
+            hint="Check that it has started and has room for more.",
+        )
+    return ConfigurationError(
+        "The database cannot be opened.", hint="Check the database name and the options in the URL."
+    )
+
+
+_PASSING_OF_FILES = (FailureKind.BUSY,)
+_PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.PART)
+
+_REFUSALS = {
+    Refusal.USER: (
+        "The database rejected the login.",
+        "Check the user and password in the URL, and the rights of the user.",
+    ),
+    Refusal.DATABASE: (
+        "The server has no such database.",
+        "Check the name of the database at the end of the URL.",
+    ),
+    Refusal.ROLE: (
+        "The database has no such role.",
+        "Create the role with CREATE ROLE, and GRANT it SELECT.",
+    ),
+    Refusal.HOST: (
+        "No database answers at that address.",
+        "Check the host and port in the URL, and that the database runs.",
+    ),
+    Refusal.POOLER: (
+        "A pooler between the server and its database does not keep prepared statements.",
+        "Add ?prepared_statement_cache_size=0 to the URL.",
+    ),
+}

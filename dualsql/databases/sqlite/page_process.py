@@ -1,0 +1,181 @@
+"""Pages of a busy server by a reader process, which waits for no thread of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from threading import Thread
+from typing import Any
+
+import orjson
+
+from dualsql.databases.driver import DriverStatement, require_described
+from dualsql.databases.sqlite.processes import LENGTHS, ReaderProcess, sendable
+from dualsql.formats.cells import processed
+from dualsql.formats.writer import Rows
+
+
+class PageProcess:
+    """A reader process that reads pages for one event loop, in the order in which they are asked for.
+
+    The work of SQLite, and making objects of its cells, are half the time of a page. Another core does them here, while
+    the event loop works for others. It is not replaced by itself once it has ended.
+
+    Attributes:
+        limit: how long it works on a page at most: others wait meanwhile.
+        is_open: whether it may answer yet. was_ready: it could read the file.
+    """
+
+    limit = timedelta(milliseconds=20)
+
+    def __init__(self, process: ReaderProcess, path: str) -> None:
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._terms = {
+            "path": path,
+            "seconds": self.limit.total_seconds(),
+            "lock_seconds": 0,
+            "largest_value": _LARGEST_IN_PAGE,
+            "is_page": True,
+        }
+        self._waiting: deque[tuple[str, asyncio.Future[bytes | None]]] = deque()
+        self._unread = bytearray()
+        self._declined: set[str] = set()
+        self._begun = self._begun_without = self._alone = 0
+        self.is_open, self.was_ready = True, False
+        self._requests, self._answers = process.pipes
+        for pipe in process.pipes:
+            os.set_blocking(pipe, False)
+        self._loop.add_reader(self._answers, self._receive)
+        self._ask("SELECT 1", ())  # answered once it has started and opened the file
+
+    def takes(self, sql: str) -> bool:
+        """Whether this statement can be asked for now, on the running event loop."""
+        is_ready = self.was_ready and self.is_open and len(self._waiting) < _MOST_WAITING
+        return is_ready and sql not in self._declined and asyncio.get_running_loop() is self._loop
+
+    def is_worth_asking(self) -> bool:
+        """Count a page that is read next, and tell whether the process should read it.
+
+        Waking it takes longer than reading, if the event loop has nothing else to do meanwhile. It has, if other pages
+        are read while one is waited for: when none was, some are tried.
+        """
+        self._begun += 1
+        self._begun_without += 1
+        return bool(self._waiting) or self._alone < _TRIES or self._begun_without >= _TRIED_EVERY
+
+    async def fetch(self, sent: DriverStatement) -> Rows | None:
+        """All rows of a statement; None if it must be read in another way.
+
+        Raises:
+            QueryExecutionError: it has other columns than described.
+        """
+        asked, begun = self._ask(sent.sql, sent.parameters), self._begun
+        if asked is None:
+            return None
+        self._begun_without = 0
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answer = await asked
+        except TimeoutError:
+            self.close()
+            return None
+        self._alone = 0 if self._begun > begun else self._alone + 1
+        if answer is None:
+            return None
+        names, rows = orjson.loads(answer)
+        require_described(names, sent.described)
+        return processed(rows, sent.processors())
+
+    def close(self) -> None:
+        """End the process. Who waits for a page gets None."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._answers)
+            while self._waiting:
+                self._answered(None)
+        # In a thread: a process that waits for a disk does not end at once, whatever it is told.
+        Thread(target=self._process.close, name="dualsql-end-of-reader", daemon=True).start()
+
+    def _ask(self, sql: str, parameters: Sequence[Any]) -> asyncio.Future[bytes | None] | None:
+        """Send a request for its answer; None if it cannot be sent."""
+        request = self._request(sql, parameters)
+        if request is None:
+            self._decline(sql)
+            return None
+        try:
+            written = os.write(self._requests, request) if self.is_open else 0
+        except OSError:  # the pipe is full, or nobody reads it
+            return None
+        if written < len(request):
+            self.close()
+            return None
+        asked = self._loop.create_future()
+        self._waiting.append((sql, asked))
+        return asked
+
+    def _request(self, sql: str, parameters: Sequence[Any]) -> bytes | None:
+        written = sendable(parameters)
+        # orjson would write infinity as null.
+        if written is None or any(type(value) is float and not math.isfinite(value) for value in written):
+            return None
+        try:
+            request = orjson.dumps({**self._terms, "sql": sql, "parameters": written}) + b"\n"
+        except TypeError:  # a number beyond 64 bits, half a surrogate pair
+            return None
+        return request if len(request) <= _LARGEST_REQUEST else None
+
+    def _decline(self, sql: str) -> None:
+        if len(self._declined) < _MOST_DECLINED:
+            self._declined.add(sql)
+
+    def _receive(self) -> None:
+        """On the event loop: take what the process has written."""
+        try:
+            read = os.read(self._answers, _READ_BYTES)
+        except BlockingIOError:
+            return
+        if not read:
+            self.close()
+            return
+        self._unread += read
+        while len(self._unread) >= LENGTHS.size:
+            told, size = LENGTHS.unpack_from(self._unread)
+            body = LENGTHS.size + told
+            if len(self._unread) < body + size:
+                return
+            header = json.loads(self._unread[LENGTHS.size : body])
+            answer = bytes(self._unread[body : body + size])
+            del self._unread[: body + size]
+            if not self.was_ready and not answer:
+                self.close()
+                return
+            self.was_ready = True
+            if "declined" in header:
+                self._decline(self._waiting[0][0])
+            self._answered(answer or None)
+
+    def _answered(self, answer: bytes | None) -> None:
+        _, asked = self._waiting.popleft()
+        if not asked.done():
+            asked.set_result(answer)
+
+
+_ANSWER_SECONDS = 1.0
+"""Seconds without an answer after which a process is given up."""
+
+_LARGEST_IN_PAGE = 1024 * 1024
+"""Bytes of one value."""
+
+_TRIES, _TRIED_EVERY = 4, 16
+_MOST_WAITING = 16
+_MOST_DECLINED = 1_000
+_LARGEST_REQUEST = 16 * 1024
+_READ_BYTES = 256 * 1024

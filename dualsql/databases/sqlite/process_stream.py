@@ -1,0 +1,276 @@
+"""Batches of Arrow that a reader process makes of the rows of a SQLite file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from functools import partial
+from threading import Lock
+from typing import Any, cast
+
+from sqlalchemy import types
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine.processors import str_to_date, str_to_datetime
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dualsql.columns.own_types import SQLType
+from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
+from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
+from dualsql.databases.session import note_lane
+from dualsql.databases.sqlite.connection import LARGEST_VALUE
+from dualsql.databases.sqlite.processes import ReaderProcess, ReaderProcesses, sendable
+from dualsql.databases.streams import Put, StreamBackend, StreamJob
+from dualsql.errors import QueryExecutionError
+from dualsql.formats.arrow import ArrowSchema
+from dualsql.formats.cells import Processor, Tolerant
+from dualsql.formats.writer import BatchWriter, Chunk
+
+
+def by_reader_process(
+    processes: ReaderProcesses, path: str, sent: DriverStatement, seconds: float, otherwise: StreamBackend
+) -> StreamBackend:
+    """Stream batches that a reader process makes.
+
+    Args:
+        seconds: the time that is left. otherwise: reads statements that the process declines, or cannot be sent.
+    """
+    parameters = sendable(sent.parameters)
+    if parameters is None:
+        return otherwise
+    request = {
+        "path": path,
+        "sql": sent.sql,
+        "parameters": parameters,
+        "seconds": min(seconds, _LONGEST),
+        "lock_seconds": _LOCK_SECONDS,
+        "largest_value": LARGEST_VALUE,
+    }
+
+    async def backend(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+        run = driver_of(connection)._execute  # in the connection's thread, which has nothing else to do
+        reading = _Reading(job, sent, processes)
+        memory_of(connection)[ON_STOP] = reading.stop
+        try:
+            await run(partial(reading.begin, request))
+            while (chunk := await run(reading.next_chunk)) is not None:
+                await put(chunk)
+        finally:
+            reading.stop()
+            del memory_of(connection)[ON_STOP]
+            await run(reading.end)
+        if reading.is_declined:
+            note_lane("sqlite_thread")
+            await otherwise(job, connection, put)
+        elif reading.is_unreadable:
+            # The error names the column, as it does without the process; the rows up to it were sent.
+            await otherwise(job, connection, _drop)
+            raise QueryExecutionError("A row of the result could not be read.")
+
+    return backend
+
+
+_LONGEST = 1e9
+
+_LOCK_SECONDS = 5.0
+"""As sqlite3 waits for a lock."""
+
+
+async def _drop(_: Chunk) -> None:
+    """Take a chunk that was sent before."""
+
+
+class _Reading:
+    """One statement in a reader process. All but `stop` belongs to the thread of the connection.
+
+    Attributes:
+        is_declined: the process does not read this statement. is_unreadable: it cannot read one of its rows.
+    """
+
+    def __init__(self, job: StreamJob, sent: DriverStatement, processes: ReaderProcesses) -> None:
+        self._job = job
+        self._sent = sent
+        self._processes = processes
+        self._lock = Lock()
+        self._process: ReaderProcess | None = None
+        self._is_stopped = False
+        self._makers = _makers(job, sent)
+        self.is_declined = self.is_unreadable = self._is_over = False
+
+    def begin(self, request: Mapping[str, Any]) -> None:
+        """Send the request."""
+        try:
+            process = self._processes.take()
+            with self._lock:
+                self._process = process
+                if self._is_stopped:
+                    process.kill()
+            process.ask(request)
+            names = process.message()[0].get("names")
+        except (OSError, EOFError):
+            if self._is_stopped:
+                raise
+            # It could not start, or has ended meanwhile; nothing is lost.
+            self.is_declined = True
+            return
+        if names is None:
+            self._is_over = self.is_declined = True
+            return
+        require_described(names, self._sent.described)
+
+    def next_chunk(self) -> Chunk | None:
+        """The next rows, encoded; None after the last."""
+        if self.is_declined or self._process is None:
+            return None
+        header, body = self._process.message()
+        if "rows" in header:
+            return self._encoded(header, body)
+        self._is_over = True
+        self.is_declined, self.is_unreadable = "declined" in header, "unreadable" in header
+        if "code" in header:
+            failure = sqlite3.OperationalError(header["message"])
+            failure.sqlite_errorcode = header["code"]
+            raise failure
+        return None
+
+    def stop(self) -> None:
+        """End the process, if it still reads."""
+        with self._lock:
+            self._is_stopped = True
+            if self._process is not None and not self._is_over:
+                self._process.kill()
+
+    def end(self) -> None:
+        """Give the process back."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            (self._processes.give_back if self._is_over else ReaderProcess.close)(process)
+
+    def _encoded(self, header: Mapping[str, Any], body: bytearray) -> Chunk:
+        writer = cast("BatchWriter", self._job.writer)
+        found = _arrays(header["columns"], header["rows"], body)
+        made = [make(found[place]) for place, make in zip(self._job.written, self._makers, strict=True)]
+        return writer.batch(writer.arrow.batch_of_columns(made))
+
+
+def _makers(job: StreamJob, sent: DriverStatement) -> list[Callable[[Any], Any]]:
+    arrow, processors = cast("BatchWriter", job.writer).arrow, dict(sent.processors())
+    return [
+        _maker(arrow, position, job.columns[place], sent.types[place], processors.get(place))
+        for position, place in enumerate(job.written)
+    ]
+
+
+def _arrays(columns: Sequence[Any], rows: int, body: bytearray) -> list[Any]:
+    """Each column as an Arrow array, or as a list of values where their classes differ."""
+    import pyarrow as pa
+
+    whole, at, found = pa.py_buffer(body), 0, []
+    for kind, nulls, sizes in columns:
+        buffers = []
+        for size in sizes:
+            buffers.append(whole.slice(at, size))
+            at += size + -size % 8
+        if kind == "values":
+            listed = json.loads(buffers[0].to_pybytes())
+            found.append([b64decode(value[0]) if isinstance(value, list) else value for value in listed])
+        elif kind == "nulls":
+            found.append(pa.nulls(rows))
+        else:
+            found.append(_array(kind, rows, nulls, buffers))
+    return found
+
+
+def _array(kind: str, rows: int, nulls: int, buffers: Sequence[Any]) -> Any:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    valid = None
+    if nulls:
+        told, *buffers = buffers
+        valid = pa.Array.from_buffers(pa.uint8(), rows, [None, told]).cast(pa.bool_()).buffers()[1]
+    if kind in _WITH_LENGTHS:
+        short = buffers[0].size == rows + 1
+        lengths = pa.Array.from_buffers(pa.uint8() if short else pa.int32(), rows + 1, [None, buffers[0]])
+        # A sum beyond 32 bits would be an error.
+        offsets = compute.cumulative_sum_checked(lengths.cast(pa.int32())).buffers()[1]
+        return pa.Array.from_buffers(_TYPES[kind](pa), rows, [valid, offsets, buffers[1]], nulls)
+    return pa.Array.from_buffers(_TYPES[kind](pa), rows, [valid, buffers[0]], nulls)
+
+
+_WITH_LENGTHS = frozenset({"texts", "bytes"})
+_TYPES: Mapping[str, Callable[[Any], Any]] = {
+    "integers": lambda pa: pa.int64(),
+    "floats": lambda pa: pa.float64(),
+    "texts": lambda pa: pa.string(),
+    "bytes": lambda pa: pa.binary(),
+}
+
+
+def _maker(
+    arrow: ArrowSchema, position: int, column: ResultColumn, type_: SQLType, processor: Processor | None
+) -> Callable[[Any], Any]:
+    """The function that makes of a column what `ArrowSchema.batch_of_columns` takes.
+
+    Args:
+        type_: SQLAlchemy's of what is read. processor: of that type.
+    """
+    wanted = arrow.schema.field(position).type
+    is_plain = arrow.is_as_read(position) and is_sqlalchemys_own(column.type, _DIALECT)
+    is_same = (
+        is_plain and processor is None and isinstance(type_, _PLAIN) and not isinstance(type_, types.Enum)
+    )
+    parse = _PARSERS.get(processor.processor) if is_plain and isinstance(processor, Tolerant) else None
+
+    def made(found: Any) -> Any:
+        if not isinstance(found, list):
+            if is_same and (found.type == wanted or found.null_count == len(found)):
+                return found.cast(wanted)
+            parsed = parse(found, wanted) if parse is not None else None
+            if parsed is not None:
+                return parsed
+            found = found.to_pylist()
+        if processor is not None:
+            found = [processor(value) for value in found]
+        return arrow.column(position, found)
+
+    return made
+
+
+_DIALECT = sqlite.dialect()
+_PLAIN = (types.Integer, types.Float, types.String, types.LargeBinary)
+
+
+def _instants(texts: Any, wanted: Any, *, length: int) -> Any | None:
+    """The texts as dates or instants, if Python reads each of them as the same one; else None."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if texts.type != pa.string() or not (pa.types.is_timestamp(wanted) or pa.types.is_date(wanted)):
+        return None
+    # Of this length, Arrow and fromisoformat() read one spelling; but Python has no year 0.
+    sizes = compute.min_max(compute.binary_length(texts))
+    if sizes["min"].as_py() != length or sizes["max"].as_py() != length:
+        return None
+    try:
+        found = texts.cast(wanted)
+    except pa.ArrowInvalid:
+        return None
+    return (
+        None
+        if compute.less(compute.min_max(found)["min"], pa.scalar(_FIRST_DAY).cast(wanted)).as_py()
+        else found
+    )
+
+
+_FIRST_DAY = date(1, 1, 1)
+
+
+_PARSERS: Mapping[Any, Callable[[Any, Any], Any]] = {
+    str_to_datetime: partial(_instants, length=len("2024-02-29 12:30:00.500000")),
+    str_to_date: partial(_instants, length=len("2024-02-29")),
+}
+"""By SQLAlchemy's processors of texts."""
