@@ -79,12 +79,12 @@ def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
         ConfigurationError: one is no feature, is given twice, lacks another one, or cannot be attached; or two of them
             set one extension point.
     """
-    for place, feature in enumerate(features):
+    for position, feature in enumerate(features):
         if not isinstance(feature, Feature):
             raise ConfigurationError(
                 f"{type(feature).__name__} is no feature.", hint="Give objects: features=[Queries(), ...]."
             )
-        if any(feature is other for other in features[:place]):
+        if any(feature is other for other in features[:position]):
             raise ConfigurationError(f"One feature is given twice: {type(feature).__name__}.")
         if feature.is_attached:
             raise ConfigurationError(

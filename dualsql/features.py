@@ -53,28 +53,12 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
-    kinds = (
-        Telemetry,
-        Log,
-        Health,
-        Rates,
-        SignedLinks,
-        Pending,
-        Samples,
-        Changes,
-        Kept,
-        Tables,
-        SQL,
-        Queries,
-        Profiles,
-        Charts,
-        OpenAPI,
-        DualMode,
+    kinds: tuple[type[Feature], ...] = (
+        *(Telemetry, Log, Health, Rates, SignedLinks, Pending, Samples, Changes),
+        *(Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),
     )
-    defaults: list[type[Feature]] = [
-        kind for kind in kinds if not any(isinstance(feature, kind) for feature in own)
-    ]
-    return [*(kind() for kind in defaults), *own]
+    replaced = [kind for kind in kinds if any(isinstance(feature, kind) for feature in own)]
+    return [*(kind() for kind in kinds if kind not in replaced), *own]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -291,7 +291,9 @@ def test_a_list_that_is_none_is_refused() -> None:
     ]
     for setting in settings:
         with pytest.raises(ConfigurationError, match="This server has no feature"):
-            DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[], **setting)
+            DualResponseServer(
+                "sqlite://", base_url=BASE_URL, tables=metadata, features=[], settings=Settings(**setting)
+            )
 
 
 def test_a_feature_takes_the_place_of_the_default_one_of_its_class() -> None:
@@ -481,7 +483,7 @@ files = [module.__file__ for name, module in sys.modules.items() if name.startsw
 lines = sum(bool(line.strip()) for file in files for line in Path(file).read_text().splitlines())
 print(json.dumps([lines, sorted(sys.modules)]))
 """
-MOST_LINES = 25_300
+MOST_LINES = 23_400
 """Of all modules of dualsql that a server without features loads; 18,000 is the aim (docs/decisions/0047)."""
 OPTIONAL = {
     "apsw", "duckdb", "fastmcp", "jinja2", "mcp", "obstore", "opentelemetry", "pyarrow", "python_calamine", "rapidfuzz",
