@@ -20,8 +20,7 @@ from dualsql.databases.fetch import note_slow
 from dualsql.databases.session import Session, database_errors, measured, note_lane
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
-from dualsql.formats.cells import Processor, are_heavy, processed
-from dualsql.formats.heavy import in_thread, without_collector
+from dualsql.formats.cells import Processor, are_heavy, in_thread, processed, without_collector
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.page import projected

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import gc
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -23,10 +26,12 @@ from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import is_decorator
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
-from dualsql.formats.heavy import MOST_ELEMENTS, holds_more
+from dualsql.formats.text import holds_more
 from dualsql.sqlalchemy_dialects import ranges
 
 Rows = Sequence[Sequence[Any]]
+P = ParamSpec("P")
+T = TypeVar("T")
 Kinds = tuple[type[Any], ...]
 
 _ZONE = attrgetter("tzinfo")
@@ -213,17 +218,41 @@ class Fits:
         return found
 
 
+MOST_ELEMENTS = 20_000
+"""Of lists and objects; so many are written in 5 ms, or in 20 ms if each is an integer beyond 64 bits."""
+
 _OF_NESTED = frozenset({"any", "json", "array"})
 
 
 def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> bool:
     """Whether rows of these columns hold more elements than the event loop has time for."""
-    places = [
-        place
-        for place, column in enumerate(columns)
-        if column.encoding in _OF_NESTED or column.meaning.is_made
-    ]
+    places = [place for place, column in enumerate(columns) if column.encoding in _OF_NESTED]
     return bool(places) and holds_more((row[place] for row in rows for place in places), MOST_ELEMENTS)
+
+
+async def in_thread(is_heavy: bool, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:  # noqa: FBT001
+    """Call `work`, in a thread if it takes long: the event loop runs in between."""
+    if not is_heavy:
+        return work(*args, **options)
+    # A search among a million new lists holds Python's lock for half a second.
+    return await asyncio.to_thread(without_collector()(work), *args, **options)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Turn garbage collection off in the block, in all threads, and on again if it was on.
+
+    Python searches new objects for cycles every few hundred of them. A batch has tens of thousands of objects and no
+    cycles: the search takes up to two fifths of the time of a stream.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class CellWatch:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from dualsql.formats.heavy import beginning
 from dualsql.formats.json import dumps
-from dualsql.formats.text import NARROWEST, cell, csv_cell, json_cell, widest
+from dualsql.formats.text import NARROWEST, beginning, cell, csv_cell, json_cell, widest
 from dualsql_client.wire import Row
 
 _LEAST_WIDTH = 80

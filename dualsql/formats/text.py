@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 from typing import Any
-
-from dualsql.formats.heavy import beginning
 
 INT64_BOUND = 2**63
 """Databases hold the integers from -INT64_BOUND up to it, and every JSON library reads them as numbers."""
@@ -106,3 +104,54 @@ def _is_visible(character: str) -> bool:
 
 # json.dumps() makes such an encoder in every call: half of the time of a number's cell.
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+_NESTED = (list, tuple, dict, set, frozenset)
+
+
+def holds_more(values: Iterable[Any], most: int) -> bool:
+    """Whether the lists and objects among the values have more than `most` elements in all. It counts no further."""
+    waiting = [value for value in values if isinstance(value, _NESTED)]
+    while waiting:
+        value = waiting.pop()
+        most -= len(value) + 1
+        if most < 0:
+            return True
+        parts = value.values() if isinstance(value, dict) else value
+        waiting += [part for part in parts if isinstance(part, _NESTED)]
+    return False
+
+
+def beginning(value: Any, most: int) -> Any:
+    """The value; of one with more than `most` elements, a part whose JSON begins alike and is longer than `most`."""
+    if not holds_more((value,), most):
+        return value
+    try:
+        return _Beginning(most).of(value)
+    except RecursionError:  # the writer of JSON goes deeper
+        return value
+
+
+class _Beginning:
+    """Copies a value up to a number of elements."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most + 1
+
+    def of(self, value: Any) -> Any:
+        self._left -= 1
+        if isinstance(value, dict):
+            return dict(self._pairs(value))
+        if isinstance(value, list | tuple):
+            return list(map(self.of, self._counted(value)))
+        return value
+
+    def _pairs(self, value: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
+        for key in self._counted(value):
+            yield key, self.of(value[key])
+
+    def _counted(self, values: Collection[Any]) -> Iterable[Any]:
+        for value in values:
+            if self._left <= 0:
+                return
+            yield value

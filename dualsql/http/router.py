@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError
-from dualsql.formats.heavy import in_thread
+from dualsql.formats.cells import in_thread
 from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
     parse_body,

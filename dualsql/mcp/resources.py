@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dualsql.changes import ChangeNotifier, Changes
 from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError, extra
 from dualsql.formats import json
-from dualsql.formats.heavy import in_thread
+from dualsql.formats.cells import in_thread
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import duration_in_words

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import refuse_unknown
-from dualsql.formats.heavy import in_thread
+from dualsql.formats.cells import in_thread
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (

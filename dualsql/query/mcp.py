@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError, UnauthenticatedError
 from dualsql.formats import json
-from dualsql.formats.heavy import in_thread
+from dualsql.formats.cells import in_thread
 from dualsql.mcp.decorators import make_tool, plain_tool, tool
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query

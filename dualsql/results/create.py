@@ -37,8 +37,7 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, ResultCreated, step
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy
-from dualsql.formats.heavy import in_thread
+from dualsql.formats.cells import are_heavy, in_thread
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.verify import UNCOMPILABLE

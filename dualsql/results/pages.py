@@ -11,8 +11,7 @@ from dualsql import plan
 from dualsql.databases import Rows
 from dualsql.errors import BadParameterError, blaming
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy
-from dualsql.formats.heavy import in_thread
+from dualsql.formats.cells import are_heavy, in_thread
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
@@ -36,7 +35,7 @@ class ResultPage:
         next_cursor, previous_cursor: None at the ends, and for results that can be paged only by offset.
         as_of: when the run began that the rows are of, if they are kept.
         notes: remarks on how the query was read and answered.
-        is_heavy: the rows are written in a thread; see `formats.heavy`.
+        is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
     """
 
     columns: Sequence[Column]

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dualsql.errors import BadParameterError, extra
 from dualsql.formats import json
-from dualsql.formats.heavy import in_thread
+from dualsql.formats.cells import in_thread
 from dualsql.http.parameters import parse_body
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf

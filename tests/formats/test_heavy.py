@@ -17,11 +17,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DualResponseServer
-from dualsql.formats import heavy
-from dualsql.formats.heavy import beginning, holds_more
+from dualsql.formats.cells import in_thread
 from dualsql.formats.json import dumps
 from dualsql.formats.samples import fit, table
-from dualsql.formats.text import cell, csv_cell, json_cell
+from dualsql.formats.text import beginning, cell, csv_cell, holds_more, json_cell
 from tests.quick import case_of
 
 T = TypeVar("T")
@@ -144,6 +143,6 @@ async def test_the_event_loop_runs_while_one_cell_is_written(
 
 async def test_what_is_light_stays_on_the_event_loop() -> None:
     """A thread costs more than 20,000 elements."""
-    assert await heavy.in_thread(False, asyncio.get_running_loop) is asyncio.get_running_loop()
+    assert await in_thread(False, asyncio.get_running_loop) is asyncio.get_running_loop()
     with pytest.raises(RuntimeError):
-        await heavy.in_thread(True, asyncio.get_running_loop)
+        await in_thread(True, asyncio.get_running_loop)

@@ -28,9 +28,8 @@ from dualsql.databases.fetch import Fetch
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
-from dualsql.formats.cells import Processor, Unfit, are_heavy, processed
+from dualsql.formats.cells import Processor, Unfit, are_heavy, in_thread, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
-from dualsql.formats.heavy import in_thread
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
 
 # Texts and quoted names come first, because they may contain a dollar sign.

@@ -23,8 +23,7 @@ from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect, is_file, next_rows
 from dualsql.databases.streams import StreamBackend, StreamJob
-from dualsql.formats.cells import processed
-from dualsql.formats.heavy import without_collector
+from dualsql.formats.cells import processed, without_collector
 from dualsql.formats.writer import BatchWriter, Rows
 
 if TYPE_CHECKING:
