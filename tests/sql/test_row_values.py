@@ -1,4 +1,4 @@
-"""A row value stands in comparisons; elsewhere a text is refused by name, or the database says that it cannot run it."""
+"""A row value stands in comparisons; elsewhere a text is refused by name, or by the database itself."""
 
 from __future__ import annotations
 
