@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dualsql import DualResponseError, DualResponseServer, LocalResultStorage
+from dualsql import DualResponseError, DualResponseServer, Extension, Kept, LocalResultStorage, Profiles
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.results.access import require_signature
 from dualsql.settings import Action
@@ -232,14 +233,11 @@ async def test_what_nobody_owns_cannot_be_kept_for_ever_by_anybody(institutions_
 SHORT_METHODS: dict[str, tuple[str, str]] = {
     "read_page": ("GET", "?limit=1"),
     "stream": ("GET", "/rows"),
-    "profile": ("GET", "/profile"),
     "describe": ("GET", ""),
-    "pin": ("PUT", ""),
-    "unpin": ("DELETE", "/pin"),
-    "refresh": ("POST", "/refresh"),
-    "delete": ("DELETE", ""),
+    "profiles.profile": ("GET", "/profile"),
+    "kept.refresh": ("POST", "/refresh"),
 }
-"""Methods of a server that take an id and a principal, each with the request that does the same."""
+"""Methods of a server and of its features that take an id and a principal, each with the request that does the same."""
 
 
 async def refusal_of(call: Awaitable[object]) -> tuple[str, str]:
@@ -253,13 +251,13 @@ async def refusal_of(call: Awaitable[object]) -> tuple[str, str]:
 async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: str, tmp_path: Path) -> None:
     async with people(institutions_url, storage=LocalResultStorage(tmp_path / "kept")) as application:
         server, (verb, below) = application.server, SHORT_METHODS[name]
-        method = getattr(server, name)
+        method = attrgetter(name)(server)
         paths = await _resources(application)
         paths["anybody's"] = await application.create()
         for path in paths.values():
             resource_id = path.rpartition("/")[2]
             for headers, stranger in ((AS_BOB, BOB), (AS_EVE, EVE), ({}, None)):
-                is_open = path == paths["anybody's"] and name not in {"pin", "unpin", "refresh"}
+                is_open = path == paths["anybody's"] and name != "kept.refresh"
                 if is_open:
                     continue
                 answer = await application.http.request(verb, path + below, headers=headers)
@@ -289,12 +287,15 @@ async def test_the_names_of_the_specification_check_rights_too(institutions_url:
 
 def test_every_method_that_takes_an_id_or_a_resource_checks_or_says_that_it_does_not() -> None:
     """A new method of the server belongs into the tests above, or to `UncheckedResults`, which says what it skips."""
+    kinds: dict[str, type] = {"": DualResponseServer, "profiles.": Profiles, "kept.": Kept}
     taking = {
-        name
-        for name, method in inspect.getmembers(DualResponseServer, inspect.isfunction)
+        f"{prefix}{name}"
+        for prefix, kind in kinds.items()
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
         if not name.startswith("_")
+        and not hasattr(Extension, name)  # what a server calls
         and {"resource_id", "resource"} & set(inspect.signature(method).parameters)
     }
     checked = {*SHORT_METHODS, "open_resource", "get_resource", "pin_resource", "delete_resource"}
-    # It reads nothing: it says in other words what a Resource holds.
-    assert taking - checked - {"metadata_of"} == set()
+    assert taking - checked == set()
+    assert {*SHORT_METHODS} <= taking

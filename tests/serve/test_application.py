@@ -21,7 +21,7 @@ from dualsql.serve import Selection, build_mcp, build_server, one_token, provide
 from dualsql.serve.listening import listen, running
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.serve.conftest import TOKEN, calling, text_of
-from tests.servers import create_server
+from tests.servers import create_server, with_features
 
 EVERYTHING = Selection(everything=True)
 MODES: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")
@@ -40,7 +40,7 @@ async def application(
     """The shop under uvicorn; `mcp` makes an MCP server for the dual response server."""
     with listening_socket() as listening:
         origin = origin_of(listening)
-        dual, _ = await build_server(shop, EVERYTHING, base_url=f"{origin}{path}", **options)
+        dual, _ = await build_server(shop, EVERYTHING, base_url=f"{origin}{path}", **with_features(options))
         app = serve_app(dual, None if mcp is None else mcp(dual), context=context)
         async with serving(app, listening):
             yield origin, dual

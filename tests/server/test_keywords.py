@@ -16,7 +16,15 @@ from sqlalchemy import select
 
 import dualsql
 import dualsql_client
-from dualsql import BadParameterError, ConfigurationError, DualResponseServer, Principal, Settings, Shared
+from dualsql import (
+    BadParameterError,
+    ConfigurationError,
+    DualResponseServer,
+    Kept,
+    KeptSettings,
+    Principal,
+    Shared,
+)
 from dualsql.envelope import wrap_dual_mode, wrap_tool_response
 from dualsql.mcp import Answer
 from dualsql.mcp.decorators import make_tool
@@ -192,10 +200,10 @@ async def test_a_misspelt_principal_makes_no_resource_that_anyone_reads() -> Non
 
 
 def test_help_shows_every_option_with_its_default() -> None:
-    shown = inspect.signature(DualResponseServer).parameters
-    for field in fields(Settings):
+    shown = inspect.signature(Kept).parameters
+    for field in fields(KeptSettings):
         assert shown[field.name].annotation == field.type
-        assert shown[field.name].default == getattr(Settings(), field.name)
+        assert shown[field.name].default == getattr(KeptSettings(), field.name)
     written = inspect.signature(make_tool).parameters
     options = _options(DualResponseServer.tool)
     assert {name for name, _ in options} == {name for name, _ in _options(make_tool)}

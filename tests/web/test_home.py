@@ -20,6 +20,7 @@ from dualsql import Pages, Principal, default_features
 from dualsql.serve import Selection, build_server, one_token, serve_app
 from dualsql.web.home import TokenSession
 from tests.engines import sqlite_url_in
+from tests.servers import with_features
 from tests.web.browser import needs_chromium, tab
 from tests.web.conftest import under_uvicorn
 from tests.web.forms import BROWSER, send_form, token_of
@@ -34,7 +35,7 @@ ANA = Principal(id="ana")
 async def home(database: str, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A browser at the home page of a database's own tables."""
     dual, _ = await build_server(
-        database, Selection(everything=True), base_url=BASE_URL, features=default_features(Pages()), **options
+        database, Selection(everything=True), base_url=BASE_URL, **with_features({"pages": True, **options})
     )
     app: Starlette = serve_app(dual, session=options.get("authenticate"))
     async with app.router.lifespan_context(app):

@@ -19,6 +19,7 @@ from starlette.routing import Mount
 
 from dualsql.features import DualResponseServer
 from tests.http.application import ALL, METADATA
+from tests.servers import with_features
 from tests.waiting import PATIENCE
 
 SMALL_BUFFER = 32 * 1024
@@ -68,7 +69,7 @@ async def listening(
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
         port = bound.getsockname()[1]
         base_url = f"http://127.0.0.1:{port}/resources"
-        server = kind(database, base_url=base_url, tables=tables, **options)
+        server = kind(database, base_url=base_url, tables=tables, **with_features(options))
         app = Starlette(routes=[Mount("/resources", server.router())], lifespan=server.lifespan)
         # The socket listens already: who connects before uvicorn accepts is kept waiting by the system.
         uvicorn_server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
