@@ -30,6 +30,7 @@ from benchmarks.processes import uvicorn
 from benchmarks.report import Lines, Report, Section
 from benchmarks.timing import median_of
 from dualsql import DualResponseServer, SQLResourceStore
+from dualsql.changes import ChangeSettings
 from dualsql.resource import INTERRUPTED
 from dualsql.settings import Settings
 from dualsql.store import upgrade
@@ -391,7 +392,7 @@ def _model(loads: Sequence[Load], works: Sequence[Work]) -> Lines:
     store = sum(share * one[what].store_ms / one[what].worker_ms for what, share in SHARES.items())
     poll, accesses, swept = (work.store_ms / 1e3 for work in works[:3])
     by_itself = (
-        poll / settings.watch_interval.total_seconds()
+        poll / ChangeSettings().watch_interval.total_seconds()
         + accesses / FLUSH_INTERVAL.total_seconds()
         + swept / settings.cleanup_interval.total_seconds()
     )

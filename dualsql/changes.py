@@ -1,12 +1,14 @@
 """The feature Changes: listeners are notified when a resource is pinned, expires, is deleted or becomes ready.
 
-It detects changes by this process immediately, and changes by others within `Settings.watch_interval`."""
+It detects changes by this process immediately, and changes by others within `watch_interval`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dualsql.errors import LimitExceededError
@@ -14,7 +16,7 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.log import Outage
 from dualsql.resource import Clock, Resource, Status
-from dualsql.settings import Settings
+from dualsql.settings import SettingsGroup, setting, takes
 from dualsql.store.protocol import ResourceState, ResourceStore
 
 if TYPE_CHECKING:
@@ -32,10 +34,22 @@ _LISTENER_TIMEOUT = 10.0
 """Seconds that one listener may take."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSettings(SettingsGroup):
+    """The arguments of `Changes`."""
+
+    watch_interval: timedelta = setting(
+        timedelta(seconds=5),
+        "How often the store is asked for changes that other processes made to resources with subscribers.",
+        positive=True,
+    )
+    maximum_watched: int = setting(1_000, "Resources that clients may subscribe to at once.")
+
+
 class ChangeNotifier:
     """Watches the subscribed resources of a store, and does nothing while there are none."""
 
-    def __init__(self, store: ResourceStore, clock: Clock, settings: Settings) -> None:
+    def __init__(self, store: ResourceStore, clock: Clock, settings: ChangeSettings) -> None:
         self._store = store
         self._clock = clock
         self._interval = settings.watch_interval.total_seconds()
@@ -169,15 +183,21 @@ async def _call(listener: ChangeListener) -> None:
 
 
 class Changes(Feature):
-    """Subscriptions to results, for MCP clients and other listeners.
+    """Subscriptions to results, for MCP clients and other listeners. Its arguments are `ChangeSettings`.
 
     Attributes:
         notifier: takes subscriptions.
     """
 
+    settings_group = ChangeSettings
+
+    @takes(ChangeSettings)
+    def __init__(self, settings: ChangeSettings) -> None:
+        self.settings = settings
+
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        self.notifier = ChangeNotifier(parts.store, parts.clock, parts.settings)
+        self.notifier = ChangeNotifier(parts.store, parts.clock, self.settings)
 
     def forget(self, resource_id: str) -> None:
         """See `Extension`."""

@@ -160,7 +160,7 @@ class TooManyQueriesError(DatabaseBusyError):
 
 
 class RateLimitedError(DualResponseError):
-    """The caller has done this too often of late (`Settings.rate_limits`).
+    """The caller has done this too often of late (the feature `Rates`).
 
     Attributes:
         retry_after: seconds until it is allowed again.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
 from dualsql.mcp.options import ToolOptions
-from dualsql.results.create import missing_feature
 from dualsql.server import KernelOptions, ResultServer
 from dualsql.settings import takes
 from dualsql_client.errors import checked_keywords
@@ -34,7 +33,7 @@ def default_features(*own: Feature) -> list[Feature]:
 
     Args:
         own: features to add. One takes the place of the default one of its class, which has no arguments:
-            `default_features(Kept("/var/lib/dualsql"), Pages())`.
+            `default_features(Kept("/var/lib/dualsql"), Pages(), SignedLinks())`.
     """
     from dualsql.catalogue.feature import Tables
     from dualsql.changes import Changes
@@ -42,19 +41,17 @@ def default_features(*own: Feature) -> list[Feature]:
     from dualsql.dual_mode import DualMode
     from dualsql.health import Health
     from dualsql.kept.feature import Kept
-    from dualsql.links import SignedLinks
     from dualsql.openapi.feature import OpenAPI
     from dualsql.pending.feature import Pending
     from dualsql.profiles.feature import Profiles
     from dualsql.query.feature import Queries
-    from dualsql.rates import Rates
     from dualsql.request_log import Log
     from dualsql.samples import Samples
     from dualsql.sql.feature import SQL
     from dualsql.telemetry import Telemetry
 
     kinds: tuple[type[Feature], ...] = (
-        *(Telemetry, Log, Health, Rates, SignedLinks, Pending, Samples, Changes),
+        *(Telemetry, Log, Health, Pending, Samples, Changes),
         *(Kept, Tables, SQL, Queries, Profiles, Charts, OpenAPI, DualMode),
     )
     replaced = [kind for kind in kinds if any(isinstance(feature, kind) for feature in own)]
@@ -101,10 +98,6 @@ class DualResponseServer(ResultServer):
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
         attach_features(self, default_features() if options.features is None else options.features)
-        if self.settings.signed_links and self.access.links is None:
-            raise missing_feature("SignedLinks", "signed_links")
-        if self.settings.rate_limits is not None and self.access.require_rate is None:
-            raise missing_feature("Rates", "rate_limits")
 
     @property
     def sql(self) -> SQLService:

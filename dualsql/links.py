@@ -16,7 +16,6 @@ from starlette.requests import Request
 
 from dualsql.errors import (
     BadParameterError,
-    ConfigurationError,
     DualResponseError,
     ResourceNotFoundError,
 )
@@ -26,11 +25,21 @@ from dualsql.formats.table import FORMATS
 from dualsql.freeze import Seal
 from dualsql.resource import Addresses, Principal, Resource
 from dualsql.results.access import AccessControl, not_found
-from dualsql.settings import Settings
+from dualsql.settings import SettingsGroup, setting, takes
 from dualsql.store.protocol import LinkRecord, ResourceStore
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings(SettingsGroup):
+    """The arguments of `SignedLinks`."""
+
+    maximum_link_lifetime: timedelta = setting(
+        timedelta(days=7), "The longest lifetime of a signed link.", positive=True
+    )
+
 
 MAXIMUM_LENGTH = 4096
 _LABEL = "dualsql.link/1"
@@ -151,7 +160,7 @@ class Links:
     access: AccessControl
     store: ResourceStore
     seal: Seal
-    settings: Settings
+    settings: LinkSettings
     addresses: Addresses
 
     async def create(
@@ -172,15 +181,9 @@ class Links:
             single_use: the link is valid for one page or stream.
 
         Raises:
-            ConfigurationError: `signed_links` is not set.
             ResourceNotFoundError, ResourceExpiredError: `principal` may not read the resource.
             BadParameterError: an argument is out of bounds.
         """
-        if not self.settings.signed_links:
-            raise ConfigurationError(
-                "Signed links are off.",
-                hint="Turn them on with DualResponseServer(..., settings=Settings(signed_links=True)).",
-            )
         if not timedelta(0) < expires_in <= self.settings.maximum_link_lifetime:
             raise BadParameterError(
                 "The lifetime of the link is not allowed.",
@@ -217,7 +220,7 @@ class Links:
         return grant.principal, resource
 
     async def _granted(self, resource_id: str, token: str, wanted: str) -> tuple[Grant, Resource]:
-        grant = read_token(token, self.seal) if self.settings.signed_links else None
+        grant = read_token(token, self.seal)
         if grant is None or not grant.is_good_for(resource_id, wanted, self.access.clock.now()):
             await self.access.load(resource_id, self.access.viewer(None))  # takes as long as an unknown id
             raise await self._refusal(resource_id, grant, "not a link")
@@ -354,16 +357,20 @@ def _split(query_string: bytes) -> tuple[str | None, bytes]:
 
 
 class SignedLinks(Feature):
-    """Links that open a result without signing in, where `Settings.signed_links` is on; see docs/identity.md.
+    """Links that open a result without signing in; see docs/identity.md. Its arguments are `LinkSettings`.
 
     Attributes:
         service: creates and revokes links.
         sent: the links of requests.
     """
 
+    settings_group = LinkSettings
+
+    @takes(LinkSettings)
+    def __init__(self, settings: LinkSettings) -> None:
+        self.settings = settings
+
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        self.service = Links(parts.access, parts.store, parts.seal, parts.settings, parts.addresses)
-        self.sent = SentLinks(self.service)
-        if parts.settings.signed_links:
-            parts.access.links = self.sent
+        self.service = Links(parts.access, parts.store, parts.seal, self.settings, parts.addresses)
+        self.sent = parts.access.links = SentLinks(self.service)

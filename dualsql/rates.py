@@ -11,18 +11,44 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from dualsql.errors import RateLimitedError
+from dualsql.errors import ConfigurationError, RateLimitedError
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.request_log import Log
 from dualsql.resource import Principal
-from dualsql.settings import LimitedAction, Rate, RateLimits
+from dualsql.settings import LimitedAction, Rate, takes
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """How often one caller may do what. Each worker counts for itself, in memory.
+
+    Attributes:
+        principal: by action, the rate of one principal.
+        address: by action, the rate of one IP address (of IPv6: of one /64), whoever it says it is. Behind a proxy, let
+            `dualsql serve --trusted-proxies`, or another uvicorn's `--forwarded-allow-ips`, name that proxy: otherwise
+            all callers have the proxy's address. uvicorn alone believes every program of its own machine.
+    """
+
+    principal: Mapping[LimitedAction, Rate] = field(default_factory=dict)
+    address: Mapping[LimitedAction, Rate] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for an unknown action."""
+        for action, rate in (*self.principal.items(), *self.address.items()):
+            if action not in get_args(LimitedAction) or not isinstance(rate, Rate):
+                raise ConfigurationError(
+                    f"Rates: {action!r} is not an action with a Rate.",
+                    hint='For example Rates(principal={"create": Rate(60)}, address={"ask": Rate(600)}).',
+                )
+
 
 MOST_BUCKETS = 10_000
 """Of one table."""
@@ -116,12 +142,14 @@ def network_of(address: str) -> str:
 
 
 class Rates(Feature):
-    """`Settings.rate_limits`; see docs/identity.md. The log knows the addresses of callers."""
+    """Rate limits; see docs/identity.md. Its arguments are `RateLimits`. The log knows the addresses of callers."""
 
     needs = (Log,)
 
+    @takes(RateLimits)
+    def __init__(self, limits: RateLimits) -> None:
+        self.limits = limits
+
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        limits = parts.settings.rate_limits
-        if limits is not None:
-            parts.access.require_rate = RateLimiter(limits).require
+        parts.access.require_rate = RateLimiter(self.limits).require

@@ -80,30 +80,6 @@ class Rate:
             object.__setattr__(self, "burst", max(1, self.per_minute // 6))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimits:
-    """How often one caller may do what. Each worker counts for itself, in memory.
-
-    Attributes:
-        principal: by action, the rate of one principal.
-        address: by action, the rate of one IP address (of IPv6: of one /64), whoever it says it is. Behind a proxy, let
-            `dualsql serve --trusted-proxies`, or another uvicorn's `--forwarded-allow-ips`, name that proxy: otherwise
-            all callers have the proxy's address. uvicorn alone believes every program of its own machine.
-    """
-
-    principal: Mapping[LimitedAction, Rate] = field(default_factory=dict)
-    address: Mapping[LimitedAction, Rate] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Raise ConfigurationError for an unknown action."""
-        for action, rate in (*self.principal.items(), *self.address.items()):
-            if action not in get_args(LimitedAction) or not isinstance(rate, Rate):
-                raise ConfigurationError(
-                    f"RateLimits: {action!r} is not an action with a Rate.",
-                    hint='For example RateLimits(principal={"create": Rate(60)}, address={"ask": Rate(600)}).',
-                )
-
-
 def setting(default: T, meaning: str, *, positive: bool = False, is_checked: bool = True) -> T:
     """One field of a `SettingsGroup`.
 
@@ -263,12 +239,6 @@ class Settings(SettingsGroup):
     gone_retention: timedelta = setting(
         timedelta(hours=24), "How long an expired resource is answered with 410 instead of 404."
     )
-    watch_interval: timedelta = setting(
-        timedelta(seconds=5),
-        "How often the store is asked for changes that other processes made to resources with subscribers.",
-        positive=True,
-    )
-    maximum_watched: int = setting(1_000, "Resources that clients may subscribe to at once.")
     keep_sample: bool = setting(False, "Store the sample rows with the resource (data at rest).")
     allow_text: bool = setting(False, "Accept text() and literal_column() in statements.")
     anonymous_actions: frozenset[Action] = setting(
@@ -285,17 +255,6 @@ class Settings(SettingsGroup):
         256 * 1024 * 1024,
         "Bytes that the resources of one principal may take in the store; None for no limit.",
         positive=True,
-    )
-    rate_limits: RateLimits | None = setting(
-        None,
-        "How often one principal, and one address, may create results, ask for rows and open streams. Further requests "
-        "are refused with 429 (RATE_LIMITED).",
-    )
-    signed_links: bool = setting(
-        False, "Allow `server.links.create`, and answer requests that carry such a link."
-    )
-    maximum_link_lifetime: timedelta = setting(
-        timedelta(days=7), "The longest lifetime of a signed link.", positive=True
     )
     cors_origins: Sequence[str] = setting((), "Browser origins that may read the REST resources.")
     allowed_hosts: Sequence[str] = setting(

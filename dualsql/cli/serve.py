@@ -50,6 +50,7 @@ from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.kept.feature import Kept
 from dualsql.openapi.feature import OpenAPI
+from dualsql.rates import Rates
 from dualsql.request_log import LogFormatter, request_logger
 from dualsql.run import START_INTERVAL
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
@@ -66,7 +67,7 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.settings import LimitedAction, Rate, RateLimits, Settings
+from dualsql.settings import LimitedAction, Rate, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route
@@ -304,8 +305,15 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def features_of(options: ServeOptions) -> list[Feature]:
-    """The features of the server: the default ones and pages."""
-    return default_features(kept_of(options), pages_of(options))
+    """The features of the server: the default ones, pages, and rate limits where there are some.
+
+    Raises:
+        ConfigurationError: a rate is none.
+    """
+    principal = _rates("--rate-limits", options.rate_limits)
+    address = _rates("--address-rate-limits", options.address_rate_limits)
+    rates = [Rates(principal=principal, address=address)] if principal or address else []
+    return default_features(kept_of(options), pages_of(options), *rates)
 
 
 def pages_of(options: ServeOptions) -> Pages:
@@ -322,7 +330,7 @@ def settings_of(options: ServeOptions) -> Settings:
     """The settings of the server.
 
     Raises:
-        ConfigurationError: an origin or a rate is none.
+        ConfigurationError: an origin is none.
     """
     origins = _split(options.cors_origins)
     for origin in origins:
@@ -336,12 +344,6 @@ def settings_of(options: ServeOptions) -> Settings:
         "allowed_hosts": _split(options.allowed_hosts),
         "unproved_read_only": options.unproved_read_only,
     }
-    rates = {
-        "principal": _rates("--rate-limits", options.rate_limits),
-        "address": _rates("--address-rate-limits", options.address_rate_limits),
-    }
-    if any(rates.values()):
-        settings["rate_limits"] = RateLimits(**rates)
     if options.sample_size is not None:
         settings["default_sample_size"] = options.sample_size
     if options.count_budget is not None:

@@ -90,6 +90,7 @@ class OpenAPI(Feature):
                 server.settings,
                 chain.from_iterable(each.representations for each in routes),
                 chain.from_iterable(each.listing_representations for each in routes),
+                has_links=server.access.links is not None,
             ),
             *chain.from_iterable(feature.operations(server.settings) for feature in described),
         ]

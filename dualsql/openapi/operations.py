@@ -367,14 +367,17 @@ def resource_operations(
     settings: Settings,
     representations: Iterable[str] = (),
     listings: Iterable[str] = (),
+    *,
+    has_links: bool = False,
 ) -> list[Operation]:
     """The operations of results and of the collection.
 
     Args:
         representations, listings: further media types of GET of a result, and of the collection.
+        has_links: results are read by signed links, too.
     """
     known = shared_parameters(settings)
-    link = _of(known, ("link",) if settings.signed_links else ())
+    link = _of(known, ("link",) if has_links else ())
     further_headers = (*OF_PAGES, "Refresh")
     of_result = {found: plain_schema(found) for found in representations}
     of_listing = {found: plain_schema(found) for found in listings}

@@ -36,7 +36,8 @@ class Pages(DescribedFeature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         parts.creator.page_in_text = self.settings.pages_in_text
-        if SignedLinks in server.features:
+        self._has_links = SignedLinks in server.features
+        if self._has_links:
             server.features.get(SignedLinks).sent.reads_cookie = True
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
@@ -45,4 +46,4 @@ class Pages(DescribedFeature):
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
         """See `DescribedFeature`."""
-        return page_operations(settings)
+        return page_operations(settings, has_links=self._has_links)

@@ -89,10 +89,10 @@ def page_routes(server: ResultServer, *, shows_sql: bool) -> FeatureRoutes:
     )
 
 
-def page_operations(settings: Settings) -> list[Operation]:
+def page_operations(settings: Settings, *, has_links: bool) -> list[Operation]:
     """The pages, as OpenAPI describes them."""
     shared = shared_parameters(settings)
-    link = ("link",) if settings.signed_links else ()
+    link = ("link",) if has_links else ()
     token = {"type": "string", "description": "Of the form in the page that the link shows."}
     form = {
         "type": "object",
@@ -161,7 +161,7 @@ class WebPages:
         single-use link up. The page has a button that opens it.
         """
         query = query_of(self.server, request)
-        has_links = SignedLinks in self.server.features and self.server.settings.signed_links
+        has_links = SignedLinks in self.server.features
         link = self.server.features.get(SignedLinks).sent.of(request) if has_links else None
         if link is not None and link.is_in_address:
             values = {"link": link.token, "id": resource_id_of(request)}

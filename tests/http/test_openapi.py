@@ -15,7 +15,7 @@ from openapi_spec_validator import validate
 from sqlalchemy import MetaData
 from starlette.routing import Route
 
-from dualsql import DualResponseServer, OpenAPI
+from dualsql import DualResponseServer, OpenAPI, SignedLinks
 from dualsql.charts.http import CHART_QUERY
 from dualsql.http.parameters import (
     COUNT_QUERY,
@@ -101,7 +101,7 @@ def test_it_has_the_routes_and_their_methods(server: DualResponseServer) -> None
 
 
 def test_parameters_are_those_of_the_parsers(server: DualResponseServer) -> None:
-    link = ("link",) if server.settings.signed_links else ()
+    link = ("link",) if SignedLinks in server.features else ()
     rows = (*STREAM_PARAMETERS, *link)
     page = (*PAGE_QUERY, *COUNT_QUERY, *link)
     queries: dict[tuple[str, str], tuple[str, ...]] = {

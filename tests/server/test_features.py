@@ -43,8 +43,6 @@ from dualsql import (
     Profiles,
     Queries,
     QueryTimeoutError,
-    Rate,
-    RateLimits,
     ResultServer,
     Settings,
     SettingsGroup,
@@ -285,15 +283,6 @@ def test_a_list_that_is_none_is_refused() -> None:
     for features, words in lists:
         with pytest.raises(ConfigurationError, match=words):
             DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=features)
-    settings: list[dict[str, Any]] = [
-        {"signed_links": True},
-        {"rate_limits": RateLimits(principal={"create": Rate(60)})},
-    ]
-    for setting in settings:
-        with pytest.raises(ConfigurationError, match="This server has no feature"):
-            DualResponseServer(
-                "sqlite://", base_url=BASE_URL, tables=metadata, features=[], settings=Settings(**setting)
-            )
 
 
 def test_a_feature_takes_the_place_of_the_default_one_of_its_class() -> None:

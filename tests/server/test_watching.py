@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dualsql import LimitExceededError, Settings, StorageError
-from dualsql.changes import ChangeNotifier
+from dualsql import LimitExceededError, StorageError
+from dualsql.changes import ChangeNotifier, ChangeSettings
 from dualsql.resource import Clock, Resource, new_resource
 from dualsql.store import MemoryStore, ResourceChanges
 from dualsql.store.protocol import ResourceState
@@ -71,7 +71,7 @@ def store() -> CountingStore:
 
 @pytest.fixture
 async def watch(store: CountingStore) -> AsyncIterator[ChangeNotifier]:
-    watch = ChangeNotifier(store, Clock(store), Settings(watch_interval=SOON, maximum_watched=3))
+    watch = ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=SOON, maximum_watched=3))
     yield watch
     await watch.stop()
 
@@ -91,7 +91,7 @@ async def test_pinned_by_another_and_then_deleted(store: CountingStore, watch: C
 
 async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -> None:
     watch, found, told = (
-        ChangeNotifier(store, Clock(store), Settings(watch_interval=HOUR, maximum_watched=3)),
+        ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )
@@ -105,7 +105,7 @@ async def test_what_is_done_here_is_told_without_waiting(store: CountingStore) -
 
 async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
     watch, found, told = (
-        ChangeNotifier(store, Clock(store), Settings(watch_interval=HOUR, maximum_watched=3)),
+        ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(SOON),
         Told(),
     )
@@ -117,7 +117,7 @@ async def test_an_expiry_is_told_when_it_comes(store: CountingStore) -> None:
 
 async def test_a_change_between_reading_and_following_is_told(store: CountingStore) -> None:
     watch, found, told = (
-        ChangeNotifier(store, Clock(store), Settings(watch_interval=HOUR, maximum_watched=3)),
+        ChangeNotifier(store, Clock(store), ChangeSettings(watch_interval=HOUR, maximum_watched=3)),
         resource(),
         Told(),
     )
