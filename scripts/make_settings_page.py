@@ -33,7 +33,7 @@ FEATURE = """
 ## {name}
 
 ```python
-features=default_features({name}({example}))
+features = default_features({name}({example}))
 ```
 """
 
