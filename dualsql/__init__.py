@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Visible as Visible,
     )
     from dualsql.catalogue.feature import Tables as Tables
-    from dualsql.changes import Changes as Changes
+    from dualsql.changes import Changes as Changes, ChangeSettings as ChangeSettings
     from dualsql.charts.feature import Charts as Charts
     from dualsql.databases import Database as Database
     from dualsql.dual_mode import DualMode as DualMode
@@ -128,7 +128,7 @@ if TYPE_CHECKING:
     )
     from dualsql.kept.feature import Kept as Kept
     from dualsql.kept.settings import KeptSettings as KeptSettings
-    from dualsql.links import SignedLinks as SignedLinks
+    from dualsql.links import LinkSettings as LinkSettings, SignedLinks as SignedLinks
     from dualsql.mcp.options import ToolOptions as ToolOptions
     from dualsql.openapi.feature import OpenAPI as OpenAPI
     from dualsql.openapi.operations import (
@@ -141,7 +141,7 @@ if TYPE_CHECKING:
     from dualsql.query import ResultQuery as ResultQuery
     from dualsql.query.feature import Queries as Queries
     from dualsql.query.settings import QuerySettings as QuerySettings
-    from dualsql.rates import Rates as Rates
+    from dualsql.rates import RateLimits as RateLimits, Rates as Rates
     from dualsql.request_log import Log as Log
     from dualsql.resource import (
         Count as Count,
@@ -261,6 +261,7 @@ _MODULES = {
     "BadParameterError": "dualsql.errors",
     "CallerMessage": "dualsql.errors",
     "Catalogue": "dualsql.catalogue",
+    "ChangeSettings": "dualsql.changes",
     "Changes": "dualsql.changes",
     "Charts": "dualsql.charts.feature",
     "Chunk": "dualsql.formats.writer",
@@ -307,6 +308,7 @@ _MODULES = {
     "LimitedAction": "dualsql.settings",
     "LinkForm": "dualsql.response",
     "LinkRecord": "dualsql.store.protocol",
+    "LinkSettings": "dualsql.links",
     "Listener": "dualsql.events",
     "Listing": "dualsql.results.access",
     "ListingPosition": "dualsql.store.protocol",
@@ -348,6 +350,7 @@ _MODULES = {
     "QueryTimeoutError": "dualsql.errors",
     "Rate": "dualsql.settings",
     "RateLimitedError": "dualsql.errors",
+    "RateLimits": "dualsql.rates",
     "Rates": "dualsql.rates",
     "Registry": "dualsql.freeze",
     "Requester": "dualsql.store.protocol",

@@ -97,8 +97,9 @@ OF_FEATURES = frozenset(
 """Files, folders and tests among these that need a feature or an optional package."""
 
 FEATURES = {
-    "catalogue", "charts", "cli", "demo", "dual_mode", "envelope", "health", "identity", "kept", "openapi", "profiles",
-    "query", "saved_queries", "serve", "sql", "telemetry", "web",
+    "catalogue", "changes", "charts", "cli", "demo", "dual_mode", "envelope", "health", "identity", "kept", "links",
+    "openapi", "pending", "profiles", "query", "rates", "request_log", "samples", "saved_queries", "serve", "sql",
+    "telemetry", "web",
 }  # fmt: skip
 """Modules of dualsql that the kernel does not import, and that can be deleted."""
 
