@@ -1,8 +1,6 @@
-"""The functions that a text may call, and the types of computed values, which are those of a Select, too.
+"""The functions that are allowed in a text, and the types of their results, which are those of a Select, too.
 
 No allowed function reads a file, a catalogue, a setting or the network, waits, locks or writes. All others are refused.
-SQLAlchemy gives `price * (1 - discount)` the type NUMERIC(12, 2) of its columns. On SQLite such a type rounds results,
-and two of four decimal digits would be lost. Computed values therefore get types without a scale.
 """
 
 from __future__ import annotations
@@ -10,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, type_coerce, types
+from sqlalchemy import types
 
 from dualsql.capabilities import ResultOf, TextDialect
 from dualsql.columns.own_types import SQLType
 
-_FRACTIONS = (types.Numeric, types.Float)  # neither is a subclass of the other
+FRACTIONS = (types.Numeric, types.Float)  # neither is a subclass of the other
 
 
 def common(kinds: Sequence[SQLType]) -> SQLType:
     """The type of a value that is one of several, as in CASE, COALESCE and UNION."""
     known = [kind for kind in kinds if not isinstance(kind, types.NullType)]
-    numbers = [kind for kind in known if isinstance(kind, _FRACTIONS)]
+    numbers = [kind for kind in known if isinstance(kind, FRACTIONS)]
     if numbers or any(isinstance(kind, types.Integer) for kind in known):
         # Beside a number, a truth value is one.
         known = [types.Integer() if isinstance(kind, types.Boolean) else kind for kind in known]
@@ -38,16 +36,12 @@ def common(kinds: Sequence[SQLType]) -> SQLType:
 
 def _affinity(kind: SQLType) -> type[SQLType]:
     """The class of types with which this type can be combined."""
-    if isinstance(kind, (*_FRACTIONS, types.Integer)):
+    if isinstance(kind, (*FRACTIONS, types.Integer)):
         return types.Numeric
     return next((base for base in (types.String, types.DateTime) if isinstance(kind, base)), type(kind))
 
 
-_WHOLES = (types.Integer, types.Boolean)
-"""Truth values are computed with only where they are the numbers 0 and 1."""
-
-
-def _is_exact(kind: Any) -> bool:
+def is_exact(kind: Any) -> bool:
     """Whether the database computes with decimals, whatever SQLAlchemy makes of them."""
     return isinstance(kind, types.Numeric) and not isinstance(kind, types.Float)
 
@@ -56,41 +50,8 @@ def average(kind: SQLType, dialect: TextDialect) -> SQLType:
     """The type of avg() and similar functions."""
     if isinstance(kind, types.Interval):
         return kind
-    is_float = isinstance(kind, _FRACTIONS) and not _is_exact(kind)
+    is_float = isinstance(kind, FRACTIONS) and not is_exact(kind)
     return types.Double() if is_float or dialect.averages_in_doubles else types.Numeric()
-
-
-def quotient(left: SQLType, right: SQLType, dialect: TextDialect) -> SQLType:
-    """The type of left / right."""
-    if isinstance(left, _WHOLES) and isinstance(right, _WHOLES):
-        return dialect.whole_quotient
-    if not any(isinstance(kind, _FRACTIONS) for kind in (left, right)):
-        return types.NullType()
-    return common([left, right]) if dialect.quotient is None else dialect.quotient
-
-
-def result_of_arithmetic(left: SQLType, right: SQLType, kind: SQLType) -> SQLType:
-    """The type of a sum, a difference or a product, where SQLAlchemy's `kind` is not the database's."""
-    if any(isinstance(side, _FRACTIONS) and not _is_exact(side) for side in (left, right)):
-        return types.Double() if isinstance(kind, _FRACTIONS) and kind.asdecimal else kind
-    is_span = any(isinstance(side, types.Interval) for side in (left, right))
-    return types.Interval() if is_span and isinstance(kind, types.NullType) else kind
-
-
-def computed(element: ColumnElement[Any], dialect: TextDialect) -> ColumnElement[Any]:
-    """The element, with a type that keeps all of its digits."""
-    kind = element.type
-    if not isinstance(kind, _FRACTIONS) or not kind.asdecimal:
-        return element
-    if dialect.computes_in_doubles:
-        return type_coerce(element, types.Double())
-    return element if kind.scale is None else type_coerce(element, types.Numeric())
-
-
-def one_of(element: ColumnElement[Any], values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
-    """The element, with the common type of `values`, one of which it returns."""
-    kind = common([value.type for value in values])
-    return element if repr(kind) == repr(element.type) else type_coerce(element, kind)
 
 
 Result = Callable[[list[Any], TextDialect], SQLType]
@@ -133,7 +94,7 @@ def _named(kind: Result | SQLType, names: str) -> dict[str, Result]:
 _UNTYPED = types.NullType()
 
 # Allowed on every database. If a database lacks one, its own error says so.
-_COMMON: Mapping[str, Result] = {
+COMMON: Mapping[str, Result] = {
     **_named(_WHOLE, "ascii char_length character_length instr length octet_length sign strpos unicode"),
     **_named(
         _FLOATING,
@@ -149,7 +110,7 @@ _COMMON: Mapping[str, Result] = {
     **_named(_chosen, "iif"),
 }
 
-_AGGREGATES: Mapping[str, Result] = {
+AGGREGATES: Mapping[str, Result] = {
     **_named(_WHOLE, "count regr_count"),
     **_named(_FLOATING, "corr covar_pop covar_samp regr_intercept regr_r2 regr_slope"),
     **_named(_FLOATING, "total"),
@@ -166,55 +127,21 @@ _AGGREGATES: Mapping[str, Result] = {
     **_named(_WHOLE, "grouping"),
 }
 
-_OTHER_AGGREGATES = frozenset(
-    """aggregate_strings approx_count_distinct arg_max arg_min bit_xor count_if first json_arrayagg last list max_by
-    min_by quantile_cont quantile_disc std""".split()
-)
-"""Functions of one database, and SQLAlchemy's name of string_agg."""
-
-_WINDOWS: Mapping[str, Result] = {
+WINDOWS: Mapping[str, Result] = {
     **_named(_WHOLE, "dense_rank ntile rank row_number"),
     **_named(_FLOATING, "cume_dist percent_rank"),
     **_named(_same, "first_value lag last_value lead nth_value"),
 }
 
-_RANKED = (
-    "Number the rows with row_number() OVER (ORDER BY x), and take those in the middle of count(*) OVER ()."
-)
-_INSTEAD: Mapping[str, str] = {
-    **dict.fromkeys(("median", "percentile_cont", "percentile_disc"), _RANKED),
-    **dict.fromkeys(
-        ("random", "rand", "newid", "uuid", "gen_random_uuid"),
-        "Each page runs the query again, so its rows may not change by chance: order by columns.",
-    ),
-    **dict.fromkeys(("nvl", "isnull"), "Write coalesce(x, y)."),
-    "len": "Write length(x).",
-    "format": "Write concat(x, y), or x || y.",
-}
-"""Suggestions for databases that have no own one."""
 
-Version = tuple[int, ...]
-
-
-def absent(name: str, dialect: TextDialect, version: Version | None) -> bool:
-    """Whether the database, or this version of it, lacks a function that others have."""
-    since = dialect.since.get(name)
-    return name in dialect.absent or (since is not None and version is not None and version < since)
-
-
-def instead(name: str, dialect: TextDialect) -> str | None:
-    """What to write instead of a function that is not allowed; None if unknown."""
-    return dialect.instead.get(name) or _INSTEAD.get(name)
-
-
-def result_of(name: str, dialect: TextDialect, version: Version | None = None) -> Result | None:
+def result_of(name: str, dialect: TextDialect) -> Result | None:
     """The result type of a function, or None if this database has no such function or it is not allowed."""
-    if absent(name, dialect, version):
+    if name in dialect.absent:
         return None
     own = dialect.functions.get(name)
     if own is not None:
         return _OF_ARGUMENTS[own] if isinstance(own, ResultOf) else _always(own)
-    return _COMMON.get(name) or _AGGREGATES.get(name) or _WINDOWS.get(name)
+    return COMMON.get(name) or AGGREGATES.get(name) or WINDOWS.get(name)
 
 
 def _sum(arguments: list[Any], _: TextDialect) -> SQLType:
@@ -232,8 +159,8 @@ def _rounded(arguments: list[Any], _: TextDialect) -> SQLType:
 
 
 def _exact_or_double(arguments: list[Any], _: TextDialect) -> SQLType:
-    kinds = [argument.type for argument in arguments if isinstance(argument.type, _FRACTIONS)]
-    return _EXACT if kinds and all(map(_is_exact, kinds)) else _FLOATING
+    kinds = [argument.type for argument in arguments if isinstance(argument.type, FRACTIONS)]
+    return _EXACT if kinds and all(map(is_exact, kinds)) else _FLOATING
 
 
 def _logarithm(arguments: list[Any], dialect: TextDialect) -> SQLType:
@@ -247,7 +174,7 @@ def _middle(arguments: list[Any], _: TextDialect) -> SQLType:
 
 def _whole(arguments: list[Any], _: TextDialect) -> SQLType:
     kind = _same(arguments, _)
-    return _WHOLE if _is_exact(kind) else kind
+    return _WHOLE if is_exact(kind) else kind
 
 
 def _date_part(arguments: list[Any], _: TextDialect) -> SQLType:
@@ -323,26 +250,3 @@ def typed(dialect: TextDialect) -> Callable[[str, Sequence[Any]], SQLType]:
         return _UNTYPED if has_bytes and isinstance(kind, types.String) else kind
 
     return found
-
-
-def is_aggregate(name: str) -> bool:
-    """Whether the function is an aggregate on at least one database."""
-    return name in _AGGREGATES
-
-
-def is_windowed(name: str, dialect: TextDialect) -> bool:
-    """Whether the database has the function only with OVER."""
-    return name in dialect.windowed or (name in _WINDOWS and name not in dialect.functions)
-
-
-def gathers(name: str, arguments: int, dialect: TextDialect) -> bool:
-    """Whether a call with this number of arguments is an aggregate."""
-    if dialect.has_scalar_extremes and name in {"max", "min"}:
-        return arguments < 2
-    return name in _AGGREGATES or name in _OTHER_AGGREGATES
-
-
-def known_functions(dialect: TextDialect, version: Version | None = None) -> list[str]:
-    """The names of all allowed functions, for suggestions."""
-    named = {*dialect.functions, *_COMMON, *_AGGREGATES, *_WINDOWS}
-    return sorted(name for name in named if not absent(name, dialect, version))

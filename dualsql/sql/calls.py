@@ -23,17 +23,10 @@ from sqlalchemy.sql.operators import OperatorClass
 from sqlglot import exp
 
 from dualsql.columns.instants import instant, instants, is_instant
-from dualsql.databases.functions import (
-    absent,
-    instead,
-    is_aggregate,
-    is_windowed,
-    known_functions,
-    one_of,
-    result_of,
-)
+from dualsql.databases.functions import result_of
 from dualsql.errors import ForbiddenSQLError
 from dualsql.sql import durations
+from dualsql.sql.functions import absent, instead, is_aggregate, is_windowed, known_functions, one_of
 from dualsql.sql.operations import operand, require_safe_patterns, spells_instants
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
@@ -58,7 +51,8 @@ _LARGEST_FRAME = 2**31 - 1
 def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     """`name(arguments)`, if this database has such a function and dualsql allows it."""
     lowercase = name.lower()
-    result = result_of(lowercase, translator.dialect, translator.version)
+    is_absent = absent(lowercase, translator.dialect, translator.version)
+    result = None if is_absent else result_of(lowercase, translator.dialect)
     if result is None:
         _refuse(translator, lowercase)
     require_safe_patterns(translator, lowercase, arguments)

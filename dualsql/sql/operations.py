@@ -32,9 +32,8 @@ from sqlglot import exp
 from dualsql.capabilities import Capabilities, PatternError
 from dualsql.columns import instants
 from dualsql.columns.forecast import Forecast
-from dualsql.databases import functions
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
-from dualsql.sql import durations, values
+from dualsql.sql import durations, functions, values
 from dualsql.sql.scope import Scope, forbid, invalid, only
 
 if TYPE_CHECKING:

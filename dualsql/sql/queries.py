@@ -25,8 +25,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import TextDialect
 from dualsql.columns import instants
 from dualsql.columns.instants import instant
-from dualsql.databases import functions
-from dualsql.sql import operations
+from dualsql.sql import functions, operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
 from dualsql.sql.relations import alias_columns, read_from, returns_rows, with_column_names

@@ -20,7 +20,6 @@ from sqlglot import exp
 
 from dualsql.capabilities import Capabilities, TextDialect, capabilities_named
 from dualsql.columns.own_types import STANDARD, Meanings
-from dualsql.databases.functions import gathers
 from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect
@@ -30,6 +29,7 @@ from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known
 from dualsql.sql.expansion import require_bounded
+from dualsql.sql.functions import gathers
 from dualsql.sql.lengths import require_short_texts
 from dualsql.sql.parse import parse_text
 from dualsql.sql.scope import (

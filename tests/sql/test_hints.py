@@ -32,9 +32,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, Registry
-from dualsql.databases.functions import known_functions
 from dualsql.errors import DualResponseError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import read_select
+from dualsql.sql.functions import known_functions
 from tests.engines import SOURCES, opened, text_of
 from tests.sql.test_reading import REGISTRY
 

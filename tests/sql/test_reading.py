@@ -23,11 +23,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from dualsql import DualResponseServer, Registry
 from dualsql.columns.result import result_columns
-from dualsql.databases.functions import known_functions
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
 from dualsql.freeze import freeze, thaw
 from dualsql.freeze.types import FUNCTIONS
 from dualsql.sql import read_select
+from dualsql.sql.functions import known_functions
 from tests.engines import opened, text_of
 
 METADATA = MetaData()

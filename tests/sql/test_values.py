@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from dualsql.databases.functions import known_functions
 from dualsql.errors import DualResponseError
 from dualsql.freeze import Registry
 from dualsql.sql import read_select
 from dualsql.sql.constructs import NAMES
+from dualsql.sql.functions import known_functions
 from dualsql.sql.parse import parse_text
 from dualsql.sql.relations import _READERS
 from dualsql.sql.scope import WorkBudget

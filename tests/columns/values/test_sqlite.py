@@ -5,7 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import DECIMAL, NUMERIC, Column, Integer, MetaData, String, Table, case, cast, func, select
+from sqlalchemy import (
+    DECIMAL,
+    JSON,
+    NUMERIC,
+    REAL,
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    case,
+    cast,
+    func,
+    insert,
+    null,
+    select,
+)
 
 from dualsql.freeze import Registry
 from dualsql.sql import read_select
@@ -116,3 +132,36 @@ async def test_operators_of_what_is_no_number_are_of_no_announced_type(sqlite_ur
         result = await server.result(statement)
         assert result.sample == [{"a": -1, "b": 4, "c": "1x", "d": 1.0, "e": 2251799813685248.25}]
         assert [column["encoding"] for column in result.columns] == ["any", "any", "text", "float", "float"]
+
+
+stored = Table(
+    "stored", MetaData(), Column("id", Integer, primary_key=True), Column("ratio", REAL), Column("doc", JSON)
+)
+
+
+async def test_a_real_is_a_double_and_is_found_by_all_of_its_digits(sqlite_url: str) -> None:
+    values = [0.1, 16777217.0, 0.10000000149011612]  # a single has neither the second nor the first
+    async with opened(sqlite_url) as engine, engine.begin() as connection:
+        await connection.run_sync(stored.metadata.create_all)
+        await connection.execute(insert(stored), [{"ratio": value} for value in values])
+    async with served(sqlite_url, stored.metadata) as server:
+        result = await server.result(select(stored.c.ratio).order_by(stored.c.id))
+        assert [row["ratio"] for row in result.sample] == values
+        for written in ("ndjson", "csv", "arrow"):
+            shown = values_of(await server.rows(result, written), written, "ratio")
+            assert list(map(float, shown)) == values
+        for value in values:
+            equal: Any = {"column": "ratio", "op": "eq", "value": value}
+            assert (await result.query(filters=equal, aggregates=["count"])).data == [{"count": 1}]
+
+
+async def test_a_json_null_is_shown_as_null_and_is_no_sql_null(sqlite_url: str) -> None:
+    async with opened(sqlite_url) as engine, engine.begin() as connection:
+        await connection.run_sync(stored.metadata.create_all)
+        await connection.execute(insert(stored), [{"doc": None}, {"doc": null()}, {"doc": [1]}])
+    async with served(sqlite_url, stored.metadata) as server:
+        result = await server.result(select(stored.c.doc).order_by(stored.c.id))
+        assert result.sample == [{"doc": None}, {"doc": None}, {"doc": [1]}]
+        is_null: Any = {"column": "doc", "op": "is_null", "value": True}
+        assert (await result.query(filters=is_null, aggregates=["count"])).data == [{"count": 1}]
+        assert (await server.result(select(func.count(stored.c.doc).label("n")))).sample == [{"n": 2}]

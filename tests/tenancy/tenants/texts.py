@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import types
 from sqlglot import exp
 
-from dualsql.databases.functions import known_functions, result_of
+from dualsql.databases.functions import result_of
+from dualsql.sql.functions import known_functions
 from tests.engines import text_of
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
