@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
-from dualsql.formats.text import NARROWEST, cell, csv_cell, json_cell, widest
+from dualsql.formats.text import NARROWEST, cell, csv_cell, json_cell, unlinked, widest
 from dualsql_client.wire import Row
 
 _LEAST_WIDTH = 80
@@ -141,22 +141,24 @@ LAYOUTS = {
         before="|",
         between="|",
         behind="|",
-        head=lambda names, width: [[cell(name, width) for name in names], ["-"] * len(names)],
-        cell=lambda _, value, width: cell(value, width),
+        head=lambda names, width: [[unlinked(cell(name, width)) for name in names], ["-"] * len(names)],
+        cell=lambda _, value, width: unlinked(cell(value, width)),
     ),
     "csv": Layout(
         before="",
         between=",",
         behind="",
-        head=lambda names, width: [[csv_cell(name, width) for name in names]],
-        cell=lambda _, value, width: csv_cell(value, width),
+        head=lambda names, width: [[unlinked(csv_cell(name, width)) for name in names]],
+        cell=lambda _, value, width: unlinked(csv_cell(value, width)),
     ),
     "json": Layout(
         before="{",
         between=",",
         behind="}",
         head=lambda _names, _width: [],
-        cell=lambda name, value, width: f"{json_cell(name, _LONGEST_NAME)}:{json_cell(value, width)}",
+        cell=lambda name, value, width: unlinked(
+            f"{json_cell(name, _LONGEST_NAME)}:{json_cell(value, width)}"
+        ),
     ),
 }
 
