@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats import json
-from dualsql.formats.samples import TextFormat, fit, table
-from dualsql.formats.text import cell, single_line, unlinked
+from dualsql.formats.samples import TextFormat, fit, table, unlinked
+from dualsql.formats.text import cell, single_line
 from dualsql.resource import RELATION, instant
 from dualsql_client.wire import (
     IMPLIED_ENCODINGS,

@@ -22,13 +22,13 @@ ID_ALPHABET = string.digits + string.ascii_letters
 ID_RANDOM = 27
 """Characters of an id before its checksum: 160 random bits."""
 _ID_CHECKSUM = 6
-_ID_LENGTH = ID_RANDOM + _ID_CHECKSUM
+ID_LENGTH = ID_RANDOM + _ID_CHECKSUM
 # The largest prime below 62**6, so that a remainder has six digits of the alphabet.
 _PRIME = 56_800_235_581
 _DOMAIN = b"dualsql resource id "
 _LONGEST_WORD = 96
 # An encoding may put letters before an id (%2F, \u002f) or after it. Longer words are encoded bytes.
-_WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{_ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
+_WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
 
 SchemeHostPort = tuple[str, str, int]
 
@@ -75,7 +75,7 @@ def with_checksum(characters: str) -> str:
 
 def is_checked(identifier: str) -> bool:
     """Whether it is an id with its checksum, as one of 62**6 random words is (2 in 10**11)."""
-    if len(identifier) != _ID_LENGTH or not identifier.isascii():
+    if len(identifier) != ID_LENGTH or not identifier.isascii():
         return False
     remainder = _remainder(identifier[:ID_RANDOM])
     # The first digit alone rejects 61 of 62 words.
@@ -105,11 +105,11 @@ def ids_in(text: str) -> Iterator[tuple[int, str]]:
         if word.islower() or word.isupper():
             continue
         start = 0
-        while start + _ID_LENGTH <= len(word):
-            identifier = word[start : start + _ID_LENGTH]
+        while start + ID_LENGTH <= len(word):
+            identifier = word[start : start + ID_LENGTH]
             if is_checked(identifier):
                 yield match.start() + start, identifier
-                start += _ID_LENGTH
+                start += ID_LENGTH
             else:
                 start += 1
 

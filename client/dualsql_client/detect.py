@@ -18,7 +18,7 @@ from dualsql_client.addresses import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
 from dualsql_client.links import HasAddress, links_in
-from dualsql_client.object_walk import Fields, Scope, Walk, fields_of, is_typed_map, untyped
+from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, is_typed_map, untyped
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
 MAXIMUM_CHARACTERS = 4 * 1024 * 1024
@@ -81,14 +81,14 @@ def _search(value: object, has: HasAddress, *, hidden: bool) -> tuple[dict[str, 
 
     remaining = MAXIMUM_CHARACTERS
 
-    def read_text(text: str) -> Scope:
+    def read_text(text: str) -> Evidence:
         nonlocal remaining
         remaining -= len(text)
         if remaining < 0:
-            return Scope.ANYTHING
+            return Evidence.ANYTHING
         links, is_announced = links_in(text, has)
         in_texts.extend(Detected(uri=link.uri or "", name="", url=link.url) for link in links)
-        return Scope.RESPONSES if is_announced else Scope.ANYTHING
+        return Evidence.RESPONSES if is_announced else Evidence.ANYTHING
 
     walk = Walk(value, read_text=read_text, hidden=hidden)
     while walk:
@@ -125,7 +125,7 @@ def _visit(walk: Walk, has: HasAddress) -> Detected | None:
     if scope and (detected := _response(fields, has)):
         return detected
     walk.descend(fields, _scopes(scope, fields))
-    return _named_link(fields, has) if scope is Scope.ANYTHING else None
+    return _named_link(fields, has) if scope is Evidence.ANYTHING else None
 
 
 def is_more_complete(detected: Detected, earlier: Detected | None) -> bool:
@@ -187,15 +187,15 @@ def _plain_name(name: object) -> str:
     return re.sub(r"[-_ ]", "", name[:40]).lower() if isinstance(name, str) else ""
 
 
-def _scope(fields: Fields, walk: Walk) -> Scope:
+def _scope(fields: Fields, walk: Walk) -> Evidence:
     """What counts in a mapping: nothing in a failure and a person's message, all in a tool's result inside of them."""
     if _failed(fields):
-        return Scope.NOTHING
+        return Evidence.NOTHING
     kinds = {_plain_name(fields.get(name)) for name in _KINDS}
     kinds.add(re.sub(r"(?:message|part)$", "", _plain_name(walk.kind)))
     if any(map(_RESULT.fullmatch, kinds)):
-        return walk.scope or Scope.ANYTHING
-    return walk.scope if _PERSONS.isdisjoint(kinds) else Scope.NOTHING
+        return walk.scope or Evidence.ANYTHING
+    return walk.scope if _PERSONS.isdisjoint(kinds) else Evidence.NOTHING
 
 
 def _failed(fields: Fields) -> bool:
@@ -206,18 +206,18 @@ def _failed(fields: Fields) -> bool:
     return is_call and bool(fields.get("error") or fields.get("exception"))
 
 
-def _scopes(scope: Scope, fields: Fields) -> Callable[[object], Scope]:
+def _scopes(scope: Evidence, fields: Fields) -> Callable[[object], Evidence]:
     """What counts under each name of a mapping."""
     is_call = not fields.keys().isdisjoint(("name", "output", *_CALLS))
     is_table = not fields.keys().isdisjoint(_OF_TABLES)
 
-    def scope_of(name: object) -> Scope:
+    def scope_of(name: object) -> Evidence:
         plain = _plain_name(name)
         if plain == "rows" or (is_table and plain in _TABLES):
-            return min(scope, Scope.RESPONSES)
+            return min(scope, Evidence.RESPONSES)
         if plain in _ARGUMENTS or (is_call and plain == "input"):
-            return Scope.NOTHING
-        return Scope.ANYTHING if not scope and _RESULT.fullmatch(plain) else scope
+            return Evidence.NOTHING
+        return Evidence.ANYTHING if not scope and _RESULT.fullmatch(plain) else scope
 
     return scope_of
 

@@ -41,8 +41,8 @@ _BRACKET = re.compile(r"[{\[]")
 _BEGINS_BASE64 = ("eyJ", "ewo", "ewk", "eyA", "W3s", "Wwo")
 
 
-class Scope(IntEnum):
-    """What counts at a place: nothing, dual responses alone, or links as well."""
+class Evidence(IntEnum):
+    """What counts as evidence at a place: nothing, dual responses alone, or links as well."""
 
     NOTHING = 0
     RESPONSES = 1
@@ -98,16 +98,16 @@ class Walk:
         kind: the name of the class of the visited value.
     """
 
-    def __init__(self, root: object, *, read_text: Callable[[str], Scope], hidden: bool = False) -> None:
+    def __init__(self, root: object, *, read_text: Callable[[str], Evidence], hidden: bool = False) -> None:
         self.met_objects = False
-        self.scope = Scope.ANYTHING
+        self.scope = Evidence.ANYTHING
         self.kind = ""
         self._read_text = read_text
         self._hidden = hidden
         self._maximum = MAXIMUM_HIDDEN_NODES if hidden else MAXIMUM_NODES
-        self._queue: deque[tuple[object, int, int, Scope]] = deque()
+        self._queue: deque[tuple[object, int, int, Evidence]] = deque()
         # The values are stored with their ids: another value may get the id of a freed one.
-        self._seen: dict[int, tuple[object, Scope]] = {}
+        self._seen: dict[int, tuple[object, Evidence]] = {}
         self._characters = MAXIMUM_JSON_CHARACTERS
         self._depth = self._nesting = 0
         self._push(root, self.scope)
@@ -135,7 +135,7 @@ class Walk:
             return fields_of(value, hidden=self._hidden)
         return None
 
-    def descend(self, fields: Fields, scope_of: Callable[[object], Scope] | None = None) -> None:
+    def descend(self, fields: Fields, scope_of: Callable[[object], Evidence] | None = None) -> None:
         """Visit the values of a mapping, too, each in the scope of its name."""
         self._depth += 1
         if self._depth <= MAXIMUM_DEPTH:
@@ -143,14 +143,14 @@ class Walk:
                 if type(value) not in _PLAIN_LEAVES:
                     self._push(value, scope_of(name) if scope_of else self.scope)
 
-    def _push_all(self, values: Iterable[object], scope: Scope) -> None:
+    def _push_all(self, values: Iterable[object], scope: Evidence) -> None:
         self._depth += 1
         if self._depth <= MAXIMUM_DEPTH:
             for value in values:
                 if type(value) not in _PLAIN_LEAVES:
                     self._push(value, scope)
 
-    def _push(self, value: object, scope: Scope) -> None:
+    def _push(self, value: object, scope: Evidence) -> None:
         kind = type(value)
         if kind not in _PLAIN_CONTAINERS:
             if issubclass(kind, _TEXTS):
@@ -173,7 +173,7 @@ class Walk:
             rest = text
             if self._nesting < MAXIMUM_JSON_NESTING:
                 values, rest = self._json_within(text)
-            if scope is Scope.ANYTHING:
+            if scope is Evidence.ANYTHING:
                 scope = self._read_text(rest)
         self._nesting += 1
         self._push_all(values, scope)

@@ -7,12 +7,27 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
-from dualsql.formats.text import NARROWEST, cell, csv_cell, json_cell, unlinked, widest
+from dualsql.formats.text import NARROWEST, cell, csv_cell, json_cell, widest
+from dualsql_client.addresses import ID_LENGTH, ids_in
 from dualsql_client.wire import Row
 
 _LEAST_WIDTH = 80
 """All rows are shown if they fit with cells of so many characters."""
 _KEPT_ROWS = 3
+
+
+_SHOWN_OF_ID = 8
+
+
+def unlinked(text: str) -> str:
+    """`text` with only the beginning of each result's id in it, so that no client takes it for a link."""
+    if len(text) < ID_LENGTH:
+        return text
+    shown, end = "", 0
+    for start, identifier in ids_in(text):
+        shown += f"{text[end:start]}{identifier[:_SHOWN_OF_ID]}…"
+        end = start + len(identifier)
+    return shown + text[end:]
 
 
 class Fitted(NamedTuple):

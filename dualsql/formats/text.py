@@ -8,8 +8,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from dualsql_client.addresses import ids_in
-
 INT64_BOUND = 2**63
 """Databases hold the integers from -INT64_BOUND up to it, and every JSON library reads them as numbers."""
 
@@ -73,21 +71,6 @@ def single_line(text: str, width: int) -> str:
         head = "".join(" " if c.isspace() else c for c in head if c.isspace() or _is_visible(c))
     folded = " ".join(head.split())
     return folded if len(folded) <= width and len(text) <= width * 4 else folded[: width - 1] + "…"
-
-
-_SHOWN_OF_ID = 8
-_SHORTEST_ID = 33
-
-
-def unlinked(text: str) -> str:
-    """`text` with only the beginning of each result's id in it, so that no client takes it for a link."""
-    if len(text) < _SHORTEST_ID:
-        return text
-    shown, end = "", 0
-    for start, identifier in ids_in(text):
-        shown += f"{text[end:start]}{identifier[:_SHOWN_OF_ID]}…"
-        end = start + len(identifier)
-    return shown + text[end:]
 
 
 def _plain(value: Any, width: int) -> str:

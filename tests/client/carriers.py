@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-import yaml
+import yaml  # type: ignore[import-untyped]  # it has no types
 
 from tests.client.hosting import RESOURCE_ID
 

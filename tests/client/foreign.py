@@ -52,27 +52,28 @@ LINKS: dict[str, Any] = {
 """Links of other MCP servers."""
 
 _ALMOST = {"results": [{"id": 1}], "metadata": {"total_count": 1, "columns": []}}
+_RESOURCES: tuple[Any, ...] = (
+    {"uri": "https://api.example.com/resources/1"},
+    {"url": "https://api.example.com/resources/1"},
+    {"uri": f"https://api.example.com/resources/{RESOURCE_ID}"},
+    {"url": f"http://10.0.0.1/resources/{RESOURCE_ID}"},
+    {"uri": "docs://guide", "url": "https://docs.example.com/guide"},
+    {"uri": f"dualsql://results/{UUID}"},
+    {"uri": "file:///srv/a.json"},
+    {"id": UUID, "type": "order"},
+    {"name": "orders"},
+    {},
+    [],
+    "orders",
+    7,
+    {"uri": "resource://a/../b"},
+    {"uri": "resource://"},
+    {"uri": 7},
+    {"href": "/resources/1"},
+)
 ALMOST: dict[str, Any] = {
     f"resource is {json.dumps(resource)[:60]}": both({**_ALMOST, "resource": resource})
-    for resource in (
-        {"uri": "https://api.example.com/resources/1"},
-        {"url": "https://api.example.com/resources/1"},
-        {"uri": f"https://api.example.com/resources/{RESOURCE_ID}"},
-        {"url": f"http://10.0.0.1/resources/{RESOURCE_ID}"},
-        {"uri": "docs://guide", "url": "https://docs.example.com/guide"},
-        {"uri": f"dualsql://results/{UUID}"},
-        {"uri": "file:///srv/a.json"},
-        {"id": UUID, "type": "order"},
-        {"name": "orders"},
-        {},
-        [],
-        "orders",
-        7,
-        {"uri": "resource://a/../b"},
-        {"uri": "resource://"},
-        {"uri": 7},
-        {"href": "/resources/1"},
-    )
+    for resource in _RESOURCES
 }
 """Results with metadata and a resource, which is not theirs."""
 
