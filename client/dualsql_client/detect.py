@@ -69,16 +69,17 @@ def find(tool_result: object, *, has: HasAddress = lambda _, part: part == "orig
     responses, met_objects = _search(tool_result, has, hidden=False)
     if met_objects and all(response.sample is None for response in responses.values()):
         private, _ = _search(tool_result, has, hidden=True)
-        for key, detected in private.items():
-            if not responses or is_more_complete(detected, responses.get(key, detected)):
-                responses[key] = detected
+        if not responses:
+            return list(private.values())
+        for key in responses.keys() & private.keys():
+            if is_more_complete(private[key], responses[key]):
+                responses[key] = private[key]
     return list(responses.values())
 
 
 def _search(value: object, has: HasAddress, *, hidden: bool) -> tuple[dict[str, Detected], bool]:
     responses: dict[str, Detected] = {}
     in_texts: list[Detected] = []
-
     remaining = MAXIMUM_CHARACTERS
 
     def read_text(text: str) -> Evidence:

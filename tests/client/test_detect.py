@@ -242,6 +242,14 @@ async def test_a_stream_of_texts() -> None:
     assert len([parsed async for parsed in client.find_in(texts)]) == 1
 
 
+def test_what_is_private_completes_what_is_public() -> None:
+    other = structured(uri="resource://another")
+    private = SimpleNamespace(_messages=[TOOL_RESULT, other])
+    assert len(client.find(private)) == 2
+    [parsed] = client.find([f"All rows: resource://{RESOURCE_ID}", private])
+    assert parsed.sample == [{"id": 0}]
+
+
 def test_what_is_public_hides_what_is_private() -> None:
     other = structured(uri="resource://another")
     [parsed] = client.find(SimpleNamespace(output=TOOL_RESULT, _before=other))
