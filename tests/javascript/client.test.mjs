@@ -390,7 +390,7 @@ const drip = (piece) => (_, response) => {
 };
 let cursors = 0;
 const endlessPages = (total) => (request, response) =>
-  json(response, 200, { data: [{ id: 1 }], offset: 0, has_next: true, total_count: total, next_cursor: String(cursors++) });
+  json(response, 200, { data: [{ id: 1 }], offset: 0, has_next: true, order: "total", total_count: total, next_cursor: String(cursors++) });
 const FEW = { times: 5, first: 0 };
 const SHORT = { budget: 300, first: 1 };
 const ENDLESS = {
