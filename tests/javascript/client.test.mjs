@@ -282,7 +282,7 @@ test("pages that could lose or repeat rows are errors", async () => {
     await withServer((_, response) => json(response, 200, body), (origin) =>
       assert.rejects(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).page(), { message: /cannot be used/ }, name));
   }
-  const circle = { data: [row], offset: 0, has_next: true, next_cursor: "same" };
+  const circle = { data: [row], offset: 0, has_next: true, order: "total", next_cursor: "same" };
   await withServer((_, response) => json(response, 200, circle), (origin) =>
     assert.rejects(all(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).pages()), { message: /repeatedly/ }));
 });
