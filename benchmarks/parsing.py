@@ -28,7 +28,7 @@ def structure(rows: int) -> dict[str, Any]:
             }
             for number in range(rows)
         ],
-        "resource": {"uri": "resource://q4T-9_hXv2ZkLwPmB7sYd1RcE0a", "name": "Universities"},
+        "resource": {"uri": "resource://q4T79hXv2ZkLwPmB7sYd1RcE0aKLOHLki", "name": "Universities"},
         "metadata": {
             "total_count": 10_000,
             "columns": [{"name": name, "type": "string", "encoding": "text"} for name in NAMES],

@@ -24,7 +24,7 @@ from dualsql.errors import (
     ResourcePendingError,
 )
 from dualsql.settings import Settings
-from dualsql_client.addresses import resource_id
+from dualsql_client.addresses import ID_ALPHABET, ID_RANDOM, resource_id, with_checksum
 from dualsql_client.conversions import shown
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
@@ -413,8 +413,12 @@ class Clock:
 
 
 def new_resource_id() -> str:
-    """A fresh identifier: 160 random bits, safe in a URL (MCP asks for at least UUIDv4's 122)."""
-    return secrets.token_urlsafe(20)
+    """A fresh identifier: 160 random bits (MCP asks for at least UUIDv4's 122), and a checksum for clients."""
+    drawn = ""
+    # Detection skips words of one case: one of 2 million draws.
+    while drawn in {drawn.lower(), drawn.upper()}:
+        drawn = "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM))
+    return with_checksum(drawn)
 
 
 def new_resource(

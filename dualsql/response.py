@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats import json
-from dualsql.formats.samples import TextFormat, fit, table
+from dualsql.formats.samples import TextFormat, fit, table, unlinked
 from dualsql.formats.text import cell, single_line
 from dualsql.resource import RELATION, instant
 from dualsql_client.wire import (
@@ -134,7 +134,9 @@ class DualResponse:
     def to_text(self, *, text_format: TextFormat = "markdown") -> str:
         """The result for a model that sees text only."""
         heading, rows, is_whole, hint = self._shown(text_format)
-        about = None if self.description is None else single_line(self.description, _DESCRIPTION_WIDTH)
+        about = (
+            None if self.description is None else unlinked(single_line(self.description, _DESCRIPTION_WIDTH))
+        )
         every_row = f"every row from {self.resource_uri}"
         if self.status == "pending":
             link = f"Once the query has run, the application gets {every_row}, without your help."
@@ -144,7 +146,7 @@ class DualResponse:
             link = f"The application gets {every_row} ({self._lifetime()})."
         if self.page_in_text:
             link += f"\nPage for the person: {self.resource_url}"
-        notes = "\n".join(f"Note: {single_line(note, NOTE_LENGTH)}" for note in self.notes)
+        notes = "\n".join(f"Note: {unlinked(single_line(note, NOTE_LENGTH))}" for note in self.notes)
         return "\n\n".join(part for part in (heading, about, rows, hint, self._noted(), notes, link) if part)
 
     def _noted(self) -> str:
@@ -158,7 +160,7 @@ class DualResponse:
 
     def _shown(self, text_format: TextFormat) -> tuple[str, str, bool, str]:
         """The heading, the sample as text, whether that is the whole result, and how to read what was cut."""
-        title = single_line(self.name, _NAME_WIDTH)
+        title = unlinked(single_line(self.name, _NAME_WIDTH))
         if self.status == "pending":
             return f"{title}: the query still runs, so there is nothing to show yet. {_AGAIN}", "", False, ""
         if text_format == "none" or not self.sample:
@@ -207,8 +209,8 @@ class DualResponse:
             encoded = b64encode(self.image.content).decode("ascii")
             blocks.append({"type": "image", "data": encoded, "mimeType": self.image.media_type})
         if links == "resource_link" or (links == "auto" and (client or "").startswith(_LINK_READERS)):
-            link = {"uri": self.resource_uri, "name": self.name, "mimeType": self.mime_type}
-            about = {} if self.description is None else {"description": self.description}
+            link = {"uri": self.resource_uri, "name": unlinked(self.name), "mimeType": self.mime_type}
+            about = {} if self.description is None else {"description": unlinked(self.description)}
             blocks.append({"type": "resource_link", **link, **about})
         return blocks
 

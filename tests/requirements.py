@@ -179,7 +179,9 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_detect.py::test_recorded_tool_results",
             "client/test_detect.py::test_ordinary_results_are_none",
             "client/test_ordinary.py::test_no_ordinary_result_is_a_dual_response",
-            "client/test_handles.py::test_a_doubtful_one_is_none",
+            "client/test_links.py::test_no_other_word_of_that_length",
+            "client/test_cases.py::test_each_case",
+            "client/test_cases.py::test_each_carrier",
         ),
         "S5.2 `parse_structured` takes the structured content alone.": (
             "client/test_detect.py::test_carriers",

@@ -1,13 +1,21 @@
 /** Addresses of resources. The tool result gives the id; the configuration gives the host. */
 import { FetchError, NotConfiguredError, ParseError } from "./errors.ts";
+import type { URLPart } from "./links.ts";
 import type { Transport } from "./transport.ts";
 
 const LONGEST_URI = 512;
 /** The id is one path segment that needs no escaping, so it cannot change another part of a URL. */
 const URI = /^([a-z][a-z0-9+.-]*):\/\/(?:[a-z0-9][\w.-]*\/)*([\w-]{1,128})$/i;
-/** A UUID has 36 characters, and 128 random bits in base64 have 22. Shorter names are chosen by people. */
-const SHORTEST_HANDLE = 22;
-const NOT_HANDLES = new Set(["http", "https", "ws", "wss", "file", "ftp", "data", "ui", "s3", "gs", "git", "ssh"]);
+
+const ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+/** Characters of an id before its checksum: 160 random bits. */
+const RANDOM = 27;
+const ID_LENGTH = RANDOM + 6;
+const LONGEST_WORD = 96;
+/** The largest prime below 62**6, so that a remainder has six digits of the alphabet. */
+const PRIME = 56_800_235_581;
+const DOMAIN = "dualsql resource id ";
+const WORD = new RegExp(`(?<![0-9A-Za-z])[0-9A-Za-z]{${ID_LENGTH},${LONGEST_WORD}}(?![0-9A-Za-z])`, "g");
 
 /** The last segment of `scheme://.../id`; undefined if the URI does not have that form. */
 export function resourceId(uri: string): string | undefined {
@@ -30,10 +38,40 @@ export function uriOfURL(url: string): string | undefined {
   return resourceId(uri) === undefined ? undefined : uri;
 }
 
-/** Whether a URI that stands alone has the form of a result's URI. */
-export function isHandle(uri: string): boolean {
-  const match = uri.length <= LONGEST_URI ? URI.exec(uri) : null;
-  return match !== null && !NOT_HANDLES.has(match[1]!.toLowerCase()) && match[2]!.length >= SHORTEST_HANDLE;
+/** Whether it is an id with its checksum, as one of 62**6 random words is. */
+export function isChecked(id: string): boolean {
+  if (id.length !== ID_LENGTH) return false;
+  let remainder = 0;
+  for (const character of DOMAIN + id.slice(0, RANDOM)) remainder = (remainder * 256 + character.charCodeAt(0)) % PRIME;
+  for (const digit of id.slice(RANDOM)) {
+    if (digit !== ALPHABET[remainder % ALPHABET.length]) return false;
+    remainder = Math.floor(remainder / ALPHABET.length);
+  }
+  return true;
+}
+
+/** Whether a text has a word as long as an id. */
+export function mayHoldId(text: string): boolean {
+  return text.search(WORD) >= 0;
+}
+
+/** The ids with a checksum in a text, also inside longer words, each with its position. */
+export function* idsIn(text: string): Generator<[start: number, id: string]> {
+  for (const { 0: word, index } of text.matchAll(WORD)) {
+    // Of digests, only those in base64 have both cases.
+    if (!/[a-z]/.test(word) || !/[A-Z]/.test(word)) continue;
+    for (let start = 0; start + ID_LENGTH <= word.length; start++) {
+      const id = word.slice(start, start + ID_LENGTH);
+      if (!isChecked(id)) continue;
+      yield [index + start, id];
+      start += ID_LENGTH - 1;
+    }
+  }
+}
+
+/** Whether a URI is an http or https address. */
+export function isWeb(uri: string): boolean {
+  return /^https?:\/\//i.test(uri);
 }
 
 /** A configured address without its last slash. In a page, it may be relative to the page.
@@ -76,8 +114,15 @@ export class Origins {
     return !this.main && url === undefined && this.all.length === 1 ? this.all[0] : this.main;
   }
 
-  /** Whether `url`, any text, is the address of a resource at one of them. */
-  has(url: string): boolean {
+  /**
+   * Whether `url`, any text, is the address of a resource at one of them, or at the origin of one. Without configured
+   * addresses, no origin is excluded.
+   */
+  has(url: string, part: URLPart): boolean {
+    if (part === "origin") {
+      const origin = parsed(url)?.origin;
+      return !this.all.length || (origin !== undefined && this.all.some(({ base }) => parsed(base)?.origin === origin));
+    }
     const uri = uriOfURL(url);
     return uri !== undefined && this.named(uri, url) !== undefined;
   }

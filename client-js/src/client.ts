@@ -1,8 +1,9 @@
 /** Finds dual responses in tool results. The client fetches only from configured addresses. */
 import { Origins, checkedBaseURL, resourceId } from "./addresses.ts";
 import { checkedRetry, type Retry } from "./budget.ts";
-import { findDetected, isMoreComplete, readStructure, type Detected } from "./detect.ts";
+import { bare, findDetected, isMoreComplete, readStructure, type Detected } from "./detect.ts";
 import { NotConfiguredError, ParseError, isObject } from "./errors.ts";
+import type { HasAddress } from "./links.ts";
 import { DualResult, readMetadata, unusable, type CallOptions } from "./result.ts";
 import { Transport, type OriginOptions, type Settings } from "./transport.ts";
 
@@ -63,23 +64,23 @@ export class DualClient {
 
   /** The dual response that a structuredContent is. */
   parseStructured(structuredContent: unknown): DualResult | undefined {
-    const detected = readStructure(structuredContent, this.#isConfigured);
+    const detected = readStructure(structuredContent, this.#has);
     return detected && this.#result(detected);
   }
 
   /** All dual responses in a run result, messages, events or JSON; one for each resource. */
   find(anything: unknown): DualResult[] {
-    return findDetected(anything, this.#isConfigured).map((detected) => this.#result(detected));
+    return findDetected(anything, this.#has).map((detected) => this.#result(detected));
   }
 
   /**
    * The dual responses in a stream of events, each as soon as an event contains it. A resource that arrived as a bare link
-   * is yielded again when its sample arrives. URIs in texts are ignored: events contain pieces of texts.
+   * is yielded again when its sample arrives.
    */
   async *findIn(events: AsyncIterable<unknown> | Iterable<unknown>): AsyncGenerator<DualResult, void, undefined> {
     const latest = new Map<string, Detected>();
     for await (const event of events) {
-      for (const detected of findDetected(event, this.#isConfigured, false)) {
+      for (const detected of findDetected(event, this.#has)) {
         if (!isMoreComplete(detected, latest.get(detected.key))) continue;
         latest.set(detected.key, detected);
         yield this.#result(detected);
@@ -94,7 +95,7 @@ export class DualClient {
   open(idOrURI: string): DualResult {
     const uri = idOrURI.includes("://") ? idOrURI : `resource://${idOrURI}`;
     if (resourceId(uri) === undefined) throw new ParseError("That is not the id of a resource.");
-    return this.#result({ uri, name: "", totalCount: null, totalCountKind: "none", columns: [], expiresAt: null, isPending: false, key: uri });
+    return this.#result(bare(uri, ""));
   }
 
   /** The caller's own live results, newest first; the token identifies the caller. They have no samples. */
@@ -119,7 +120,7 @@ export class DualClient {
     }
   }
 
-  readonly #isConfigured = (url: string): boolean => this.#origins.has(url);
+  readonly #has: HasAddress = (url, part) => this.#origins.has(url, part);
 
   #listed(entry: unknown, transport: Transport): DualResult {
     const metadata = readMetadata(entry);

@@ -1,11 +1,13 @@
 /**
- * Finds dual responses in the result of a tool call, of any SDK. There are four kinds of evidence: the structure
- * (results, resource, metadata); a resource without a URI whose URL is at a configured address; a resource link whose URI
- * has the form of a result's; and, if an SDK retains only text, such a URI in a text.
+ * Finds dual responses in the result of a tool call, of any SDK. There are two kinds of evidence. An id with a checksum is one
+ * that dualsql made, wherever it is written. A result of another server has the structure of the specification: a resource
+ * at a configured address beside results or metadata, or one with a `resource://` URI beside both.
  */
-import { isHandle, resourceId, uriOfURL } from "./addresses.ts";
+import { isChecked, isWeb, resourceId, uriOfURL } from "./addresses.ts";
 import { isObject } from "./errors.ts";
-import { parseJSON, set } from "./json.ts";
+import { set } from "./json.ts";
+import { linksIn, type HasAddress } from "./links.ts";
+import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, isTypedMap, untyped, type Fields, type Scope } from "./walk.ts";
 import type { Column, Encoding, Row, TotalCountKind } from "./wire.ts";
 
 /** A dual response as the tool result describes it. It is untrusted; a bare link has little more than the URI. */
@@ -25,98 +27,167 @@ export interface Detected {
   key: string;
 }
 
-type IsConfigured = (url: string) => boolean;
-type Fields = Record<string, unknown>;
+/** Of the texts that are searched for links. */
+const MOST_CHARACTERS = 4 * 1024 * 1024;
 
 /**
- * All dual responses inside a value, one for each resource, the shallowest first. The content of a dual response, and
- * of a result that is marked as an error, is not searched: a row cannot pose as a dual response.
- *
- * @param inTexts false for texts that may be cut.
+ * All dual responses inside a value, one for each resource: the shallowest first, then links in texts. The rows of a dual
+ * response and a failure are not searched; of a person's message and the arguments of a call, only the results of tools in
+ * them are.
  */
-export function findDetected(value: unknown, isConfigured: IsConfigured, inTexts = true): Detected[] {
-  const walk = new Walk(value);
+export function findDetected(value: unknown, has: HasAddress): Detected[] {
   const responses = new Map<string, Detected>();
+  const inTexts: Detected[] = [];
+  let remaining = MOST_CHARACTERS;
+  const walk = new Walk(value, (text) => {
+    remaining -= text.length;
+    if (remaining < 0) return ANYTHING;
+    const { links, isAnnounced } = linksIn(text, has);
+    inTexts.push(...links.map(({ uri, url }) => bare(uri, "", url)));
+    return isAnnounced ? RESPONSES : ANYTHING;
+  });
   for (let fields = walk.next(); fields !== undefined; fields = walk.next()) {
-    if (isError(fields)) continue;
-    const detected = structure(fields) ?? byURL(fields, isConfigured) ?? link(fields);
-    if (!detected) walk.descend(fields);
-    else if (isMoreComplete(detected, responses.get(detected.key))) responses.set(detected.key, detected);
+    if (fields["isError"] === true || fields["is_error"] === true || fields["tool_call_error"] === true) continue;
+    const scope = scopeOf(fields, walk);
+    const response = scope === NOTHING ? undefined : toResponse(fields, has);
+    if (!response) walk.descend(fields, scopesOf(scope, fields));
+    const detected = response ?? (scope === ANYTHING ? namedLink(fields, has) : undefined);
+    if (detected && isMoreComplete(detected, responses.get(detected.key))) responses.set(detected.key, detected);
   }
-  if (responses.size || !inTexts) return [...responses.values()];
-  return urisIn(walk.texts).map((uri) => bare(uri, ""));
+  for (const detected of inTexts) if (!responses.has(detected.key)) responses.set(detected.key, detected);
+  return [...responses.values()];
 }
 
 /** The dual response that a value itself is, such as a structuredContent. */
-export function readStructure(value: unknown, isConfigured: IsConfigured = () => false): Detected | undefined {
+export function readStructure(value: unknown, has: HasAddress = (_, part) => part === "origin"): Detected | undefined {
   const fields = fieldsOf(value);
-  return fields && (structure(fields) ?? byURL(fields, isConfigured));
+  return fields && toResponse(fields, has);
 }
 
 /** Whether a dual response adds to an earlier one of the same resource. */
 export function isMoreComplete(detected: Detected, earlier: Detected | undefined): boolean {
-  return !earlier || (earlier.sample === undefined && detected.sample !== undefined);
+  return !earlier || completeness(detected) > completeness(earlier);
 }
 
-/** Of MCP; LangChain's ToolMessage; parts of the AI SDK. */
-function isError(fields: Fields): boolean {
-  return (
-    fields["isError"] === true || fields["is_error"] === true || fields["status"] === "error" ||
-    fields["state"] === "output-error" || (typeof fields["type"] === "string" && ERROR_PARTS.has(fields["type"]))
-  );
+function completeness({ sample, totalCount, columns }: Detected): number {
+  return sample ? 2 : totalCount !== null || columns.length ? 1 : 0;
 }
 
-const ERROR_PARTS = new Set(["tool-error", "error-text", "error-json"]);
+/** Names of SDKs, hosts and protocols, compared without case, - and _. */
+const FAILURES: readonly (readonly [name: string, words: readonly string[]])[] = [
+  ["status", ["error", "failed"]], // LangChain, Bedrock, OpenAI
+  ["state", ["output-error", "failed"]], // the AI SDK, A2A
+  ["outcome", ["failed", "denied"]], // pydantic-ai
+  ["type", ["tool-error", "error-text", "error-json"]], // the AI SDK
+  ["part_kind", ["retry-prompt"]], // pydantic-ai
+];
+const KINDS = ["type", "kind", "part_kind", "role", "source"];
+const PERSONS = new Set(["user", "human", "system", "developer", "userprompt", "systemprompt"]);
+const RESULT = /^(?:(?:tool|function|mcp).*(?:result|response|return|output|message).*|tool|function)$/;
+/** Fields of a call of a tool or its result. */
+const CALLS = ["tool_name", "toolName", "call_id", "tool_call_id", "toolCallId", "jsonrpc"];
+const ARGUMENTS = new Set(["arguments", "args", "rawinput", "toolinput"]);
+const TABLES = new Set(["results", "data", "items", "records"]);
+/** Fields beside the rows of a table. A link in a cell is no result. */
+const OF_TABLES = ["metadata", "columns", "total_count", "totalCount"];
 
-function structure(fields: Fields): Detected | undefined {
-  const resource = fieldsOf(fields["resource"]);
-  const metadata = fieldsOf(fields["metadata"]);
-  const uri = resource?.["uri"];
-  if (!resource || !metadata || typeof uri !== "string" || resourceId(uri) === undefined) return undefined;
-  const sample = rowsOf(fields["results"]);
-  const columns = shownColumns(metadata);
-  if (!sample || !columns || !hasTotal(metadata)) return undefined;
-  return toDetected(uri, resource, metadata, sample, columns);
+function plainName(name: unknown): string {
+  return typeof name === "string" ? name.slice(0, 40).replace(/[-_ ]/g, "").toLowerCase() : "";
 }
 
-/** A result whose resource has a URL and no URI. With a configured address, the other parts are optional. */
-function byURL(fields: Fields, isConfigured: IsConfigured): Detected | undefined {
-  const resource = fieldsOf(fields["resource"]);
-  const url = resource?.["url"];
-  if (!resource || (resource["uri"] ?? null) !== null || typeof url !== "string") return undefined;
-  const uri = uriOfURL(url);
-  if (uri === undefined || !isConfigured(url)) return undefined;
-  const metadata = fieldsOf(fields["metadata"]) ?? {};
-  const counts = hasTotal(metadata) ? metadata : { ...metadata, total_count: null, totalCount: null };
-  return { ...toDetected(uri, resource, counts, rowsOf(fields["results"]), shownColumns(metadata) ?? []), key: url };
+/** What counts in an object: nothing in a failure and a person's message, all in a tool's result inside of them. */
+function scopeOf(fields: Fields, walk: Walk): Scope {
+  if (isFailed(fields)) return NOTHING;
+  const kinds = [...KINDS.map((name) => plainName(fields[name])), plainName(walk.kind).replace(/(message|part)$/, "")];
+  if (kinds.some((kind) => RESULT.test(kind))) return walk.scope || ANYTHING;
+  return kinds.some((kind) => PERSONS.has(kind)) ? NOTHING : walk.scope;
 }
 
-function toDetected(uri: string, resource: Fields, metadata: Fields, sample: Row[] | undefined, columns: Column[]): Detected {
-  const total = either(metadata, "total_count", "totalCount");
-  const totalCount = isCount(total) ? total : null;
-  return {
-    uri,
-    name: typeof resource["name"] === "string" ? resource["name"] : "",
-    url: typeof resource["url"] === "string" ? resource["url"] : undefined,
-    sample,
-    totalCount,
-    totalCountKind: kindOfTotal(totalCount, either(metadata, "total_count_kind", "totalCountKind")),
-    columns,
-    expiresAt: readInstant(either(metadata, "expires_at", "expiresAt")),
-    isPending: metadata["status"] === "pending",
-    key: uri,
+/** Whether an object is a failed call, as an SDK or a protocol says it. */
+function isFailed(fields: Fields): boolean {
+  if (FAILURES.some(([name, words]) => words.includes(fields[name] as string))) return true;
+  const isCall = fields["type"] === "mcp_call" || CALLS.some((name) => name in fields);
+  return isCall && Boolean(fields["error"] || fields["exception"]);
+}
+
+/** What counts under each name of an object. */
+function scopesOf(scope: Scope, fields: Fields): (name: string) => Scope {
+  const isCall = "name" in fields || "output" in fields || CALLS.some((name) => name in fields);
+  const isTable = OF_TABLES.some((name) => name in fields);
+  return (name) => {
+    const plain = plainName(name);
+    if (plain === "rows" || (isTable && TABLES.has(plain))) return scope && RESPONSES;
+    if (ARGUMENTS.has(plain) || (isCall && plain === "input")) return NOTHING;
+    return !scope && RESULT.test(plain) ? ANYTHING : scope;
   };
 }
 
-function link(fields: Fields): Detected | undefined {
-  const { uri, name } = fields;
-  if (fields["type"] !== "resource_link" || either(fields, "mime_type", "mimeType") !== "application/json") return undefined;
-  if (typeof uri !== "string" || !isHandle(uri) || !isGenerated(uri)) return undefined;
-  return bare(uri, typeof name === "string" ? name : "");
+function toResponse(given: Fields, has: HasAddress): Detected | undefined {
+  let fields = given;
+  let resource = fieldsOf(fields["resource"]);
+  if (!resource) return undefined;
+  if (isTypedMap(resource)) {
+    fields = { results: untyped(given["results"]), resource: untyped(resource), metadata: untyped(given["metadata"]) };
+    resource = fieldsOf(fields["resource"]) ?? {};
+  }
+  const uri = typeof resource["uri"] === "string" ? resource["uri"] : undefined;
+  const url = typeof resource["url"] === "string" ? resource["url"] : undefined;
+  const metadata = fieldsOf(fields["metadata"]) ?? {};
+  const read = (from: Pick<Detected, "uri" | "url">, key?: string) =>
+    toDetected(from, key, typeof resource["name"] === "string" ? resource["name"] : "", fields["results"], metadata);
+  const [link] = [uri, url].flatMap((written) => (written === undefined ? [] : linksIn(written, has).links));
+  if (link) return read({ uri: uri !== undefined && resourceId(uri) === link.id ? uri : link.uri, url: url ?? link.url });
+  if ("results" in fields || "metadata" in fields) {
+    const address = [url, uri].find((written) => written !== undefined && isWeb(written) && has(written, "resource"));
+    if (address !== undefined) return read({ uri: uriOfURL(address)!, url: address }, address);
+  }
+  if (!uri?.startsWith("resource://") || resourceId(uri) === undefined) return undefined;
+  return isSpecified(fields, metadata) ? read({ uri, url }) : undefined;
 }
 
-function bare(uri: string, name: string): Detected {
-  return { uri, name, totalCount: null, totalCountKind: "none", columns: [], expiresAt: null, isPending: false, key: uri };
+/** Whether results and metadata are those of the specification. */
+function isSpecified(fields: Fields, metadata: Fields): boolean {
+  if (!rowsOf(fields["results"]) || !shownColumns(metadata)) return false;
+  if (!("total_count" in metadata) && !("totalCount" in metadata)) return false;
+  const total = either(metadata, "total_count", "totalCount") ?? null;
+  return total === null || isCount(total);
+}
+
+function toDetected(
+  from: Pick<Detected, "uri" | "url">, key: string | undefined, name: string, results: unknown, metadata: Fields,
+): Detected {
+  const totalCount = toCount(either(metadata, "total_count", "totalCount"));
+  return {
+    ...bare(from.uri, name, from.url, key),
+    sample: rowsOf(results),
+    totalCount,
+    totalCountKind: kindOfTotal(totalCount, either(metadata, "total_count_kind", "totalCountKind")),
+    columns: shownColumns(metadata) ?? [],
+    expiresAt: readInstant(either(metadata, "expires_at", "expiresAt")),
+    isPending: metadata["status"] === "pending",
+  };
+}
+
+/** A link with a name, such as a resource_link. */
+function namedLink({ uri, name }: Fields, has: HasAddress): Detected | undefined {
+  if (typeof uri !== "string" || typeof name !== "string" || !name) return undefined;
+  const [link] = linksIn(uri, has).links;
+  return link && bare(link.uri, name, link.url);
+}
+
+/** A result of which no more is known. */
+export function bare(uri: string, name: string, url?: string, key?: string): Detected {
+  const id = resourceId(uri) ?? "";
+  return {
+    uri, name, url, totalCount: null, totalCountKind: "none", columns: [], expiresAt: null, isPending: false,
+    key: isChecked(id) ? id : (key ?? uri),
+  };
+}
+
+/** A number of rows; DynamoDB and attributes have texts. */
+function toCount(total: unknown): number | null {
+  const count = typeof total === "string" && /^\d{1,16}$/.test(total) ? Number(total) : total;
+  return isCount(count) ? count : null;
 }
 
 function rowsOf(results: unknown): Row[] | undefined {
@@ -175,12 +246,6 @@ function encodingOf(word: unknown): Encoding {
   return typeof word === "string" && ENCODINGS.has(word) ? (word as Encoding) : "any";
 }
 
-function hasTotal(metadata: Fields): boolean {
-  if (!("total_count" in metadata) && !("totalCount" in metadata)) return false;
-  const total = either(metadata, "total_count", "totalCount") ?? null;
-  return total === null || isCount(total);
-}
-
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
@@ -201,179 +266,4 @@ export function readInstant(written: unknown): Date | null {
 
 function either(fields: Fields, snake: string, camel: string): unknown {
   return fields[snake] ?? fields[camel];
-}
-
-/** The next character must not be able to belong to the URI: an id that was cut is another id. */
-const IN_TEXT =
-  /(?<![\w+./:-])[a-z][a-z0-9+.-]{1,31}:\/\/(?:[a-z0-9][\w.-]{0,63}\/){0,8}[\w-]{1,128}(?![\w/%?#&=@:~+\\-]|\.[\w.]|…|\[)/gi;
-const MOST_CHARACTERS = 4 * 1024 * 1024;
-/** The text of dualsql before the URI. */
-const ANNOUNCED = /(gets every row from |Rows for the application: )$/;
-
-/** The URIs of results in these texts, each once; a text with several has none. */
-function urisIn(texts: readonly string[]): string[] {
-  const uris = new Set<string>();
-  let remaining = MOST_CHARACTERS;
-  for (const text of texts) {
-    remaining -= text.length;
-    if (remaining < 0) break;
-    const announced = new Map([...text.matchAll(IN_TEXT)].map(({ 0: uri, index }) => [uri, ANNOUNCED.test(text.slice(Math.max(0, index - 30), index))]));
-    const handles = [...announced].filter(([uri, isAnnounced]) => isHandle(uri) && (isAnnounced || isGenerated(uri)));
-    if (handles.length === 1) uris.add(handles[0]![0]);
-  }
-  return [...uris];
-}
-
-const NAMES_A_RESULT = /^(resource|result|dataset|dualsql|row)s?$/i;
-const UUID = /^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64})$/i;
-
-function isGenerated(uri: string): boolean {
-  const [scheme = "", path = ""] = uri.split("://");
-  const segments = path.split("/");
-  const id = segments.pop() ?? "";
-  return [...scheme.split(/[+.-]/), ...segments].some((word) => NAMES_A_RESULT.test(word)) && (UUID.test(id) || isRandom(id));
-}
-
-/** Changes between small letters, capitals, digits and signs, per character: 0.64 on average in random ids. */
-const LEAST_CHANGES = 0.36;
-/** Share of the characters in words of four letters or more, 0.7 in one of 600 ids of 128 random bits. */
-const MOST_IN_WORDS = 0.7;
-
-/** Whether the characters look random, and not written by a person. */
-function isRandom(id: string): boolean {
-  const kinds = id.replace(/[A-Z]/g, "A").replace(/[a-z]/g, "a").replace(/[0-9]/g, "0").replace(/[^Aa0]/g, "-");
-  const changes = [...kinds].filter((kind, at) => at > 0 && kind !== kinds[at - 1]).length;
-  const words = id.split(/[-_]/).filter((piece) => /^[A-Za-z]?[a-z]{3,}$/.test(piece)).length;
-  const inWords = (id.match(/[A-Za-z]?[a-z]{3,}/g) ?? []).join("").length;
-  return (
-    kinds.includes("a") && kinds.includes("A") && changes >= LEAST_CHANGES * (kinds.length - 1) && words < 2 &&
-    inWords < MOST_IN_WORDS * id.length
-  );
-}
-
-const MOST_NODES = 100_000;
-const MOST_DEPTH = 32;
-const MOST_NESTING = 4;
-const MOST_JSON = 16 * 1024 * 1024;
-const MOST_TEXTS = 1_000;
-/** A URI with a generated id and the JSON of a dual response are longer. */
-const SHORTEST_TEXT = 24;
-/** Names under which SDKs keep the text for a model. */
-const TEXT_NAMES = new Set(["text", "content", "output", "result", "value", "message"]);
-const BEGINS_JSON = /^\s{0,64}(\{|\[\s{0,64}([[{"\]\d-]|true|false|null))/;
-const EVENT_LINE = /^(data:|event:|id:|:)/;
-
-interface Entry {
-  value: unknown;
-  depth: number;
-  nesting: number;
-  isText: boolean;
-}
-
-/** Visits the objects inside a value, the shallowest first, each once. No getter of an SDK's object runs. */
-class Walk {
-  /** Texts under TEXT_NAMES that contain a URI and are not JSON. */
-  readonly texts: string[] = [];
-  private readonly queue: Entry[] = [];
-  private readonly seen = new Set<unknown>();
-  private characters = MOST_JSON;
-  private at = 0;
-  private here: Entry;
-
-  constructor(root: unknown) {
-    this.here = { value: root, depth: 0, nesting: 0, isText: true };
-    this.queue.push(this.here);
-  }
-
-  /** The fields of the next object; undefined at the end. */
-  next(): Fields | undefined {
-    while (this.at < this.queue.length && this.seen.size < MOST_NODES) {
-      this.here = this.queue[this.at]!;
-      this.at++;
-      const { value } = this.here;
-      if (this.seen.has(value)) continue;
-      this.seen.add(value);
-      if (typeof value === "string") this.open(value);
-      else if (Array.isArray(value) || value instanceof Set) this.pushAll(value);
-      else {
-        const fields = fieldsOf(value);
-        if (fields) return fields;
-      }
-    }
-    return undefined;
-  }
-
-  /** Visit the values of an object, too. */
-  descend(fields: Fields): void {
-    for (const [name, value] of Object.entries(fields)) this.push(value, this.here.nesting, TEXT_NAMES.has(name));
-  }
-
-  private pushAll(values: Iterable<unknown>, nesting = this.here.nesting): void {
-    // A list within a list is a row of a table.
-    for (const value of values) this.push(value, nesting, this.here.isText && !Array.isArray(value));
-  }
-
-  private push(value: unknown, nesting: number, isText: boolean): void {
-    const depth = this.here.depth + 1;
-    if (depth > MOST_DEPTH || this.queue.length >= 2 * MOST_NODES) return;
-    if (typeof value === "string" ? this.mayBeJSON(value, isText) : typeof value === "object" && value !== null) {
-      this.queue.push({ value, depth, nesting, isText });
-    }
-  }
-
-  private mayBeJSON(text: string, isText: boolean): boolean {
-    if (text.length < SHORTEST_TEXT) return false;
-    if (BEGINS_JSON.test(text) || EVENT_LINE.test(text)) return true;
-    if (isText && text.includes("://") && this.texts.length < MOST_TEXTS) this.texts.push(text);
-    return false;
-  }
-
-  private open(text: string): void {
-    if (this.here.depth === 0 && !this.mayBeJSON(text, true)) return;
-    this.characters -= text.length;
-    const mayHoldResult = text.includes("resource") || text.includes("://");
-    if (this.characters < 0 || this.here.nesting >= MOST_NESTING || !mayHoldResult) return;
-    this.here = { ...this.here, isText: true };
-    this.pushAll(jsonIn(text), this.here.nesting + 1);
-  }
-}
-
-/** The JSON that a text is: one value, a value on each line, or the data of server-sent events. */
-function jsonIn(text: string): unknown[] {
-  const whole = tryJSON(text);
-  if (whole) return whole;
-  const lines = text.split(/\r\n|\n|\r/);
-  if (lines.length < 2 && !text.startsWith("data:")) return [];
-  return lines.slice(0, MOST_TEXTS).flatMap((line) => tryJSON(line.replace(/^data:/, "")) ?? []);
-}
-
-function tryJSON(text: string): [unknown] | undefined {
-  try {
-    return [parseJSON(text)];
-  } catch {
-    return undefined;
-  }
-}
-
-/** The stored fields of an object or a map; undefined for anything else, or if reading them fails. */
-function fieldsOf(value: unknown): Fields | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return undefined;
-  try {
-    if (value instanceof Map) return fromEntries([...value].filter(([name]) => typeof name === "string"));
-    const fields: [string, unknown][] = [];
-    for (const name of Object.keys(value)) {
-      const field = Object.getOwnPropertyDescriptor(value, name);
-      if (field && "value" in field) fields.push([name, field.value]);
-    }
-    return fromEntries(fields);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Without a prototype, whose properties would stand in for missing fields. */
-function fromEntries(entries: readonly (readonly [string, unknown])[]): Fields {
-  const fields: Fields = Object.create(null);
-  for (const [name, value] of entries) fields[name] = value;
-  return fields;
 }

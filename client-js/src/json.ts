@@ -20,6 +20,16 @@ export function parseJSON(text: string): unknown {
   return isShort ? JSON.parse(text) : new ExactReader(text).read();
 }
 
+/**
+ * The JSON value at a position of a text, and the position behind it.
+ *
+ * @throws {SyntaxError | RangeError} as parseJSON.
+ */
+export function jsonAt(text: string, start: number): [value: unknown, end: number] {
+  const reader = new ExactReader(text, start);
+  return [reader.value(), reader.at];
+}
+
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const CONTROL = /[\u0000-\u001f]/;
 
@@ -28,12 +38,13 @@ const CONTROL = /[\u0000-\u001f]/;
  * (benchmarks/exact_json.mjs), and node 20 does not have it.
  */
 class ExactReader {
-  private at = 0;
+  at: number;
   private readonly text: string;
   private readonly hasControl: boolean;
 
-  constructor(text: string) {
+  constructor(text: string, start = 0) {
     this.text = text;
+    this.at = start;
     this.hasControl = CONTROL.test(text);
   }
 
@@ -44,7 +55,7 @@ class ExactReader {
     return value;
   }
 
-  private value(): unknown {
+  value(): unknown {
     switch (this.skip()) {
       case 0x7b: // {
         return this.object();

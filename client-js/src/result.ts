@@ -67,8 +67,8 @@ export interface Page {
   nextOffset: number | null;
   nextCursor: string | null;
   previousCursor: string | null;
-  /** "partial": the order of the rows may change from one request to the next; pages may repeat rows or lose some. */
-  order: string;
+  /** "partial": the order of the rows may change from one request to the next; pages may repeat rows or lose some. Null: the server does not say. */
+  order: string | null;
   /** The rows come from the server's cache. */
   cached: boolean;
 }
@@ -318,7 +318,10 @@ export class DualResult {
   async #page(below: string, body: object, options: PageOptions, budget?: Budget): Promise<Page> {
     const answer = await this.#configured().send("POST", this.uri, { body, below, signal: options.signal, budget });
     const page = readPage(answer.body, (body as PageBody).cursor === undefined ? (options.offset ?? (body as PageBody).offset ?? 0) : undefined);
-    if (!below) this.#noteExpiry(answer.body);
+    if (!below) {
+      requireConfirmed(page, body);
+      this.#noteExpiry(answer.body);
+    }
     if (options.typed) decodeRows(page.data, page.columns);
     return page;
   }
@@ -360,8 +363,11 @@ function start({ offset, cursor, limit }: PageOptions): PageBody {
   return { ...(cursor === undefined ? { offset: offset ?? 0 } : { cursor }), ...(limit === undefined ? {} : { limit }) };
 }
 
-function sorted(sort: Sort | undefined): { sort?: SortKey[] } {
-  return sort === undefined ? {} : { sort: keysOf(sort) };
+/** One key as an object, as the specification has it: the reference server drops a list without an error. */
+function sorted(sort: Sort | undefined): { sort?: SortKey | SortKey[] } {
+  if (sort === undefined) return {};
+  const keys = keysOf(sort);
+  return { sort: keys.length === 1 ? keys[0]! : keys };
 }
 
 function orderedBy(sort: Sort | undefined): Pick<QueryBody, "order_by"> {
@@ -414,9 +420,19 @@ function readPage(answer: unknown, requested: number | undefined): Page {
     nextOffset: hasNext ? end : null,
     nextCursor: stringOrNull(answer["next_cursor"]),
     previousCursor: stringOrNull(answer["previous_cursor"]),
-    order: stringOrNull(answer["order"]) ?? "total",
+    order: stringOrNull(answer["order"]),
     cached: answer["cached"] === true,
   };
+}
+
+/** Refuses a page of a server that says nothing of the order: it may have ignored several sort keys, or a cursor. */
+function requireConfirmed(page: Page, { sort, cursor }: PageBody): void {
+  const asked = Array.isArray(sort) ? "several sort keys" : cursor === undefined ? undefined : "a cursor";
+  if (asked === undefined || page.order !== null) return;
+  throw new FetchError(`The server does not confirm ${asked}: it may have ignored them.`, {
+    status: 200,
+    hint: "Sort by one key, and read the pages by offset.",
+  });
 }
 
 /** The answer of GET /{id}. */

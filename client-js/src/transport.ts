@@ -44,7 +44,7 @@ const LONGEST_TOKEN = 16 * 1024;
 /** Sends requests to the resources below one address. */
 export class Transport {
   readonly settings: Settings;
-  private readonly base: string;
+  readonly base: string;
   private readonly origin: OriginOptions;
   private token: Promise<string> | undefined;
   private skew = 0;

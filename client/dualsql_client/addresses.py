@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import string
+from collections.abc import Iterator
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from dualsql_client.errors import NotConfiguredError, ParseError
@@ -15,11 +17,18 @@ _URI = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9][\w.-]*/)*(?P<id>[\w-]{1,128})", re.ASCII | re.IGNORECASE
 )
 
-# A UUID has 36 characters, and 128 random bits in base64 have 22. Shorter names are chosen by people.
-_SHORTEST_HANDLE = 22
-_NOT_HANDLES = frozenset(
-    {"http", "https", "ws", "wss", "file", "ftp", "data", "ui", "s3", "gs", "git", "ssh"}
-)
+ID_ALPHABET = string.digits + string.ascii_letters
+"""Without - and _: Markdown escapes the one, and lines are broken at the other."""
+ID_RANDOM = 27
+"""Characters of an id before its checksum: 160 random bits."""
+_ID_CHECKSUM = 6
+ID_LENGTH = ID_RANDOM + _ID_CHECKSUM
+# The largest prime below 62**6, so that a remainder has six digits of the alphabet.
+_PRIME = 56_800_235_581
+_DOMAIN = b"dualsql resource id "
+_LONGEST_WORD = 96
+# An encoding may put letters before an id (%2F, \u002f) or after it. Longer words are encoded bytes.
+_WORD = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]{{{ID_LENGTH},{_LONGEST_WORD}}}(?![0-9A-Za-z])", re.ASCII)
 
 SchemeHostPort = tuple[str, str, int]
 
@@ -42,7 +51,7 @@ def reference(text: str) -> tuple[str, str | None]:
     Raises:
         ParseError: it is none of them.
     """
-    url = text if text.partition("://")[0].lower() in {"http", "https"} else None
+    url = text if is_web(text) else None
     if url is not None:
         if {"?", "#"} & set(url):
             raise ParseError(
@@ -59,12 +68,55 @@ def reference(text: str) -> tuple[str, str | None]:
     return uri, url
 
 
-def is_handle(uri: str) -> bool:
-    """Whether a URI outside of a dual response has the form of a result's URI."""
-    match = _match(uri)
-    if match is None or match["scheme"].lower() in _NOT_HANDLES:
+def with_checksum(characters: str) -> str:
+    """An id: `ID_RANDOM` characters of `ID_ALPHABET`, and their checksum."""
+    return characters + _checksum(_remainder(characters))
+
+
+def is_checked(identifier: str) -> bool:
+    """Whether it is an id with its checksum, as one of 62**6 random words is (2 in 10**11)."""
+    if len(identifier) != ID_LENGTH or not identifier.isascii():
         return False
-    return len(match["id"]) >= _SHORTEST_HANDLE
+    remainder = _remainder(identifier[:ID_RANDOM])
+    # The first digit alone rejects 61 of 62 words.
+    is_possible = identifier[ID_RANDOM] == ID_ALPHABET[remainder % len(ID_ALPHABET)]
+    return is_possible and identifier.endswith(_checksum(remainder))
+
+
+def _remainder(characters: str) -> int:
+    return int.from_bytes(_DOMAIN + characters.encode("ascii")) % _PRIME
+
+
+def _checksum(remainder: int) -> str:
+    base = len(ID_ALPHABET)
+    return "".join(ID_ALPHABET[remainder // base**place % base] for place in range(_ID_CHECKSUM))
+
+
+def may_hold_id(text: str) -> bool:
+    """Whether a text has a word as long as an id."""
+    return _WORD.search(text) is not None
+
+
+def ids_in(text: str) -> Iterator[tuple[int, str]]:
+    """The ids with a checksum in a text, also inside longer words, each with its position."""
+    for match in _WORD.finditer(text):
+        word = match.group()
+        # Of digests, only those in base64 have both cases.
+        if word.islower() or word.isupper():
+            continue
+        start = 0
+        while start + ID_LENGTH <= len(word):
+            identifier = word[start : start + ID_LENGTH]
+            if is_checked(identifier):
+                yield match.start() + start, identifier
+                start += ID_LENGTH
+            else:
+                start += 1
+
+
+def is_web(uri: str) -> bool:
+    """Whether a URI is an http or https address."""
+    return uri.partition("://")[0].lower() in {"http", "https"}
 
 
 def checked_base_url(base_url: str) -> str:

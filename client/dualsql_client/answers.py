@@ -12,7 +12,7 @@ from dualsql_client.conversions import is_count, read_instant
 from dualsql_client.errors import FetchError, pages_only
 from dualsql_client.ndjson import decode_rows
 from dualsql_client.object_walk import fields_of
-from dualsql_client.wire import ENCODINGS, Column, ColumnType, Encoding, Row, TotalCountKind
+from dualsql_client.wire import ENCODINGS, Column, ColumnType, Encoding, PageBody, Row, TotalCountKind
 
 # Other servers of the pattern name the database's type; these are the four words of the specification.
 _TYPES: Mapping[object, ColumnType] = {
@@ -76,7 +76,7 @@ class FetchResult:
         next_offset: offset of the next page; None on the last one.
         cached: the rows come from the server's cache.
         order: "partial" when the order of the rows may change from one request to the next: pages may then repeat
-            rows or lose some.
+            rows or lose some. "total" when it cannot; None when the server does not say.
         next_cursor, previous_cursor: for `fetch(cursor=...)` with the same sort; None at the ends, and where the
             server has none.
     """
@@ -90,7 +90,7 @@ class FetchResult:
     has_previous: bool
     next_offset: int | None
     columns: list[Column]
-    order: str
+    order: str | None
     cached: bool
     next_cursor: str | None
     previous_cursor: str | None
@@ -168,11 +168,30 @@ def read_page(
         has_previous=_typed(fields, "has_previous", bool, start > 0),
         next_offset=end if has_next else None,
         columns=columns,
-        order=_typed(fields, "order", str, "total"),
+        order=_typed(fields, "order", str, None),
         cached=_typed(fields, "cached", bool, default=False),
         next_cursor=_typed(fields, "next_cursor", str, None),
         previous_cursor=_typed(fields, "previous_cursor", str, None),
     )
+
+
+def require_confirmed(page: FetchResult, request: PageBody) -> None:
+    """Refuse a page of a server that may have ignored a part of the request: one that says nothing of the order.
+
+    Raises:
+        FetchError: the request has a cursor or several sort keys.
+    """
+    unconfirmed = {
+        "several sort keys": isinstance(request.get("sort"), list),
+        "a cursor": "cursor" in request,
+    }
+    asked = [name for name, is_asked in unconfirmed.items() if is_asked]
+    if asked and page.order is None:
+        raise FetchError(
+            f"The server does not confirm {asked[0]}: it may have ignored them.",
+            status=200,
+            hint="Sort by one key, and read the pages by offset.",
+        )
 
 
 def exact_total(page: FetchResult) -> int | None:

@@ -1,93 +1,28 @@
 """Finds dual responses in the result of a tool call, of any SDK.
 
-There are four kinds of evidence: the structure of the specification (results, resource, metadata); a resource without a
-URI whose URL is at a configured address; a resource link whose URI has the form of a result's; and, if an SDK retains
-only text, such a URI in a text."""
+There are two kinds of evidence. An id with a checksum is one that dualsql made, wherever it is written. A result of
+another server has the structure of the specification: a resource at a configured address beside results or metadata, or
+one with a `resource://` URI beside both."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import wraps
-from itertools import pairwise
+from functools import partial, wraps
 from typing import Any, TypeVar
 
-from dualsql_client.addresses import is_handle, resource_id, uri_of_url
+from dualsql_client.addresses import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
-from dualsql_client.conversions import is_count, read_instant
-from dualsql_client.object_walk import Fields, Walk, fields_of
+from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
+from dualsql_client.links import HasAddress, links_in
+from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, is_typed_map, untyped
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
 MAXIMUM_CHARACTERS = 4 * 1024 * 1024
-
-# The next character must not be able to belong to the URI: an id that was cut is another id.
-_IN_TEXT = re.compile(
-    r"(?<![\w+./:-])[a-z][a-z0-9+.-]{1,31}://(?:[a-z0-9][\w.-]{0,63}/){0,8}[\w-]{1,128}"
-    r"(?![\w/%?#&=@:~+\\-]|\.[\w.]|…|\[)",
-    re.ASCII | re.IGNORECASE,
-)
-_NAMES_A_RESULT = re.compile(r"(?:resource|result|dataset|dualsql|row)s?", re.IGNORECASE)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}", re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z]?[a-z]{3,}")
-_MOST_IN_WORDS = 0.7
-"""Share of the characters in words of four letters or more, 0.7 in one of 600 ids of 128 random bits."""
-
-_ANNOUNCED = ("gets every row from ", "Rows for the application: ")
-"""The text of `dualsql` before the URI."""
-
-_LEAST_CHANGES = 0.36
-"""Changes between small letters, capitals, digits and signs, per character: 0.64 on average in random ids, of which
-0.3 % are below this; about 0.3 in joined words."""
-
-
-def uris_in(texts: Iterable[str]) -> list[str]:
-    """The URIs of results in these texts, each once; a text with several has none."""
-    handles: dict[str, None] = {}
-    remaining = MAXIMUM_CHARACTERS
-    for text in texts:
-        remaining -= len(text)
-        if remaining < 0:
-            break
-        uris = {
-            match.group(): text.endswith(_ANNOUNCED, 0, match.start()) for match in _IN_TEXT.finditer(text)
-        }
-        candidates = [
-            uri
-            for uri, is_announced in uris.items()
-            if is_handle(uri) and (is_announced or _is_generated(uri))
-        ]
-        if len(candidates) == 1:
-            handles[candidates[0]] = None
-    return list(handles)
-
-
-def _is_generated(uri: str) -> bool:
-    scheme, _, path = uri.partition("://")
-    *segments, identifier = path.split("/")
-    if not any(_NAMES_A_RESULT.fullmatch(word) for word in (*re.split(r"[+.-]", scheme), *segments)):
-        return False
-    return bool(_UUID.fullmatch(identifier)) or _is_random(identifier)
-
-
-def _is_random(identifier: str) -> bool:
-    """Whether its characters look random, and not written by a person."""
-    kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in identifier]
-    changes = sum(one != other for one, other in pairwise(kinds))
-    words = sum(bool(_WORD.fullmatch(piece)) for piece in re.split(r"[-_]", identifier))
-    in_words = sum(map(len, _WORD.findall(identifier)))  # as in getUserById
-    return (
-        {"a", "A"} <= set(kinds)
-        and changes >= _LEAST_CHANGES * (len(kinds) - 1)
-        and words < 2
-        and in_words < _MOST_IN_WORDS * len(identifier)
-    )
-
-
-_EVIDENCE = frozenset({"resource", "uri", "is_error", "isError", "status"})
-"""A mapping with none of these names is no dual response, no link and not marked as an error."""
+"""Of the texts that are searched for links."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +34,7 @@ class Detected:
         url: the address of the rows according to the tool result; None if it has none.
         sample: None for a bare link.
         is_pending: the query was still running.
+        has_uri: False for a result of another server that is known by its URL.
         key: equal for two descriptions of one resource.
     """
 
@@ -116,132 +52,247 @@ class Detected:
 
     @property
     def key(self) -> str:
-        return self.uri if self.has_uri else self.url or ""
+        identifier = resource_id(self.uri) or ""
+        return identifier if is_checked(identifier) else self.uri if self.has_uri else self.url or ""
 
 
-IsConfigured = Callable[[str], bool]
-"""Whether a URL is that of a resource at a configured address."""
+def find(tool_result: object, *, has: HasAddress = lambda _, part: part == "origin") -> list[Detected]:
+    """All dual responses inside `tool_result`, one for each resource: the shallowest first, then links in texts.
 
-
-def find(
-    tool_result: object, *, in_texts: bool = True, is_configured: IsConfigured = lambda _: False
-) -> list[Detected]:
-    """All dual responses inside `tool_result`, one for each resource, the shallowest first.
-
-    The content of a dual response, and of a result marked as an error, is not searched. If nothing else matches,
-    private attributes are searched, and then texts for a resource's URI.
+    The rows of a dual response and a failure are not searched; of a person's message and the arguments of a call, only
+    the results of tools in them are. Private attributes are searched if no sample is found otherwise: for the same
+    results or, without any, for all.
 
     Args:
-        in_texts: False for texts that may be cut.
-        is_configured: accepts the URL of a resource without a URI.
+        has: accepts URLs.
     """
-    walk = Walk(tool_result)
-    responses = _search(walk, is_configured)
-    texts = walk.texts
-    if not responses and walk.met_objects:
-        walk = Walk(tool_result, hidden=True)
-        responses = _search(walk, is_configured)
-    if not responses and in_texts:
-        responses = {uri: Detected(uri=uri, name="") for uri in uris_in(texts) or uris_in(walk.texts)}
+    responses, met_objects = _search(tool_result, has, hidden=False)
+    if met_objects and all(response.sample is None for response in responses.values()):
+        private, _ = _search(tool_result, has, hidden=True)
+        if not responses:
+            return list(private.values())
+        for key in responses.keys() & private.keys():
+            if is_more_complete(private[key], responses[key]):
+                responses[key] = private[key]
     return list(responses.values())
 
 
-def _search(walk: Walk, is_configured: IsConfigured) -> dict[str, Detected]:
+def _search(value: object, has: HasAddress, *, hidden: bool) -> tuple[dict[str, Detected], bool]:
     responses: dict[str, Detected] = {}
+    in_texts: list[Detected] = []
+    remaining = MAXIMUM_CHARACTERS
+
+    def read_text(text: str) -> Evidence:
+        nonlocal remaining
+        remaining -= len(text)
+        if remaining < 0:
+            return Evidence.ANYTHING
+        links, is_announced = links_in(text, has)
+        in_texts.extend(Detected(uri=link.uri or "", name="", url=link.url) for link in links)
+        return Evidence.RESPONSES if is_announced else Evidence.ANYTHING
+
+    walk = Walk(value, read_text=read_text, hidden=hidden)
     while walk:
         try:
-            _visit(walk, responses, is_configured)
+            detected = _visit(walk, has)
         except Exception:  # noqa: BLE001 - a foreign object may raise anything when it is read
             continue
-    return responses
+        if detected is not None and is_more_complete(detected, responses.get(detected.key)):
+            responses[detected.key] = detected
+    for detected in in_texts:
+        responses.setdefault(detected.key, detected)
+    return responses, walk.met_objects
 
 
-def read_structure(value: object, *, is_configured: IsConfigured = lambda _: False) -> Detected | None:
+def read_structure(value: object, *, has: HasAddress = lambda _, part: part == "origin") -> Detected | None:
     """The dual response that `value` itself is (a structuredContent), or None."""
     try:
         fields = fields_of(value)
-        return (_structure(fields) or _by_url(fields, is_configured)) if fields else None
+        return _response(fields, has) if fields else None
     except Exception:  # noqa: BLE001 - as in find
         return None
 
 
-def _visit(walk: Walk, responses: dict[str, Detected], is_configured: IsConfigured) -> None:
+def _visit(walk: Walk, has: HasAddress) -> Detected | None:
     fields = walk.step()
     if not fields:
-        return
-    if _EVIDENCE.isdisjoint(fields):
+        return None
+    if _MARKS.isdisjoint(fields) and walk.kind == "dict" and walk.scope:
         walk.descend(fields)
-        return
-    if _is_error(fields):
-        return
-    detected = _structure(fields) or _by_url(fields, is_configured) or _link(fields)
-    if detected is None:
-        walk.descend(fields)
-    elif is_more_complete(detected, responses.get(detected.key)):
-        responses[detected.key] = detected
+        return None
+    if any(_either(fields, snake, camel) is True for snake, camel in _FLAGS):
+        return None
+    scope = _scope(fields, walk)
+    if scope and (detected := _response(fields, has)):
+        return detected
+    walk.descend(fields, _scopes(scope, fields))
+    return _named_link(fields, has) if scope is Evidence.ANYTHING else None
 
 
 def is_more_complete(detected: Detected, earlier: Detected | None) -> bool:
     """Whether a dual response adds to an earlier one of the same resource."""
-    return earlier is None or (earlier.sample is None and detected.sample is not None)
+    return earlier is None or _completeness(detected) > _completeness(earlier)
 
 
-def _is_error(fields: Fields) -> bool:
-    # The second form is that of LangChain's ToolMessage.
-    return _either(fields, "is_error", "isError") is True or _text(fields.get("status")) == "error"
-
-
-def _structure(fields: Fields) -> Detected | None:
-    results = fields.get("results")
-    resource, metadata = fields_of(fields.get("resource")), fields_of(fields.get("metadata"))
-    if resource is None or metadata is None:
-        return None
-    uri = _text(resource.get("uri"))
-    if uri is None or resource_id(uri) is None:
-        return None
-    sample, columns = _rows(results), _columns(metadata)
-    if sample is None or columns is None or not _has_total(metadata):
-        return None
-    return _detected(uri, resource, metadata, sample, columns)
-
-
-def _by_url(fields: Fields, is_configured: IsConfigured) -> Detected | None:
-    """A result whose resource has a URL and no URI. With a configured address, the other parts are optional."""
-    resource, metadata = fields_of(fields.get("resource")), fields_of(fields.get("metadata")) or {}
-    url = _text(resource.get("url")) if resource and resource.get("uri") is None else None
-    uri = uri_of_url(url) if url else None
-    if resource is None or uri is None or url is None or not is_configured(url):
-        return None
-    sample, columns = _rows(fields.get("results")), _columns(metadata)
-    counts = metadata if _has_total(metadata) else {**metadata, "total_count": None, "totalCount": None}
-    return replace(_detected(uri, resource, counts, sample, columns or []), has_uri=False)
-
-
-def _detected(
-    uri: str, resource: Fields, metadata: Fields, sample: list[Row] | None, columns: list[Column]
-) -> Detected:
-    total = _either(metadata, "total_count", "totalCount")
-    return Detected(
-        uri=uri,
-        name=_text(resource.get("name")) or "",
-        url=_text(resource.get("url")),
-        sample=sample,
-        total_count=total,
-        total_count_kind=kind_of_total(total, _text(_either(metadata, "total_count_kind", "totalCountKind"))),
-        columns=columns,
-        executed_at=read_instant(_either(metadata, "executed_at", "executedAt")),
-        expires_at=read_instant(_either(metadata, "expires_at", "expiresAt")),
-        is_pending=metadata.get("status") == "pending",
+def _completeness(detected: Detected) -> int:
+    return (
+        2 if detected.sample is not None else 1 if detected.total_count is not None or detected.columns else 0
     )
 
 
-def _link(fields: Fields) -> Detected | None:
-    if _text(fields.get("type")) != "resource_link":
+# Names of SDKs, hosts and protocols, compared without case, - and _.
+_FLAGS = (("is_error", "isError"), ("tool_call_error", "toolCallError"))
+_FAILURES = {
+    "status": ("error", "failed"),  # LangChain, Bedrock, OpenAI
+    "state": ("output-error", "failed"),  # the AI SDK, A2A
+    "outcome": ("failed", "denied"),  # pydantic-ai
+    "type": ("tool-error", "error-text", "error-json"),  # the AI SDK
+    "part_kind": ("retry-prompt",),  # pydantic-ai
+}
+_KINDS = ("type", "kind", "part_kind", "role", "source")
+_PERSONS = frozenset({"user", "human", "system", "developer", "userprompt", "systemprompt"})
+_RESULT = re.compile(r"(?:tool|function|mcp).*(?:result|response|return|output|message).*|tool|function")
+_CALLS = ("tool_name", "toolName", "call_id", "tool_call_id", "toolCallId", "jsonrpc")
+"""Fields of a call of a tool or its result."""
+_ARGUMENTS = frozenset({"arguments", "args", "rawinput", "toolinput"})
+_TABLES = frozenset({"results", "data", "items", "records"})
+_OF_TABLES = ("metadata", "columns", "total_count", "totalCount")
+"""Fields beside the rows of a table. A link in a cell is no result."""
+_MARKS = frozenset(
+    {
+        "resource",
+        "uri",
+        "error",
+        "exception",
+        "arguments",
+        "args",
+        "input",
+        "raw_input",
+        "rawInput",
+        "tool_input",
+    }
+    | {
+        "toolInput",
+        *_FAILURES,
+        *_KINDS,
+        *_CALLS,
+        *_OF_TABLES,
+        "rows",
+        *(name for flag in _FLAGS for name in flag),
+    }
+)
+"""A mapping with none of these names is no dual response and no failure, and its values count as it does."""
+
+
+def _plain_name(name: object) -> str:
+    return re.sub(r"[-_ ]", "", name[:40]).lower() if isinstance(name, str) else ""
+
+
+def _scope(fields: Fields, walk: Walk) -> Evidence:
+    """What counts in a mapping: nothing in a failure and a person's message, all in a tool's result inside of them."""
+    if _failed(fields):
+        return Evidence.NOTHING
+    kinds = {_plain_name(fields.get(name)) for name in _KINDS}
+    kinds.add(re.sub(r"(?:message|part)$", "", _plain_name(walk.kind)))
+    if any(map(_RESULT.fullmatch, kinds)):
+        return walk.scope or Evidence.ANYTHING
+    return walk.scope if _PERSONS.isdisjoint(kinds) else Evidence.NOTHING
+
+
+def _failed(fields: Fields) -> bool:
+    """Whether a mapping is a failed call, as an SDK or a protocol says it."""
+    if any(_text(fields.get(name)) in words for name, words in _FAILURES.items()):
+        return True
+    is_call = fields.get("type") == "mcp_call" or not fields.keys().isdisjoint(_CALLS)
+    return is_call and bool(fields.get("error") or fields.get("exception"))
+
+
+def _scopes(scope: Evidence, fields: Fields) -> Callable[[object], Evidence]:
+    """What counts under each name of a mapping."""
+    is_call = not fields.keys().isdisjoint(("name", "output", *_CALLS))
+    is_table = not fields.keys().isdisjoint(_OF_TABLES)
+
+    def scope_of(name: object) -> Evidence:
+        plain = _plain_name(name)
+        if plain == "rows" or (is_table and plain in _TABLES):
+            return min(scope, Evidence.RESPONSES)
+        if plain in _ARGUMENTS or (is_call and plain == "input"):
+            return Evidence.NOTHING
+        return Evidence.ANYTHING if not scope and _RESULT.fullmatch(plain) else scope
+
+    return scope_of
+
+
+def _response(fields: Fields, has: HasAddress) -> Detected | None:
+    resource = fields_of(fields.get("resource"))
+    if resource is None:
         return None
-    uri, mime_type = _text(fields.get("uri")), _text(_either(fields, "mime_type", "mimeType"))
-    if uri is None or mime_type != "application/json" or not (is_handle(uri) and _is_generated(uri)):
-        return None
-    return Detected(uri=uri, name=_text(fields.get("name")) or "")
+    if is_typed_map(resource):
+        fields = {name: untyped(fields.get(name)) for name in ("results", "resource", "metadata")}
+        resource = fields_of(fields["resource"]) or {}
+    uri, url = _text(resource.get("uri")), _text(resource.get("url"))
+    metadata = fields_of(fields.get("metadata")) or {}
+    read = partial(
+        _detected, name=_text(resource.get("name")) or "", results=fields.get("results"), metadata=metadata
+    )
+    links = [link for written in (uri, url) if written for link in links_in(written, has)[0]]
+    if links:
+        own = uri if uri and resource_id(uri) == links[0].id else links[0].uri
+        return read(uri=own, url=links[0].url if url is None else url)
+    addresses = [written for written in (url, uri) if written and is_web(written)]
+    if not fields.keys().isdisjoint(("results", "metadata")):
+        for address in addresses:
+            if has(address, "resource"):
+                return read(uri=uri_of_url(address), url=address, has_uri=False)
+    is_complete = (
+        uri and uri.startswith("resource://") and resource_id(uri) and _is_specified(fields, metadata)
+    )
+    return read(uri=uri, url=url) if is_complete else None
+
+
+def _is_specified(fields: Fields, metadata: Fields) -> bool:
+    """Whether results and metadata are those of the specification."""
+    if _rows(fields.get("results")) is None or _columns(metadata) is None:
+        return False
+    if "total_count" not in metadata and "totalCount" not in metadata:
+        return False
+    total = _either(metadata, "total_count", "totalCount")
+    return total is None or is_count(total)
+
+
+def _detected(
+    *, uri: Any, url: str | None, name: str, results: object, metadata: Fields, has_uri: bool = True
+) -> Detected:
+    total = _count(_either(metadata, "total_count", "totalCount"))
+    return Detected(
+        uri=uri,
+        name=name,
+        url=url,
+        sample=_rows(results),
+        total_count=total,
+        total_count_kind=kind_of_total(total, _text(_either(metadata, "total_count_kind", "totalCountKind"))),
+        columns=_columns(metadata) or [],
+        executed_at=read_instant(_either(metadata, "executed_at", "executedAt")),
+        expires_at=read_instant(_either(metadata, "expires_at", "expiresAt")),
+        is_pending=metadata.get("status") == "pending",
+        has_uri=has_uri,
+    )
+
+
+def _named_link(fields: Fields, has: HasAddress) -> Detected | None:
+    """A link with a name, such as a resource_link."""
+    uri, name = _text(fields.get("uri")), _text(fields.get("name"))
+    links = links_in(uri, has)[0] if uri and name else []
+    return Detected(uri=links[0].uri or "", name=name or "", url=links[0].url) if links else None
+
+
+def _count(total: object) -> int | None:
+    """A number of rows; protobuf's Struct has doubles only, and DynamoDB and attributes have texts."""
+    if type(total) is float and total.is_integer():
+        total = int(total)
+    elif isinstance(total, str):
+        total = whole_or_none(total, MOST_COUNTED)
+    return total if is_count(total) else None  # type: ignore[return-value]
 
 
 def _rows(results: object) -> list[Row] | None:
@@ -262,13 +313,6 @@ def _columns(metadata: Fields) -> list[Column] | None:
     """The columns of a tool result; a server of dualsql omits the encoding that a column's type implies."""
     is_ours = _either(metadata, "total_count_kind", "totalCountKind") is not None
     return read_columns(metadata.get("columns"), implied=IMPLIED_ENCODINGS if is_ours else {})
-
-
-def _has_total(metadata: Fields) -> bool:
-    if "total_count" not in metadata and "totalCount" not in metadata:
-        return False
-    total = _either(metadata, "total_count", "totalCount")
-    return total is None or is_count(total)
 
 
 def _either(fields: Fields, snake: str, camel: str) -> Any:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
 from types import ModuleType
 from typing import Any, cast
+
+from dualsql_client.addresses import may_hold_id
 
 MAXIMUM_NODES = 100_000
 MAXIMUM_HIDDEN_NODES = 20_000
@@ -29,13 +33,20 @@ _PLAIN_LEAVES = frozenset({int, float, bool, type(None)})
 _PLAIN_CONTAINERS = frozenset({dict, list})
 
 _SHORTEST_TEXT = 24
-"""A URI with a generated id and the JSON of a dual response are longer."""
+"""The id of a result and the JSON of a dual response are longer."""
 
-_TEXT_NAMES = frozenset({"text", "content", "output", "result", "value", "message"})
-"""Names under which SDKs keep the text for a model. A column of a table may have the same name: see `is_handle`."""
+_BEGINS_JSON = re.compile(r"\s{0,64}(?:\{|\"|\[\s{0,64}(?:[\[{\"\]\d-]|true|false|null))")
+_BRACKET = re.compile(r"[{\[]")
+# The base64 of {" and [{, also indented.
+_BEGINS_BASE64 = ("eyJ", "ewo", "ewk", "eyA", "W3s", "Wwo")
 
-_BEGINS_JSON = re.compile(r"\s{0,64}(?:\{|\[\s{0,64}(?:[\[{\"\]\d-]|true|false|null))")
-_EVENT_LINES = ("data:", "event:", "id:", ":")
+
+class Evidence(IntEnum):
+    """What counts as evidence at a place: nothing, dual responses alone, or links as well."""
+
+    NOTHING = 0
+    RESPONSES = 1
+    ANYTHING = 2
 
 
 def fields_of(value: object, *, hidden: bool = False) -> Fields | None:
@@ -74,116 +85,197 @@ def _stored(value: object, name: str) -> Any:
 class Walk:
     """Visits the mappings inside a value, the shallowest first, each once; the caller decides where to `descend`.
 
-    True while values remain to be visited.
+    True while values remain to be visited. JSON in a text is opened: the whole text, or values on lines of their own
+    and after other words, such as log lines, fenced blocks and server-sent events.
 
     Args:
+        read_text: is called with each text outside of such JSON, and returns what counts inside the JSON in it.
         hidden: visit private attributes, too, and fewer values in all: private attributes lead to many more.
 
     Attributes:
-        texts: strings under `_TEXT_NAMES` that contain a URI and are no JSON.
         met_objects: whether a visited value has attributes.
+        scope: what counts at the visited value.
+        kind: the name of the class of the visited value.
     """
 
-    def __init__(self, root: object, *, hidden: bool = False) -> None:
-        self.texts: list[str] = []
+    def __init__(self, root: object, *, read_text: Callable[[str], Evidence], hidden: bool = False) -> None:
         self.met_objects = False
+        self.scope = Evidence.ANYTHING
+        self.kind = ""
+        self._read_text = read_text
         self._hidden = hidden
         self._maximum = MAXIMUM_HIDDEN_NODES if hidden else MAXIMUM_NODES
-        self._queue: deque[tuple[object, int, int, bool]] = deque()
+        self._queue: deque[tuple[object, int, int, Evidence]] = deque()
         # The values are stored with their ids: another value may get the id of a freed one.
-        self._seen: dict[int, object] = {}
+        self._seen: dict[int, tuple[object, Evidence]] = {}
         self._characters = MAXIMUM_JSON_CHARACTERS
         self._depth = self._nesting = 0
-        self._push(root, is_text=True)
+        self._push(root, self.scope)
 
     def __bool__(self) -> bool:
         return bool(self._queue) and len(self._seen) < self._maximum
 
     def step(self) -> Fields | None:
         """Visit the next value. Returns its fields; None when it is no mapping or was visited before."""
-        value, self._depth, self._nesting, is_text = self._queue.popleft()
-        if id(value) in self._seen:
+        value, self._depth, self._nesting, self.scope = self._queue.popleft()
+        seen = self._seen.get(id(value))
+        if seen is not None and seen[1] >= self.scope:
             return None
-        self._seen[id(value)] = value
+        self._seen[id(value)] = value, self.scope
         kind = type(value)
+        self.kind = kind.__name__
         if kind is dict:
             return value  # type: ignore[return-value]  # a cast would cost time for each row
         if issubclass(kind, _TEXTS):
             self._open(cast("str | bytes | bytearray", value))
         elif issubclass(kind, _LISTS):
-            self._push_all(cast("Iterable[object]", value), is_text=is_text)
+            self._push_all(cast("Iterable[object]", value), self.scope)
         else:
             self.met_objects = True
             return fields_of(value, hidden=self._hidden)
         return None
 
-    def descend(self, fields: Fields) -> None:
-        """Visit the values of a mapping, too."""
+    def descend(self, fields: Fields, scope_of: Callable[[object], Evidence] | None = None) -> None:
+        """Visit the values of a mapping, too, each in the scope of its name."""
         self._depth += 1
         if self._depth <= MAXIMUM_DEPTH:
             for name, value in fields.items():
-                kind = type(value)
-                if kind is dict:
-                    self._queue.append((value, self._depth, self._nesting, False))
-                elif kind not in _PLAIN_LEAVES:
-                    self._push(value, is_text=type(name) is str and name in _TEXT_NAMES)
+                if type(value) not in _PLAIN_LEAVES:
+                    self._push(value, scope_of(name) if scope_of else self.scope)
 
-    def _push_all(self, values: Iterable[object], *, is_text: bool) -> None:
+    def _push_all(self, values: Iterable[object], scope: Evidence) -> None:
         self._depth += 1
         if self._depth <= MAXIMUM_DEPTH:
             for value in values:
-                kind = type(value)
-                if kind not in _PLAIN_LEAVES:
-                    # A list within a list is a row of a table.
-                    self._push(value, is_text=is_text and kind is not list)
+                if type(value) not in _PLAIN_LEAVES:
+                    self._push(value, scope)
 
-    def _push(self, value: object, *, is_text: bool) -> None:
+    def _push(self, value: object, scope: Evidence) -> None:
         kind = type(value)
         if kind not in _PLAIN_CONTAINERS:
             if issubclass(kind, _TEXTS):
-                if not self._may_be_json(cast("str | bytes | bytearray", value), is_text=is_text):
+                if not _may_hold_result(cast("str | bytes | bytearray", value)):
                     return
             elif issubclass(kind, _LEAVES):
                 return
-        self._queue.append((value, self._depth, self._nesting, is_text))
+        self._queue.append((value, self._depth, self._nesting, scope))
 
-    def _may_be_json(self, text: str | bytes | bytearray, *, is_text: bool) -> bool:
-        if len(text) < _SHORTEST_TEXT:
-            return False
-        if not isinstance(text, str):
-            return text[:64].lstrip()[:1] in (b"{", b"[")
-        if _BEGINS_JSON.match(text) or text.startswith(_EVENT_LINES):
-            return True
-        if is_text and "://" in text and len(self.texts) < MAXIMUM_TEXTS:
-            self.texts.append(text)
-        return False
-
-    def _open(self, text: str | bytes | bytearray) -> None:
-        self._characters -= len(text)
-        if self._characters < 0 or self._nesting >= MAXIMUM_JSON_NESTING or not _may_hold_result(text):
+    def _open(self, value: str | bytes | bytearray) -> None:
+        self._characters -= len(value)
+        if self._characters < 0:
             return
-        values = list(_json_in(text))
+        text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+        if text.startswith(_BEGINS_BASE64):
+            text = _of_base64(text) or text
+        values = _whole(text) if self._nesting < MAXIMUM_JSON_NESTING else []
+        scope = self.scope
+        if not values:
+            rest = text
+            if self._nesting < MAXIMUM_JSON_NESTING:
+                values, rest = self._json_within(text)
+            if scope is Evidence.ANYTHING:
+                scope = self._read_text(rest)
         self._nesting += 1
-        self._push_all(values, is_text=True)
+        self._push_all(values, scope)
+
+    def _json_within(self, text: str) -> tuple[list[Any], str]:
+        """The JSON values within a text that may hold a result, and the text without them.
+
+        The lines within a value that is no JSON, or is truncated, are no values of their own.
+        """
+        values: list[Any] = []
+        rest: list[str] = []
+        at = line = taken = 0
+        is_broken = False
+        while (bracket := _BRACKET.search(text, at)) and len(values) < MAXIMUM_TEXTS:
+            start = bracket.start()
+            line = max(line, text.rfind("\n", at, start) + 1)
+            try:
+                if is_broken and text[line] in " \t}]":
+                    raise ValueError
+                value, end = _DECODER.raw_decode(text, start)
+            except (ValueError, RecursionError):
+                self._characters -= 0 if is_broken else len(text) - start
+                if self._characters < 0:
+                    break
+                # A bracket may be prose: [INFO].
+                is_broken = is_broken or text[start] == "{"
+                at = start + 1 if text[start] == "[" and not is_broken else text.find("\n", start) + 1
+                if at == 0:
+                    break
+                continue
+            is_broken, at = False, end
+            if _may_hold_result(text[start:end]):
+                values.append(value)
+                rest.append(text[taken:start])
+                taken = end
+        return values, " ".join((*rest, text[taken:]))
+
+
+_DECODER = json.JSONDecoder()
 
 
 def _may_hold_result(text: str | bytes | bytearray) -> bool:
-    """Whether the text may contain evidence, each kind of which contains one of these words."""
-    return ("resource" in text or "://" in text) if isinstance(text, str) else b"resource" in text
+    """Whether the text may contain a dual response or the id of a result."""
+    if len(text) < _SHORTEST_TEXT:
+        return False
+    if isinstance(text, str):
+        return "resource" in text or may_hold_id(text) or text.startswith(_BEGINS_BASE64)
+    return b"resource" in text
 
 
-def _json_in(text: str | bytes | bytearray) -> Iterator[Any]:
-    """The JSON that a text is: one value, a value on each line, or the data of server-sent events."""
+def _whole(text: str) -> list[Any]:
+    """The JSON that a text is, in a list; an empty list for any other text."""
+    if not _BEGINS_JSON.match(text):
+        return []
     try:
-        yield json.loads(text)
+        return [json.loads(text)]
     except (ValueError, RecursionError):
-        lines = text.splitlines() if isinstance(text, str) else []
-        if len(lines) < 2 and not (lines and lines[0].startswith("data:")):
-            return
-    else:
-        return
-    for line in lines[:MAXIMUM_TEXTS]:
-        try:
-            yield json.loads(line.removeprefix("data:"))
-        except (ValueError, RecursionError):
-            continue
+        return []
+
+
+def _of_base64(text: str) -> str | None:
+    try:
+        return b64decode(text, validate=True).decode()
+    except ValueError:
+        return None
+
+
+_TYPED_MAPS = frozenset({"M", "structValue", "struct_value", "mapValue", "map_value"})
+_TYPED_LISTS = frozenset({"L", "listValue", "list_value", "arrayValue", "array_value"})
+_TYPED_NUMBERS = frozenset({"N", "integerValue", "integer_value"})
+_TYPED_VALUES = frozenset(
+    {
+        "S",
+        "BOOL",
+        *(
+            f"{kind}{end}"
+            for kind in ("string", "number", "double", "bool", "boolean")
+            for end in ("Value", "_value")
+        ),
+    }
+)
+
+
+def is_typed_map(fields: Fields) -> bool:
+    """Whether it is a map in JSON that names each value's type: of DynamoDB, protobuf's Struct, Firestore."""
+    return len(fields) == 1 and not _TYPED_MAPS.isdisjoint(fields)
+
+
+def untyped(value: Any, depth: int = 0) -> Any:
+    """The plain JSON of such typed JSON; any other value unchanged."""
+    if not isinstance(value, Mapping) or len(value) != 1 or depth > MAXIMUM_DEPTH:
+        return value
+    ((kind, inner),) = value.items()
+    if kind in _TYPED_MAPS and isinstance(inner, Mapping):
+        inner = inner.get("fields", inner)
+        return {name: untyped(item, depth + 1) for name, item in inner.items()}
+    if kind in _TYPED_LISTS:
+        items = inner.get("values", []) if isinstance(inner, Mapping) else inner
+        return [untyped(item, depth + 1) for item in items]
+    if kind in _TYPED_NUMBERS:
+        numbers = _whole(f"[{inner}]")
+        return numbers[0][0] if numbers else inner
+    if kind in {"NULL", "nullValue", "null_value"}:
+        return None
+    return inner if kind in _TYPED_VALUES else value

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from dualsql_client.addresses import origin_of, uri_of_url
+from dualsql_client.links import UrlPart
 from dualsql_client.transport import Auth, Transport
 
 
@@ -53,8 +54,15 @@ class Origins:
             return self._transports[0]
         return self.default
 
-    def has(self, url: str) -> bool:
-        """Whether `url`, any text, is the address of a resource at one of them."""
+    def has(self, url: str, part: UrlPart) -> bool:
+        """Whether `url`, any text, is the address of a resource at one of them, or at the origin of one.
+
+        Without configured addresses, no origin is excluded.
+        """
+        if part == "origin":
+            return not self._transports or any(
+                is_same_origin(each.base_url, url) for each in self._transports
+            )
         uri = uri_of_url(url)
         return uri is not None and self.at(uri, url) is not None
 
@@ -66,19 +74,20 @@ class Origins:
         )
 
 
-def is_same_address(ours: str, theirs: str) -> bool:
-    """Whether `theirs`, any text, is the address `ours`."""
+def is_same_origin(ours: str, theirs: str) -> bool:
+    """Whether `theirs`, any text, is at the origin of `ours`."""
     try:
-        one, other = urlsplit(ours), urlsplit(theirs)
-        is_same_origin = origin_of(one) == origin_of(other)
+        return origin_of(urlsplit(ours)) == origin_of(urlsplit(theirs))
     except ValueError:
         return False
-    return (
-        is_same_origin
-        and one.path == other.path
-        and other.netloc.count("@") == 0
-        and not (other.query or other.fragment)
-    )
+
+
+def is_same_address(ours: str, theirs: str) -> bool:
+    """Whether `theirs`, any text, is the address `ours`."""
+    if not is_same_origin(ours, theirs):
+        return False
+    one, other = urlsplit(ours), urlsplit(theirs)
+    return one.path == other.path and other.netloc.count("@") == 0 and not (other.query or other.fragment)
 
 
 def describe_host(url: str) -> str:

@@ -21,6 +21,7 @@ from dualsql_client.answers import (
     is_refreshing,
     read_metadata,
     read_page,
+    require_confirmed,
     rows_so_far,
 )
 from dualsql_client.budget import Budget
@@ -499,6 +500,7 @@ class ParsedDualResponse(QueryMethods):
         transport = self._configured()
         answer = await transport.page(self.resource_uri, request, budget=budget)
         page = read_page(answer, offset=request.get("offset"), known_columns=self.columns, typed=typed)
+        require_confirmed(page, request)
         self._note_expiry(answer)
         return page
 

@@ -266,11 +266,12 @@ def rows_request(options: StreamOptions) -> RowsBody:
 
 
 def _sort_keys(sort: Sort) -> SortKey | list[SortKey]:
-    if isinstance(sort, str):
-        return [sort_key(key.strip()) for key in sort.split(",")]
+    """One key as an object, as the specification has it: the reference server drops a list without an error."""
     if isinstance(sort, Mapping):
         return sort
-    return [sort_key(key) if isinstance(key, str) else key for key in sort]
+    names = sort.split(",") if isinstance(sort, str) else sort
+    keys = [sort_key(key.strip()) if isinstance(key, str) else key for key in names]
+    return keys[0] if len(keys) == 1 else keys
 
 
 def sort_key(text: str) -> SortKey:

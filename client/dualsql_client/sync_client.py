@@ -108,8 +108,7 @@ class SyncDualResponseClient:
     def find_in(self, events: Iterable[object]) -> Generator[SyncParsedDualResponse, None, None]:
         """The dual responses in a stream of events, each as soon as an event contains it.
 
-        A resource that arrived as a bare link is yielded again when its sample arrives. URIs in texts are ignored:
-        events contain pieces of texts, and a URI that was cut is another URI.
+        A resource that arrived as a bare link is yielded again when its sample arrives.
         """
         for parsed in stepped(self._client.find_in(each_of(events))):
             yield SyncParsedDualResponse(self._portal, parsed)

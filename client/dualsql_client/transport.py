@@ -192,7 +192,7 @@ class Transport:
         maximum_stream_bytes: int,
         retry: Retry,
     ) -> None:
-        self._base_url = base_url
+        self.base_url = base_url
         self._http = http
         self._headers = {name.lower(): value for name, value in headers.items()} | _HEADERS
         self._credentials = Credentials(auth)
@@ -228,7 +228,7 @@ class Transport:
         identifier = resource_id(uri)
         if identifier is None:
             raise ParseError("The resource's URI has no id that can be fetched.")
-        return f"{self._base_url}/{identifier}"
+        return f"{self.base_url}/{identifier}"
 
     async def send(
         self,
@@ -333,7 +333,7 @@ class Transport:
             FetchError: the request failed, or its answer is unusable or an error.
         """
         # With the slash: redirects are not followed.
-        return (await self._send("GET", f"{self._base_url}/?{urlencode(parameters)}", budget=budget))[0]
+        return (await self._send("GET", f"{self.base_url}/?{urlencode(parameters)}", budget=budget))[0]
 
     @asynccontextmanager
     async def stream(

@@ -8,11 +8,26 @@ from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
 from dualsql.formats.text import NARROWEST, beginning, cell, csv_cell, json_cell, widest
+from dualsql_client.addresses import ID_LENGTH, ids_in
 from dualsql_client.wire import Row
 
 _LEAST_WIDTH = 80
 """All rows are shown if they fit with cells of so many characters."""
 _KEPT_ROWS = 3
+
+
+_SHOWN_OF_ID = 8
+
+
+def unlinked(text: str) -> str:
+    """`text` with only the beginning of each result's id in it, so that no client takes it for a link."""
+    if len(text) < ID_LENGTH:
+        return text
+    shown, end = "", 0
+    for start, identifier in ids_in(text):
+        shown += f"{text[end:start]}{identifier[:_SHOWN_OF_ID]}…"
+        end = start + len(identifier)
+    return shown + text[end:]
 
 
 class Fitted(NamedTuple):
@@ -141,22 +156,24 @@ LAYOUTS = {
         before="|",
         between="|",
         behind="|",
-        head=lambda names, width: [[cell(name, width) for name in names], ["-"] * len(names)],
-        cell=lambda _, value, width: cell(value, width),
+        head=lambda names, width: [[unlinked(cell(name, width)) for name in names], ["-"] * len(names)],
+        cell=lambda _, value, width: unlinked(cell(value, width)),
     ),
     "csv": Layout(
         before="",
         between=",",
         behind="",
-        head=lambda names, width: [[csv_cell(name, width) for name in names]],
-        cell=lambda _, value, width: csv_cell(value, width),
+        head=lambda names, width: [[unlinked(csv_cell(name, width)) for name in names]],
+        cell=lambda _, value, width: unlinked(csv_cell(value, width)),
     ),
     "json": Layout(
         before="{",
         between=",",
         behind="}",
         head=lambda _names, _width: [],
-        cell=lambda name, value, width: f"{json_cell(name, _LONGEST_NAME)}:{json_cell(value, width)}",
+        cell=lambda name, value, width: unlinked(
+            f"{json_cell(name, _LONGEST_NAME)}:{json_cell(value, width)}"
+        ),
     ),
 }
 

@@ -304,8 +304,9 @@ def _check_number(number: int) -> None:
 
 _MIME_TYPE = "application/json"
 
-# The ids that `dualsql.resource` makes. Other URIs of the scheme belong to the server, if it has any.
-_ID = re.compile(r"[A-Za-z0-9_-]{27}", re.ASCII)
+# The ids that `dualsql.resource` makes, and those of 27 characters that it made before they had a checksum. Other URIs
+# of the scheme belong to the server, if it has any.
+_ID = re.compile(r"[A-Za-z0-9_-]{27}|[A-Za-z0-9]{33}", re.ASCII)
 
 MAXIMUM_BYTES = 256 * 1024
 """Bytes of the content of a resource. The limit exists because hosts show it to their models."""

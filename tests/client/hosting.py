@@ -18,7 +18,8 @@ from starlette.types import ASGIApp
 
 from dualsql_client.wire import Column, Row
 
-RESOURCE_ID = "q4T-9_hXv2ZkLwPmB7sYd1RcE0a"
+RESOURCE_ID = "q4T79hXv2ZkLwPmB7sYd1RcE0aKLOHLki"
+OTHER_ID = "Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s"
 EXPIRES_AT = "2999-01-01T00:00:00Z"
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import AnyUrl
 
 SHAPES = Path(__file__).parent / "shapes"
-URI = "dualsql://results/8f14e45f-ceea-467f-ab3c-7c1b7e0c2a11"
-URL = "http://127.0.0.1:18199/dual/resources/8f14e45f-ceea-467f-ab3c-7c1b7e0c2a11"
+URI = "dualsql://results/Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s"
+URL = "http://127.0.0.1:18199/dual/resources/Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s"
 
 
 def recordings() -> Iterator[tuple[str, Any]]:

@@ -137,25 +137,6 @@ async def test_the_data_that_fastmcp_makes_of_a_published_schema(results_format:
         assert (found.sample, found.total_count, found.columns) == (raw.sample, raw.total_count, raw.columns)
 
 
-OTHERS_LINKS = [
-    "linear://issue/0aZ3fR9sTq1xWc7LmB5vKd",
-    "notion://page/8f14e45fceea167a5a36dedd4bea2543",
-    "figma://file/a8KzQ2LmN4pR6tVxY1bC3dE5",
-    "catalog://default/schema/default/table/programs_of_study",
-    "resource://getUserProfileSettingsById",
-    "resource://listAllOpenPullRequestsOfRepository",
-]
-
-
-@pytest.mark.parametrize("uri", OTHERS_LINKS)
-def test_a_link_of_another_server_is_no_dual_response(uri: str) -> None:
-    link = {"type": "resource_link", "uri": uri, "name": "A thing", "mimeType": "application/json"}
-    assert client.find({"content": [link]}) == []
-    assert client.find(f"See {uri} for more.") == []
-    both = client.parse({"content": [link], "structuredContent": structured()}, strict=True)
-    assert both.resource_uri == f"resource://{RESOURCE_ID}"
-
-
 class Model(BaseModel):
     model_config = ConfigDict(extra="allow")
     output: Any
@@ -254,9 +235,19 @@ async def test_a_stream_of_events_gives_each_as_it_comes() -> None:
     assert found == [(ours, 0), (ours, 1), ("resource://another", 1)]
 
 
-async def test_a_uri_cut_by_a_stream_of_text_is_not_taken_for_another() -> None:
+async def test_a_stream_of_texts() -> None:
     pieces = events("every row from resource://", f"resource://{RESOURCE_ID[:-3]}", RESOURCE_ID[-3:])
     assert [parsed async for parsed in client.find_in(pieces)] == []
+    texts = events(f"Rows: resource://{RESOURCE_ID}", f"resource://{RESOURCE_ID} again")
+    assert len([parsed async for parsed in client.find_in(texts)]) == 1
+
+
+def test_what_is_private_completes_what_is_public() -> None:
+    other = structured(uri="resource://another")
+    private = SimpleNamespace(_messages=[TOOL_RESULT, other])
+    assert len(client.find(private)) == 2
+    [parsed] = client.find([f"All rows: resource://{RESOURCE_ID}", private])
+    assert parsed.sample == [{"id": 0}]
 
 
 def test_what_is_public_hides_what_is_private() -> None:
@@ -265,8 +256,11 @@ def test_what_is_public_hides_what_is_private() -> None:
     assert parsed.resource_uri == f"resource://{RESOURCE_ID}"
 
 
+FOREIGN = structured(uri="resource://7", url="https://other.example/resources/7")
+
+
 def without(*path: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(json.dumps(structured()))
+    result: dict[str, Any] = json.loads(json.dumps(FOREIGN))
     part = result
     for name in path[:-1]:
         part = part[name]
@@ -285,9 +279,9 @@ def without(*path: str) -> dict[str, Any]:
         "{}",
         [],
         {"results": [1, 2, 3], "resource": {"uri": "resource://abc"}, "metadata": {"total_count": 3}},
-        {**structured(), "metadata": {"total_count": -1}},
-        {**structured(), "metadata": {"total_count": True}},
-        {**structured(), "metadata": {"total_count": 3, "columns": [{"type": "string"}]}},
+        {**FOREIGN, "metadata": {"total_count": -1}},
+        {**FOREIGN, "metadata": {"total_count": True}},
+        {**FOREIGN, "metadata": {"total_count": 3, "columns": [{"type": "string"}]}},
         without("results"),
         without("resource"),
         without("resource", "uri"),
@@ -298,13 +292,6 @@ def without(*path: str) -> dict[str, Any]:
             "uri": "repo://octo/cat/contents/package.json",
             "mimeType": "application/json",
         },
-        {"type": "resource_link", "uri": f"file:///tmp/{RESOURCE_ID}", "mimeType": "application/json"},
-        {
-            "type": "resource_link",
-            "uri": f"https://example.com/{RESOURCE_ID}",
-            "mimeType": "application/json",
-        },
-        {"type": "resource_link", "uri": f"notes://{RESOURCE_ID}", "mimeType": "text/markdown"},
         {"type": "resource_link", "uri": "config://settings", "mimeType": "application/json"},
         {"results": [], "count": 0, "next": None, "previous": None},
         dict,
@@ -380,7 +367,8 @@ def test_cycles_depth_and_size_are_bounded() -> None:
         deep = [deep]
     assert client.find(deep) == []
     assert client.find("[" * 100_000) == []
-    assert client.find(nested(structured(), 5)) == []
+    [link] = client.find(nested(structured(), 5))
+    assert (link.resource_uri, link.sample) == (f"resource://{RESOURCE_ID}", [])
     assert client.find([{} for _ in range(200_000)]) == []
     assert client.find("[" + "1" * 5_000 + "]") == []
     assert client.find('["' + "x" * 17_000_000 + '"]') == []

@@ -14,7 +14,8 @@ import pytest
 
 from dualsql_client import DualResponseClient, parse_markdown
 from dualsql_client.codemode import CodeMode
-from dualsql_client.detect import find, read_structure, uris_in
+from dualsql_client.detect import find, read_structure
+from dualsql_client.links import links_in
 from dualsql_client.markdown import undecorated
 from tests.client.hosting import RESOURCE_ID, structured
 
@@ -47,7 +48,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "a text block": lambda text: CLIENT.find({"content": [{"type": "text", "text": text}]}),
     "JSON in a text": lambda text: CLIENT.find(json.dumps({"resource": [text], "text": text})),
     "many texts": lambda text: find([{"text": line} for line in text.splitlines()]),
-    "URIs": lambda text: uris_in([text]),
+    "links": lambda text: links_in(text, lambda *_: True),
     "a description": described,
     "a value": undecorated,
 }
@@ -55,7 +56,8 @@ PIECES = (
     "|a|b|\n|-|-|\n|x|y|\n", "|a|b|\n|-|-|\n", "|-", "|x|y|\n", "|", "-", "- ", "*", "* a: b\n", "a: ", "a:b\n",
     "```\n", "```json\n[1]\n```\n", "`", "`SELECT 1 FROM x` ", "FROM ", "error: ", "a_1", "_1234567890", " ", "\n",
     "\r", "\t", "😀", "*😀", "{", "[", '{"resource":', '{"a":1}\n', "data:{}\n", '"', "\\", "\\u0041", "0", "1e",
-    "x", "é", f"resource://{RESOURCE_ID} ", f"resource://{RESOURCE_ID}/", "a://", "a.", "a+", "://", "Z", "2026-01-01T",
+    "x", "é", f"resource://{RESOURCE_ID} ", f"resource://{RESOURCE_ID}/", RESOURCE_ID,
+    RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T",
 )  # fmt: skip
 SIZE = 16 * 1024
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from dualsql_client import ResourceNotFoundError
+from dualsql_client import FetchError, ResourceNotFoundError
 from tests.client.conftest import Open
 from tests.client.hosting import Host
 from tests.client.test_paging import contract
@@ -20,7 +20,8 @@ DOWN_BY_ID = [{"field": "id", "order": "desc"}, {"field": "tuition", "order": "a
 @pytest.mark.parametrize("sort", ["-id,tuition", "-id, tuition", ["-id", "tuition"], ["-id", DOWN_BY_ID[1]]])
 async def test_an_order_may_be_written_as_text(host: Host, open_at: Open, sort: Any) -> None:
     server = contract()
-    await open_at(host.serve(server)).fetch(sort=sort)
+    with pytest.raises(FetchError, match="does not confirm several sort keys"):
+        await open_at(host.serve(server)).fetch(sort=sort)
     assert server.requests == [("POST", {"offset": 0, "sort": DOWN_BY_ID})]
 
 

@@ -141,6 +141,24 @@ async def test_what_a_page_lacks_is_named(
         await open_at(host.serve(answer)).fetch()
 
 
+async def test_a_server_that_does_not_say_the_order_may_have_ignored_what_was_asked(
+    host: Host, open_at: Open
+) -> None:
+    bodies: list[Any] = []
+
+    async def first_key_only(request: Request) -> Response:
+        bodies.append(await request.json())
+        return JSONResponse({"data": ROWS, "offset": 0, "has_next": False})
+
+    parsed = open_at(host.serve(first_key_only))
+    for one_key in ("-id", ["-id"], {"field": "id", "order": "desc"}, [{"field": "id", "order": "desc"}]):
+        assert (await parsed.fetch(sort=one_key)).order is None  # type: ignore[arg-type]
+        assert bodies.pop()["sort"] == {"field": "id", "order": "desc"}
+    for asked, named in ({"sort": "id,-name"}, "several sort keys"), ({"cursor": "abc"}, "a cursor"):
+        with pytest.raises(FetchError, match=f"does not confirm {named}"):
+            await parsed.fetch(**asked)  # type: ignore[arg-type]
+
+
 async def test_an_unknown_resource_is_asked_for_by_post_alone(host: Host, http: Any) -> None:
     """A problem in JSON is the server's word; only an address without such a method is tried by GET."""
     methods = []

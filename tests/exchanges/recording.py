@@ -49,7 +49,9 @@ _DURATION_KEYS = frozenset(
     {"seconds", "duration_ms", "executionTime", "execution_time", "executionTimeMs", "elapsed_ms", "duration"}
 )
 
-_ID = re.compile(r"(?<![A-Za-z0-9_-])(?=[a-z_-]*[0-9A-Z])[A-Za-z0-9_-]{27}(?![A-Za-z0-9_-])")
+_ID = re.compile(
+    r"(?<![A-Za-z0-9_-])(?=[a-z_-]*[0-9A-Z])(?:[A-Za-z0-9_-]{27}|[A-Za-z0-9]{33})(?![A-Za-z0-9_-])"
+)
 _ESCAPED_ID = re.compile(r"(?<=resource://)[A-Za-z0-9\\_-]*\\[A-Za-z0-9\\_-]*")  # in Markdown
 _LINK = re.compile(r"(?<=link=)[A-Za-z0-9_.%~-]{20,}")
 _INSTANT = re.compile(

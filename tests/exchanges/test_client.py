@@ -105,7 +105,7 @@ def test_what_is_no_dual_response(exchanges: Exchanges) -> None:
     for name, thing in {
         "nothing": None,
         "a text": "no rows",
-        "a URI in a text": "The rows are at resource://q4T-9_hXv2ZkLwPmB7sYd1RcE0a.",
+        "a URI in a text": "The rows are at resource://q4T79hXv2ZkLwPmB7sYd1RcE0aKLOHLki.",
         "a list": [1, 2, {"results": []}],
         "two": [result, {"structuredContent": {**result["structuredContent"]}}],
     }.items():

@@ -30,7 +30,7 @@ export async function withServer(handler, body) {
   }
 }
 
-export const ID = "q4T-9_hXv2ZkLwPmB7sYd1RcE0a";
+export const ID = "q4T79hXv2ZkLwPmB7sYd1RcE0aKLOHLki";
 
 /** A tool result whose rows are said to be at an address. */
 export function toolResult(url, uri = `resource://${ID}`) {

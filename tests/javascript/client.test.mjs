@@ -282,7 +282,7 @@ test("pages that could lose or repeat rows are errors", async () => {
     await withServer((_, response) => json(response, 200, body), (origin) =>
       assert.rejects(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).page(), { message: /cannot be used/ }, name));
   }
-  const circle = { data: [row], offset: 0, has_next: true, next_cursor: "same" };
+  const circle = { data: [row], offset: 0, has_next: true, order: "total", next_cursor: "same" };
   await withServer((_, response) => json(response, 200, circle), (origin) =>
     assert.rejects(all(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).pages()), { message: /repeatedly/ }));
 });
@@ -390,7 +390,7 @@ const drip = (piece) => (_, response) => {
 };
 let cursors = 0;
 const endlessPages = (total) => (request, response) =>
-  json(response, 200, { data: [{ id: 1 }], offset: 0, has_next: true, total_count: total, next_cursor: String(cursors++) });
+  json(response, 200, { data: [{ id: 1 }], offset: 0, has_next: true, order: "total", total_count: total, next_cursor: String(cursors++) });
 const FEW = { times: 5, first: 0 };
 const SHORT = { budget: 300, first: 1 };
 const ENDLESS = {

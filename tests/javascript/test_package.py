@@ -24,7 +24,7 @@ from tests.web.browser import chromium, needs_chromium
 TYPES = (
     "openapi.d.ts", "wire.d.ts", "json.d.ts", "errors.d.ts", "addresses.d.ts", "budget.d.ts",
     "transport.d.ts", "stream.d.ts",
-    "detect.d.ts", "result.d.ts", "client.d.ts", "index.d.ts",
+    "links.d.ts", "walk.d.ts", "detect.d.ts", "result.d.ts", "client.d.ts", "index.d.ts",
 )  # fmt: skip
 
 pytestmark = pytest.mark.skipif(

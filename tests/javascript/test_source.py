@@ -5,31 +5,18 @@ from __future__ import annotations
 import json
 import runpy
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
 
 from dualsql_client import DualResponseClient
-from tests.client import ordinary
-from tests.client.hosting import RESOURCE_ID
+from tests.client import foreign, ordinary
+from tests.client.cases import BASE_URL, CARRIED, cases, cut_texts
 from tests.client.recorded import SHAPES
 from tests.javascript.running import PACKAGE, node, run
 from tests.javascript.serving import given_to_client
 
 ROOT = PACKAGE.parent
-
-DOUBTFUL = (
-    f"resource://{RESOURCE_ID}",
-    f"The application gets every row from resource://{'a' * 22} (expires 2026-11-21 10:15 UTC).",
-    f"resource://{RESOURCE_ID} and resource://{RESOURCE_ID[::-1]}",
-    f"resource://{RESOURCE_ID}/more",
-    f"see https://example.com/{RESOURCE_ID} or s3://results/{RESOURCE_ID}",
-    f"dualsql://results/{RESOURCE_ID}?x=1",
-    "skill://documents/getUserByIdAndNameOfTheResource",
-    "rows://8f14e45f-ceea-467f-ab3c-7c1b7e0c2a11.",
-    "app+results://8f14e45fceea467fab3c7c1b7e0c2a11…",
-)
 
 
 def test_the_generated_types_are_those_of_the_openapi_document() -> None:
@@ -59,7 +46,7 @@ async def test_numbers_keep_their_digits() -> None:
 
 @pytest.mark.long
 async def test_the_same_is_found_as_by_the_python_client() -> None:
-    python = DualResponseClient("http://127.0.0.1:1/resources")
+    python = DualResponseClient(BASE_URL)
     found = [{"name": name, "value": value, "found": _found(python, value)} for name, value in _inputs()]
     await run(node(), "detect.test.mjs", given=found)
 
@@ -76,9 +63,13 @@ def _inputs() -> Iterator[tuple[str, Any]]:
         for case, dump in json.loads(file.read_text("utf-8")).items():
             yield f"{file.stem}: {case}", dump
             yield f"{file.stem}: {case} as text", json.dumps(dump)
-    yield from ordinary.RESULTS.items()
-    for number, text in zip(count(), DOUBTFUL):
-        yield f"text {number}", {"content": [{"type": "text", "text": text}]}
+    yield from (ordinary.RESULTS | foreign.RESULTS).items()
+    yield from ((case.name, case.value) for case in cases())
+    # A set or bytes are no JSON, and the same to both as their text.
+    yield from (
+        (name, json.loads(json.dumps(value, default=bytes.decode))) for name, value in CARRIED.items()
+    )
+    yield from ((name, text) for name, text, _ in cut_texts())
 
 
 async def test_rows_of_a_real_server_and_errors_of_wrong_ones(sqlite_url: str) -> None:

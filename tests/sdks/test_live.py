@@ -71,7 +71,6 @@ HANDED_OVER: dict[tuple[str, str], dict[str, Any]] = {
 # What changes when the result has a resource_link block, too.
 WITH_LINK: dict[str, dict[str, Any]] = {
     "pydantic_ai": dict.fromkeys(["run result", "messages", "messages as JSON"], URI),
-    "autogen": {"workbench": None},
     "anthropic": {"watched: next request": None},  # an error message of its own
 }
 

@@ -280,8 +280,8 @@ async def test_a_server_s_words_are_only_words(host: Host, tmp_path: Path) -> No
 BAD = [
     (["ftp://host/x"], "cannot be read"),
     (
-        ["resource://q4T-9_hXv2ZkLwPmB7sYd1RcE0a"],
-        "https://api.example.com/resources/q4T-9_hXv2ZkLwPmB7sYd1RcE0a",
+        ["resource://q4T79hXv2ZkLwPmB7sYd1RcE0aKLOHLki"],
+        "https://api.example.com/resources/q4T79hXv2ZkLwPmB7sYd1RcE0aKLOHLki",
     ),
     (["http://127.0.0.1:1/"], "is not the URL of a resource"),
     (["http://127.0.0.1:1/..%2f/rows"], "is not the URL of a resource"),

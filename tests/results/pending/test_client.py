@@ -20,6 +20,7 @@ from dualsql_client import (
     ResourceFailedError,
     ResourcePendingError,
 )
+from tests.client.hosting import RESOURCE_ID
 from tests.http.application import ALL, BASE_URL, Application, fill
 from tests.results.pending.conftest import FOREVER, MOMENT, Slow, running
 
@@ -87,7 +88,7 @@ async def saying(*answers: httpx.Response) -> AsyncIterator[tuple[ParsedDualResp
         return httpx.Response(said.status_code, headers=said.headers, content=said.content)
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        link = {"type": "resource_link", "uri": "resource://q7Zk2Xv9LmT5wB8cYhJ4pRn1sAd", "name": "x"}
+        link = {"type": "resource_link", "uri": f"resource://{RESOURCE_ID}", "name": "x"}
         result = {"content": [link | {"mimeType": "application/json"}]}
         yield DualResponseClient("https://api.example.com/r", http=http).parse(result, strict=True), asked
 

@@ -1,0 +1,229 @@
+/** Visits the objects inside any value that an SDK returns, with a bounded search. No getter of an SDK's object runs. */
+import { mayHoldId } from "./addresses.ts";
+import { jsonAt, parseJSON } from "./json.ts";
+
+export type Fields = Record<string, unknown>;
+
+/** What counts at a place: nothing, dual responses alone, or links as well. */
+export const NOTHING = 0;
+export const RESPONSES = 1;
+export const ANYTHING = 2;
+export type Scope = typeof NOTHING | typeof RESPONSES | typeof ANYTHING;
+
+const MOST_NODES = 100_000;
+const MOST_DEPTH = 32;
+const MOST_NESTING = 4;
+const MOST_JSON = 16 * 1024 * 1024;
+const MOST_VALUES = 1_000;
+/** The id of a result and the JSON of a dual response are longer. */
+const SHORTEST_TEXT = 24;
+const BEGINS_JSON = /^\s{0,64}(\{|"|\[\s{0,64}([[{"\]\d-]|true|false|null))/;
+/** The base64 of {" and [{, also indented. */
+const BEGINS_BASE64 = /^(eyJ|ewo|ewk|eyA|W3s|Wwo)/;
+
+interface Entry {
+  value: unknown;
+  depth: number;
+  nesting: number;
+  scope: Scope;
+}
+
+/**
+ * Visits the objects inside a value, the shallowest first, each once; the caller decides where to `descend`. JSON in a text
+ * is opened: the whole text, or values on lines of their own and after other words, such as log lines, fenced blocks and
+ * server-sent events.
+ */
+export class Walk {
+  private readonly queue: Entry[] = [];
+  private readonly seen = new Map<unknown, Scope>();
+  private characters = MOST_JSON;
+  private at = 0;
+  private here: Entry;
+  private readonly readText: (text: string) => Scope;
+
+  /** @param readText is called with each text outside of such JSON, and returns what counts inside the JSON in it. */
+  constructor(root: unknown, readText: (text: string) => Scope) {
+    this.readText = readText;
+    this.here = { value: root, depth: -1, nesting: 0, scope: ANYTHING };
+    this.push(root, ANYTHING, 0);
+  }
+
+  /** What counts at the visited object. */
+  get scope(): Scope {
+    return this.here.scope;
+  }
+
+  /** The name of the class of the visited object. */
+  get kind(): string {
+    const prototype: unknown = Object.getPrototypeOf(this.here.value);
+    const made = prototype && Object.getOwnPropertyDescriptor(prototype, "constructor")?.value;
+    return typeof made === "function" ? made.name : "";
+  }
+
+  /** The fields of the next object; undefined at the end. */
+  next(): Fields | undefined {
+    while (this.at < this.queue.length && this.seen.size < MOST_NODES) {
+      this.here = this.queue[this.at]!;
+      this.at++;
+      const { value, scope, nesting } = this.here;
+      if ((this.seen.get(value) ?? -1) >= scope) continue;
+      this.seen.set(value, scope);
+      if (typeof value === "string") this.open(value);
+      else if (Array.isArray(value) || value instanceof Set) for (const item of value) this.push(item, scope, nesting);
+      else {
+        const fields = fieldsOf(value);
+        if (fields) return fields;
+      }
+    }
+    return undefined;
+  }
+
+  /** Visit the values of an object, too, each in the scope of its name. */
+  descend(fields: Fields, scopeOf: (name: string) => Scope): void {
+    for (const [name, value] of Object.entries(fields)) {
+      if (typeof value === "string" || (typeof value === "object" && value !== null)) this.push(value, scopeOf(name), this.here.nesting);
+    }
+  }
+
+  private push(value: unknown, scope: Scope, nesting: number): void {
+    const depth = this.here.depth + 1;
+    if (depth > MOST_DEPTH || this.queue.length >= 2 * MOST_NODES) return;
+    if (typeof value === "string" ? mayHoldResult(value) : typeof value === "object" && value !== null) {
+      this.queue.push({ value, depth, nesting, scope });
+    }
+  }
+
+  private open(value: string): void {
+    this.characters -= value.length;
+    if (this.characters < 0) return;
+    const text = (BEGINS_BASE64.test(value) && ofBase64(value)) || value;
+    const { nesting } = this.here;
+    let { scope } = this.here;
+    let values = nesting < MOST_NESTING ? whole(text) : [];
+    if (!values.length) {
+      let rest = text;
+      if (nesting < MOST_NESTING) [values, rest] = this.jsonWithin(text);
+      if (scope === ANYTHING) scope = this.readText(rest);
+    }
+    for (const each of values) this.push(each, scope, nesting + 1);
+  }
+
+  /**
+   * The JSON values within a text that may hold a result, and the text without them. The lines within a value that is no
+   * JSON, or is truncated, are no values of their own.
+   */
+  private jsonWithin(text: string): [values: unknown[], rest: string] {
+    const values: unknown[] = [];
+    const rest: string[] = [];
+    const bracket = /[{[]/g;
+    let line = 0;
+    let scanned = 0;
+    let taken = 0;
+    let isBroken = false;
+    for (let match = bracket.exec(text); match && values.length < MOST_VALUES; match = bracket.exec(text)) {
+      const start = match.index;
+      const lineEnd = text.slice(scanned, start).lastIndexOf("\n");
+      if (lineEnd >= 0) line = scanned + lineEnd + 1;
+      scanned = start;
+      const value = isBroken && /[\s}\]]/.test(text[line] ?? "") ? undefined : tryJSON(() => jsonAt(text, start));
+      if (value) {
+        isBroken = false;
+        bracket.lastIndex = value[1];
+        if (!mayHoldResult(text.slice(start, value[1]))) continue;
+        values.push(value[0]);
+        rest.push(text.slice(taken, start));
+        taken = value[1];
+        continue;
+      }
+      if (!isBroken) this.characters -= text.length - start;
+      if (this.characters < 0) break;
+      // A bracket may be prose: [INFO].
+      isBroken ||= match[0] === "{";
+      if (match[0] === "[" && !isBroken) continue;
+      const following = text.indexOf("\n", start);
+      if (following < 0) break;
+      bracket.lastIndex = following;
+    }
+    return [values, [...rest, text.slice(taken)].join(" ")];
+  }
+}
+
+/** Whether a text may contain a dual response or the id of a result. */
+function mayHoldResult(text: string): boolean {
+  return text.length >= SHORTEST_TEXT && (text.includes("resource") || mayHoldId(text) || BEGINS_BASE64.test(text));
+}
+
+/** The JSON that a text is, in a list; an empty list for any other text. */
+function whole(text: string): unknown[] {
+  const value = BEGINS_JSON.test(text) && tryJSON(() => [parseJSON(text)]);
+  return value || [];
+}
+
+function tryJSON<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+function ofBase64(text: string): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(atob(text), (character) => character.charCodeAt(0)));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The stored fields of an object or a map; undefined for anything else, or if reading them fails. */
+export function fieldsOf(value: unknown): Fields | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || ArrayBuffer.isView(value)) return undefined;
+  try {
+    if (value instanceof Map) return fromEntries([...value].filter(([name]) => typeof name === "string"));
+    const fields: [string, unknown][] = [];
+    for (const name of Object.keys(value)) {
+      const field = Object.getOwnPropertyDescriptor(value, name);
+      if (field && "value" in field) fields.push([name, field.value]);
+    }
+    return fromEntries(fields);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Without a prototype, whose properties would stand in for missing fields. */
+function fromEntries(entries: readonly (readonly [string, unknown])[]): Fields {
+  const fields: Fields = Object.create(null);
+  for (const [name, value] of entries) fields[name] = value;
+  return fields;
+}
+
+const MAPS = new Set(["M", "structValue", "struct_value", "mapValue", "map_value"]);
+const LISTS = new Set(["L", "listValue", "list_value", "arrayValue", "array_value"]);
+const NUMBERS = new Set(["N", "integerValue", "integer_value"]);
+const NULLS = new Set(["NULL", "nullValue", "null_value"]);
+const VALUES = new Set(["S", "BOOL", ...["string", "number", "double", "bool", "boolean"].flatMap((kind) => [`${kind}Value`, `${kind}_value`])]);
+
+/** Whether it is a map in JSON that names each value's type: of DynamoDB, protobuf's Struct, Firestore. */
+export function isTypedMap(fields: Fields): boolean {
+  const names = Object.keys(fields);
+  return names.length === 1 && MAPS.has(names[0]!);
+}
+
+/** The plain JSON of such typed JSON; any other value unchanged. */
+export function untyped(value: unknown, depth = 0): unknown {
+  const entries = Object.entries(fieldsOf(value) ?? {});
+  if (entries.length !== 1 || depth > MOST_DEPTH) return value;
+  const [kind, inner] = entries[0]!;
+  if (MAPS.has(kind)) {
+    const fields = fieldsOf(inner) ?? {};
+    return fromEntries(Object.entries(fieldsOf(fields["fields"]) ?? fields).map(([name, item]) => [name, untyped(item, depth + 1)]));
+  }
+  if (LISTS.has(kind)) {
+    const items = Array.isArray(inner) ? inner : fieldsOf(inner)?.["values"];
+    return Array.isArray(items) ? items.map((item) => untyped(item, depth + 1)) : [];
+  }
+  if (NUMBERS.has(kind)) return tryJSON(() => parseJSON(String(inner))) ?? inner;
+  if (NULLS.has(kind)) return null;
+  return VALUES.has(kind) ? inner : value;
+}

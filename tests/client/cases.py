@@ -1,0 +1,72 @@
+"""What both clients find: the cases of `cases.json`, every carrier of a result, and every place to cut one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.client.carriers import STRUCTURE, TEXT, TOOL_RESULT, URI, shapes
+from tests.client.hosting import OTHER_ID, RESOURCE_ID, structured
+
+BASE_URL = "http://127.0.0.1:1/resources"
+_NAMES = {
+    "$URI": f"resource://{RESOURCE_ID}",
+    "$ID": RESOURCE_ID,
+    "$OTHER": f"resource://{OTHER_ID}",
+    "$URL": f"{BASE_URL}/{RESOURCE_ID}",
+    "$WORD": "Tq4x9hXv2ZkLwPmB7sYd1RcE0aKLOHLka",  # as long as an id, with a wrong checksum
+}
+
+
+class Case(NamedTuple):
+    """A value, and what is found in it: the URI, the rows of the sample and the total of each result."""
+
+    name: str
+    value: Any
+    found: list[list[Any]]
+
+
+def cases() -> list[Case]:
+    """The cases of `cases.json`. `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text."""
+    written = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
+    return [Case(*filled([each["name"], each["value"], each["found"]])) for each in written]
+
+
+def filled(value: Any) -> Any:
+    """A written value with the ids and structures that its names stand for."""
+    match value:
+        case "$STRUCTURE":
+            return structured()
+        case {"$merge": [base, parts]}:
+            return {**filled(base), **filled(parts)}
+        case {"$json": inner}:
+            return json.dumps(filled(inner))
+        case dict():
+            return {name: filled(item) for name, item in value.items()}
+        case list():
+            return [filled(item) for item in value]
+        case str():
+            for name, text in _NAMES.items():
+                value = value.replace(name, text)
+    return value
+
+
+def cut_texts() -> Iterator[tuple[str, str, bool]]:
+    """Texts cut at each place within and after the link: a name, the text, and whether it still has the whole id."""
+    wholes = {
+        "structure": json.dumps(STRUCTURE),
+        "tool result": json.dumps(TOOL_RESULT),
+        "text": TEXT,
+        "repr": repr(TOOL_RESULT),
+        "JSON in JSON": json.dumps({"output": json.dumps(STRUCTURE)}),
+    }
+    for name, whole in wholes.items():
+        first = whole.index(RESOURCE_ID)
+        for end in range(first + 1, len(whole)):
+            yield f"{name}, {end}", whole[:end], end >= first + len(RESOURCE_ID)
+
+
+CARRIED: dict[str, Any] = dict(shapes())
+CARRIED_URI = URI
