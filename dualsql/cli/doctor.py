@@ -27,6 +27,7 @@ from dualsql.cli.serve import (
     authenticate_of,
     is_of_this_machine,
     kept_of,
+    rates_of,
     selection_of,
     settings_of,
     without_log,
@@ -40,7 +41,7 @@ from dualsql.databases.reflection import ReflectedTables, reflect
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, DualResponseError
-from dualsql.features import DualResponseServer
+from dualsql.features import DualResponseServer, default_features
 from dualsql.freeze import Registry
 from dualsql.kept import ObjectResultStorage, storage_at
 from dualsql.kept.files import require_packages
@@ -122,6 +123,7 @@ def _configuration(options: ServeOptions) -> list[Finding]:
             secrets=secrets(options),
             authenticate=authenticate_of(options),
             settings=settings_of(options),
+            features=default_features(*rates_of(options)),
         )
         if options.store is not None and not secrets(options):
             raise ConfigurationError(

@@ -310,10 +310,18 @@ def features_of(options: ServeOptions) -> list[Feature]:
     Raises:
         ConfigurationError: a rate is none.
     """
+    return default_features(kept_of(options), pages_of(options), *rates_of(options))
+
+
+def rates_of(options: ServeOptions) -> list[Rates]:
+    """The rate limits of the server, if there are some.
+
+    Raises:
+        ConfigurationError: a rate is none.
+    """
     principal = _rates("--rate-limits", options.rate_limits)
     address = _rates("--address-rate-limits", options.address_rate_limits)
-    rates = [Rates(principal=principal, address=address)] if principal or address else []
-    return default_features(kept_of(options), pages_of(options), *rates)
+    return [Rates(principal=principal, address=address)] if principal or address else []
 
 
 def pages_of(options: ServeOptions) -> Pages:
