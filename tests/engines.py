@@ -26,7 +26,8 @@ import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from dualsql.capabilities import TextDialect, capabilities_named
+from dualsql.capabilities import capabilities_named
+from dualsql.text_dialects import TextDialect
 
 ENGINES = ("sqlite", "postgresql")
 """Every database resources can be kept in."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import types
 
-from dualsql.capabilities import ResultOf, TextDialect
 from dualsql.columns.own_types import SQLType
+from dualsql.text_dialects import ResultOf, TextDialect
 
 FRACTIONS = (types.Numeric, types.Float)  # neither is a subclass of the other
 

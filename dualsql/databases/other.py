@@ -14,12 +14,13 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, TextDialect
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.generic import Expression, grouped, parameter
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms
 from dualsql.databases.strict_types import as_double, beginning_of_bucket, decimal_sum, key_type, whole_sum
+from dualsql.text_dialects import TextDialect
 
 
 class OtherGuard(Guard):

@@ -31,12 +31,12 @@ from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 from sqlglot.expressions import DType
 
-from dualsql.capabilities import TextDialect
 from dualsql.columns import instants
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import durations, functions, infix, operations, values
 from dualsql.sql.scope import EXPRESSION, QUOTED_WORD, Scope, excerpt, forbid, forbid_node, invalid, only
 from dualsql.sqlalchemy_dialects import JSONB
+from dualsql.text_dialects import TextDialect
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, type_coerce, types
 
-from dualsql.capabilities import TextDialect
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.functions import AGGREGATES, COMMON, FRACTIONS, WINDOWS, common, is_exact
+from dualsql.text_dialects import TextDialect
 
 _WHOLES = (types.Integer, types.Boolean)
 """Truth values are computed with only where they are the numbers 0 and 1."""

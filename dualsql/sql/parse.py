@@ -18,10 +18,10 @@ from sqlglot import Dialect, ErrorLevel, Parser, exp
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import SQLGLOTC_INSTALLED
 
-from dualsql.capabilities import TextDialect
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
 from dualsql.freeze.names import can_be_stored
 from dualsql.sql.scope import CATALOGUE, QUOTED_WORD, WorkBudget, forbid, invalid, too_deep
+from dualsql.text_dialects import TextDialect
 
 MAXIMUM_LENGTH = 64 * 1024
 MAXIMUM_TOKENS = 3_000

@@ -22,7 +22,6 @@ from sqlalchemy.sql.elements import Label, WrapsColumnExpression
 from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import TextDialect
 from dualsql.columns import instants
 from dualsql.columns.instants import instant
 from dualsql.sql import functions, operations
@@ -32,6 +31,7 @@ from dualsql.sql.relations import alias_columns, read_from, returns_rows, with_c
 from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
 from dualsql.sql.values import require_groups, require_same, require_sortable
 from dualsql.sqlalchemy_dialects import distinct_on
+from dualsql.text_dialects import TextDialect
 from dualsql_client.conversions import whole_or_none
 
 if TYPE_CHECKING:

@@ -31,12 +31,12 @@ from sqlalchemy.sql.selectable import TableClause
 from sqlalchemy.types import NullType
 from sqlglot import exp
 
-from dualsql.capabilities import TextDialect
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.functions import common
 from dualsql.sql.operations import comparison, require_safe_patterns
 from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
 from dualsql.sql.values import is_text, require_equality, require_same
+from dualsql.text_dialects import TextDialect
 
 if TYPE_CHECKING:
     from dualsql.sql.translate import Translator

@@ -17,9 +17,9 @@ from sqlglot import Dialect, ErrorLevel, exp
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from dualsql.capabilities import TextDialect
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
 from dualsql.freeze.row_number import ROW_NUMBERS
+from dualsql.text_dialects import TextDialect
 
 _SHOWN = 60
 _LISTED = 40

@@ -18,7 +18,7 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.sql.functions import FunctionElement
 from sqlglot import exp
 
-from dualsql.capabilities import Capabilities, TextDialect, capabilities_named
+from dualsql.capabilities import Capabilities, capabilities_named
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
@@ -43,6 +43,7 @@ from dualsql.sql.scope import (
     too_deep,
 )
 from dualsql.tenancy import OWN_NAMES
+from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions
 
 _LONGEST_NAME = 60

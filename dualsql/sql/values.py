@@ -21,10 +21,11 @@ from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import Capabilities, TextDialect
+from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import Meaning, SQLType
 from dualsql.formats.json import taken
 from dualsql.sql.scope import excerpt, forbid, invalid
+from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions
 from dualsql_client.ndjson import decoder
 from dualsql_client.wire import INFINITIES, Column, Encoding

@@ -18,7 +18,6 @@ from sqlalchemy import URL, Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import ConfigurationError
-from dualsql.capabilities import TextDialect
 from dualsql.databases.backends import (
     Backend,
     FailureKind,
@@ -28,6 +27,7 @@ from dualsql.databases.backends import (
     repeat_until_done,
 )
 from dualsql.databases.other import capabilities
+from dualsql.text_dialects import TextDialect
 
 # https://clickhouse.com/docs/operations/settings/permissions-for-queries: in mode 1 "only read data queries are
 # allowed", and no session can leave it. In mode 2 settings can be changed, but `INSERT INTO FUNCTION file(...)` wrote a
@@ -108,7 +108,7 @@ BACKEND = Backend(
         nulls_last=True,
         nulls_last_by_default=(True, True),
         sorts_conditions=True,
-        text=TextDialect(parser="clickhouse"),
+        text_dialect=lambda: TextDialect(parser="clickhouse"),
     ),
     guard=ChDBGuard(),
     package="chdb-sqlalchemy",

@@ -20,16 +20,7 @@ from sqlalchemy import ColumnElement, Text, cast, func, literal, type_coerce, ty
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import (
-    Capabilities,
-    DriverValues,
-    FunctionResult,
-    KeyForm,
-    QueryDialect,
-    ResultOf,
-    TextDialect,
-    functions_that_give,
-)
+from dualsql.capabilities import Capabilities, DriverValues, KeyForm, QueryDialect
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import ArrowCast, Computation, SQLType
 from dualsql.columns.result import DriverValue, ResultColumn
@@ -54,6 +45,7 @@ from dualsql.databases.strict_types import (
 from dualsql.errors import ConfigurationError, QueryExecutionError
 from dualsql.formats.arrow import ArrowSchema
 from dualsql.formats.writer import BatchWriter, Chunk
+from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
     "read_only": True,

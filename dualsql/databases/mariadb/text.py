@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import func, literal, types
 from sqlalchemy.dialects import mysql
 
-from dualsql.capabilities import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 from dualsql.databases.generic import Expression
 from dualsql.freeze.types import UNITS
+from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(

@@ -21,17 +21,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import (
-    Capabilities,
-    FunctionResult,
-    KeyForm,
-    QueryDialect,
-    ResultOf,
-    RowEstimate,
-    TextDialect,
-    functions_that_give,
-    lacking,
-)
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.columns.result import CharByte, DriverValue
 from dualsql.databases.generic import Expression, collated, grouped, parameter, stored_in
@@ -48,6 +38,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.freeze.types import FUNCTIONS
+from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 
 
 def _key_form(expression: Expression, *, is_stored: bool) -> KeyForm | None:

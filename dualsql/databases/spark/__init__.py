@@ -15,15 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Text, cast, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import (
-    Capabilities,
-    FunctionResult,
-    KeyForm,
-    QueryDialect,
-    ResultOf,
-    TextDialect,
-    functions_that_give,
-)
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
@@ -41,6 +33,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.errors import ConfigurationError
+from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 from dualsql_client.wire import Bucket
 
 __all__ = ["BACKEND"]

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnClause, ColumnElement, case, cast, func, literal, types
 
-from dualsql.capabilities import (
-    Capabilities,
-    QueryDialect,
-    TextDialect,
-    unchanged,
-)
+from dualsql.capabilities import Capabilities, QueryDialect, unchanged
 from dualsql.columns.instants import AFTER, BEFORE, FUNCTION, instant, is_instant
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.databases.generic import Expression, collated, raw_form, stored_in
 from dualsql.databases.sqlite.callbacks import MATCH, require_pattern
 from dualsql.databases.sqlite.values import VALUES
 from dualsql_client.wire import Bucket
+
+if TYPE_CHECKING:
+    from dualsql.text_dialects import TextDialect
 
 
 def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:

@@ -6,13 +6,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import types
 
-from dualsql.capabilities import (
-    FunctionResult,
-    ResultOf,
-    TextDialect,
-    functions_that_give,
-    lacking,
-)
+from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(
