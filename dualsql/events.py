@@ -100,6 +100,7 @@ Event = (
     | RowsShown
     | StreamEnded
 )
+"""What a `Listener` receives."""
 
 Gauge = Literal[
     "queued", "slots_used", "slots", "connections", "maximum_connections", "streams", "pending", "cached_bytes",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dualsql import Pages
+from dualsql import Pages, SignedLinks
 from dualsql.feature import Feature
 from dualsql.features import default_features
 from dualsql.settings import SettingDescription, describe_settings
@@ -49,14 +49,14 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    sections = [_section(feature) for feature in default_features(Pages()) if feature.settings_group]
+    sections = [_section(feature) for feature in default_features(Pages(), SignedLinks()) if feature.settings_group]
     return HEAD + TABLE + "".join(map(_row, describe_settings())) + "".join(sections)
 
 
 def _section(feature: Feature) -> str:
     assert feature.settings_group is not None
     described = describe_settings(feature.settings_group)
-    head = FEATURE.format(name=type(feature).__name__, example=f"{described[0].name}=...")
+    head = FEATURE.format(name=type(feature).__name__, example=f"{described[0].name}={described[0].default}")
     return head + TABLE + "".join(map(_row, described))
 
 

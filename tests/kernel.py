@@ -53,7 +53,7 @@ OF_FEATURES = frozenset(
     databases/test_writing.py::test_what_queries_of_duckdb_write_to_the_disk_is_bounded
     formats/test_cells.py
     formats/test_streams.py
-    formats/test_table.py::test_the_answer_to_a_question_has_the_added_format
+    formats/test_table.py
     formats/test_xlsx.py
     http/live
     http/test_additions.py
@@ -67,15 +67,18 @@ OF_FEATURES = frozenset(
     http/test_refusals.py
     http/test_request_log.py
     http/test_rows.py::TestForms::test_ndjson_without_a_summary_is_a_row_a_line
+    http/test_rows.py::TestLinks::test_a_link_for_pages_streams_json_and_nothing_else
+    http/test_rows.py::TestLinks::test_a_link_to_a_file_is_what_one_clicks_on
+    http/test_rows.py::TestLinks::test_a_single_use_ends_with_the_first_stream
+    http/test_rows.py::TestLinks::test_it_is_good_for_its_formats_alone
+    http/test_rows.py::TestLinks::test_it_is_revoked_as_it_was_given
     http/test_unknown_names.py
     http/typescript
     results/counts/test_later.py
     results/paging/test_database_order.py::test_sorted_as_the_database_sorts
     results/paging/test_row_order.py
-    results/pending/test_client.py::test_it_knows_that_there_is_nothing_yet_and_waits
-    results/pending/test_fastmcp_tasks.py
-    results/pending/test_kept.py
-    results/pending/test_tasks.py
+    results/pending
+    results/sampling/test_samples.py
     server/test_features.py
     server/test_forms.py::test_what_cannot_be_asked_is_refused_when_it_is_created
     server/test_keywords.py
@@ -86,6 +89,7 @@ OF_FEATURES = frozenset(
     server/test_starting.py
     server/test_surface.py
     server/test_told.py
+    server/test_watching.py
     store/migrations
     tenancy/tenants/test_noninterference.py
     tenancy/tenants/test_proof.py

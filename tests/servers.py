@@ -1,29 +1,18 @@
-"""Servers of tests, whose options are those of the server and of its default features together."""
+"""Servers of tests, whose options are those of the server and of its features together."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
 from typing import Any
 
-from dualsql import (
-    DualResponseServer,
-    Feature,
-    Health,
-    Kept,
-    Pages,
-    Profiles,
-    Queries,
-    Rates,
-    Settings,
-    SignedLinks,
-    Tables,
-)
-from dualsql.changes import Changes
-from dualsql.features import default_features
+from dualsql import Feature, Settings
+from dualsql.features import DualResponseServer, ServerOptions, default_features
+
+OF_SERVERS = {each.name for each in fields(ServerOptions)}
 
 
 def create_server(databases: Any, **options: Any) -> DualResponseServer:
-    """A server; an option that belongs to a default feature is given to that one."""
+    """A server; an option that belongs to a feature is given to that one."""
     return DualResponseServer(databases, **with_features(options))
 
 
@@ -35,21 +24,31 @@ def with_features(options: dict[str, Any]) -> dict[str, Any]:
     rest = dict(options)
     if given := _taken(rest, [each.name for each in fields(Settings)]):
         rest["settings"] = replace(rest.get("settings", Settings()), **given)
+    # The kernel's tests cannot import features.
+    own = [] if rest.keys() <= OF_SERVERS else _features_of(rest)
+    return {"features": default_features(*own), **rest} if own else rest
+
+
+def _features_of(options: dict[str, Any]) -> list[Feature]:
+    """The features that these options ask for; such options are taken out."""
+    from dualsql import Health, Kept, Pages, Profiles, Queries, Rates, SignedLinks, Tables
+    from dualsql.changes import Changes
+
     own: list[Feature] = [
         kind(**given)
         for kind in (Kept, Queries, Profiles, Health, Changes)
-        if (given := _taken(rest, [each.name for each in fields(kind.settings_group)]))
+        if (given := _taken(options, [each.name for each in fields(kind.settings_group)]))
     ]
-    if "saved_queries" in rest:
-        own.append(Tables(rest.pop("saved_queries")))
-    page_settings = _taken(rest, [each.name for each in fields(Pages.settings_group)])
-    if rest.pop("signed_links", False):
+    if "saved_queries" in options:
+        own.append(Tables(options.pop("saved_queries")))
+    if options.pop("signed_links", False):
         own.append(SignedLinks())
-    if limits := rest.pop("rate_limits", None):
+    if limits := options.pop("rate_limits", None):
         own.append(Rates(principal=limits.principal, address=limits.address))
-    if rest.pop("pages", False):
+    page_settings = _taken(options, [each.name for each in fields(Pages.settings_group)])
+    if options.pop("pages", False):
         own.append(Pages(**page_settings))
-    return {"features": default_features(*own), **rest} if own else rest
+    return own
 
 
 def _taken(options: dict[str, Any], names: list[str]) -> dict[str, Any]:

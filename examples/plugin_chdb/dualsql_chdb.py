@@ -18,14 +18,9 @@ from sqlalchemy import URL, Engine, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import ConfigurationError
-from dualsql.databases.backends import (
-    Backend,
-    FailureKind,
-    Guard,
-    SessionTerms,
-    memory_of,
-    repeat_until_done,
-)
+from dualsql.databases.backends import Backend
+from dualsql.databases.driver import memory_of
+from dualsql.databases.guard import FailureKind, Guard, SessionTerms, repeat_until_done
 from dualsql.databases.other import capabilities
 from dualsql.text_dialects import TextDialect
 

@@ -56,6 +56,7 @@ PARTS = (
                 "health",
             ),
             *("events", "openapi", "profiles", "sql", "telemetry", "web"),
+            *("changes", "links", "pending", "rates", "request_log", "samples"),
         ),
         first=("DualResponseServer", "Settings", "Feature"),
     ),

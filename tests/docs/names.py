@@ -30,16 +30,25 @@ from sqlalchemy.types import Integer, String
 from starlette.requests import Request
 
 from dualsql import (
+    Changes,
     DualResponse,
     DualResponseServer,
+    Health,
     Hook,
+    Kept,
     Mask,
+    Pages,
     Principal,
+    Profiles,
+    Queries,
     RowFilter,
     RowSecurity,
+    Settings,
     Shared,
+    SignedLinks,
     SQLResourceStore,
     TenantFilter,
+    default_features,
 )
 from dualsql_client import DualResponseClient, ParsedDualResponse, where
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from dualsql.databases.backends import Backend
 from tests.packaging.conftest import ROOT, Environment, Wheels, wheel_of
-
-pytestmark = pytest.mark.long
 
 PLUGIN = ROOT / "examples" / "plugin_chdb"
 
@@ -26,6 +26,11 @@ def passed(environment: Environment, file: Path) -> int:
     return int(found[1])
 
 
+def test_the_package_describes_its_database() -> None:
+    assert isinstance(runpy.run_path(str(PLUGIN / "dualsql_chdb.py"))["BACKEND"], Backend)
+
+
+@pytest.mark.long
 def test_a_dialect_is_served_without_and_with_a_package_that_describes_it(
     wheels: Wheels, make_environment: Callable[..., Environment], tmp_path: Path
 ) -> None:

@@ -124,8 +124,10 @@ _TOKENS = (
     re.compile(rb"((?:next|previous)_cursor: )([A-Za-z0-9_-]{20,})"),
     re.compile(rb"((?:[?&;]|^)(?:cursor|signature|expires|resume)=)([A-Za-z0-9_.%-]+)"),
     re.compile(rb'(etag: (?:W/)?")([^"]+)'),
-    # Ids have 27 characters, digests 43.
-    re.compile(rb"(?<![A-Za-z0-9_-])()([A-Za-z0-9_-]{27}|[A-Za-z0-9_-]{43})(?![A-Za-z0-9_-])"),
+    # Ids of links have 27 characters, those of results 33, digests 43.
+    re.compile(
+        rb"(?<![A-Za-z0-9_-])()([A-Za-z0-9_-]{27}|[A-Za-z0-9]{33}|[A-Za-z0-9_-]{43})(?![A-Za-z0-9_-])"
+    ),
 )
 
 
