@@ -195,7 +195,8 @@ class Walk:
                     raise ValueError
                 value, end = _DECODER.raw_decode(text, start)
             except (ValueError, RecursionError):
-                self._characters -= 0 if is_broken else len(text) - start
+                # The decoder's error counts the lines before it: without a limit, broken lines would be quadratic.
+                self._characters -= start // 2 if is_broken else len(text) - start
                 if self._characters < 0:
                     break
                 # A bracket may be prose: [INFO].

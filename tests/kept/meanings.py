@@ -286,7 +286,8 @@ def statements(dialect: str) -> Texts:
             name,
             f"SELECT id, {name}() OVER (PARTITION BY f ORDER BY i DESC, id) AS x FROM data ORDER BY id",
         )
-        yield name, f"SELECT id, {name}() OVER (ORDER BY i) AS x FROM data ORDER BY id"
+        order = "i, id" if name == "row_number" else "i"  # equal rows have no order
+        yield name, f"SELECT id, {name}() OVER (ORDER BY {order}) AS x FROM data ORDER BY id"
     yield "subquery", "SELECT id FROM data WHERE i = (SELECT max(i) FROM data WHERE i < 12) ORDER BY id"
     yield "subquery", "SELECT id FROM data WHERE i IN (SELECT i FROM data WHERE r > 2) ORDER BY id"
     yield (
