@@ -49,7 +49,9 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    sections = [_section(feature) for feature in default_features(Pages(), SignedLinks()) if feature.settings_group]
+    sections = [
+        _section(feature) for feature in default_features(Pages(), SignedLinks()) if feature.settings_group
+    ]
     return HEAD + TABLE + "".join(map(_row, describe_settings())) + "".join(sections)
 
 
