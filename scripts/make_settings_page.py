@@ -58,8 +58,13 @@ def page() -> str:
 def _section(feature: Feature) -> str:
     assert feature.settings_group is not None
     described = describe_settings(feature.settings_group)
-    head = FEATURE.format(name=type(feature).__name__, example=f"{described[0].name}={described[0].default}")
+    head = FEATURE.format(name=type(feature).__name__, example=f"{described[0].name}={_quoted(described[0].default)}")
     return head + TABLE + "".join(map(_row, described))
+
+
+def _quoted(value: str) -> str:
+    """As the formatter writes it in the page."""
+    return value.replace("'", '"')
 
 
 def _row(setting: SettingDescription) -> str:
