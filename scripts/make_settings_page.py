@@ -58,7 +58,9 @@ def page() -> str:
 def _section(feature: Feature) -> str:
     assert feature.settings_group is not None
     described = describe_settings(feature.settings_group)
-    head = FEATURE.format(name=type(feature).__name__, example=f"{described[0].name}={_quoted(described[0].default)}")
+    head = FEATURE.format(
+        name=type(feature).__name__, example=f"{described[0].name}={_quoted(described[0].default)}"
+    )
     return head + TABLE + "".join(map(_row, described))
 
 
