@@ -23,7 +23,7 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.log import log_unforeseen
 from dualsql.run import BUSY, NOT_STARTED, OK, SERVER, TOO_SLOW, Probe
-from dualsql.settings import SettingsGroup, document, setting, takes
+from dualsql.settings import SettingsGroup, setting, takes
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -133,9 +133,6 @@ class HealthSettings(SettingsGroup):
         "How long a readiness check may take. A store or database that has not answered by then is not ready.",
         positive=True,
     )
-
-
-document(HealthSettings)
 
 
 class Health(Feature):

@@ -305,7 +305,7 @@ def describe_settings(kind: type[SettingsGroup] = Settings) -> list[SettingDescr
     ]
 
 
-def document(kind: type[SettingsGroup]) -> None:
+def _document(kind: type[SettingsGroup]) -> None:
     """Add the meaning of each setting to the docstring of a group, which help() shows."""
     described = "\n".join(f"    {each.name}: {each.meaning}" for each in describe_settings(kind))
     kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{described}"
@@ -366,7 +366,7 @@ def is_keep_option(value: object) -> bool:
     return isinstance(value, bool) or (isinstance(value, str) and value == "slow")
 
 
-document(Settings)
+_document(Settings)
 
 
 def takes(
@@ -374,12 +374,14 @@ def takes(
 ) -> Callable[[Callable[[Owner, Options], T]], Callable[Concatenate[Owner, P], T]]:
     """A decorator: the method takes the fields of the dataclass `options` as parameters, and gets an instance of it.
 
-    Type checkers and help() show each field with its type and default.
+    Type checkers and help() show each field with its type and default, and help() of a `SettingsGroup` each meaning.
 
     Raises:
         TypeError: a keyword is not a field, and the message names the most similar field; or a field is missing, given
             twice, or given without the name that it needs.
     """
+    if isinstance(options, type) and issubclass(options, SettingsGroup):
+        _document(options)
     signature = _signature_of(options)
     make: Callable[..., Options] = options
     names = list(signature.parameters)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dualsql.errors import ConfigurationError
-from dualsql.settings import KeepOption, SettingsGroup, document, is_keep_option, setting
+from dualsql.settings import KeepOption, SettingsGroup, is_keep_option, setting
 
 if TYPE_CHECKING:
     from dualsql.kept.storage import ResultStorage
@@ -87,6 +87,3 @@ class KeptSettings(SettingsGroup):
             raise ConfigurationError(f"keep_memory must be at least {LEAST_KEEP_MEMORY}.")
         if not is_keep_option(self.keep):
             raise ConfigurationError('keep must be True, "slow" or False.')
-
-
-document(KeptSettings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dualsql.settings import SettingsGroup, document, setting
+from dualsql.settings import SettingsGroup, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,3 @@ class ProfileSettings(SettingsGroup):
     maximum_profile_columns: int = setting(
         100, "Columns of one profile. It says how many were left out.", positive=True
     )
-
-
-document(ProfileSettings)

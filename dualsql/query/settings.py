@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dualsql.settings import SettingsGroup, document, setting
+from dualsql.settings import SettingsGroup, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,3 @@ class QuerySettings(SettingsGroup):
         8, "How many times a result may be refined, counted from the tool's Select."
     )
     maximum_refinements: int = setting(100, "How many refinements of one result this process makes.")
-
-
-document(QuerySettings)

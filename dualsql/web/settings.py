@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dualsql.settings import SettingsGroup, document, setting
+from dualsql.settings import SettingsGroup, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,3 @@ class PageSettings(SettingsGroup):
         False,
         "Pages show the SQL of a result, without its values, to those who may read it. It names tables and columns.",
     )
-
-
-document(PageSettings)

@@ -21,11 +21,15 @@ from dualsql import (
     ConfigurationError,
     DualResponseError,
     DualResponseServer,
+    Pages,
     Parts,
     ResultServer,
     Settings,
+    SettingsGroup,
+    SignedLinks,
     errors,
 )
+from dualsql.features import default_features
 from dualsql.settings import describe_settings
 
 SEALED = """
@@ -137,13 +141,20 @@ def test_every_error_is_exported_and_has_a_code_of_its_own() -> None:
         assert error.code in tree
 
 
-def test_help_shows_every_setting_with_its_type_and_default() -> None:
-    words = pydoc.plain(pydoc.render_doc(Settings))
-    described = {setting.name: setting for setting in describe_settings()}
-    assert list(described) == [field.name for field in fields(Settings)]
+GROUPS = [
+    Settings,
+    *(each.settings_group for each in default_features(Pages(), SignedLinks()) if each.settings_group),
+]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_shows_every_setting_with_its_type_and_default(group: type[SettingsGroup]) -> None:
+    words = pydoc.plain(pydoc.render_doc(group))
+    described = {setting.name: setting for setting in describe_settings(group)}
+    assert described.keys() <= {field.name for field in fields(group)}
     for name, setting in described.items():
         # help() shows no mutable default.
-        default = "<factory>" if setting.default == "{}" else repr(getattr(Settings(), name))
+        default = "<factory>" if setting.default == "{}" else repr(getattr(group(), name))
         assert f"{name}: '{setting.type}' = {default}" in words
         assert f"{name}: {setting.meaning}" in words
 
