@@ -78,13 +78,13 @@ def _opened_id(link_id: str) -> str:
 
 def checked_formats(formats: Iterable[str]) -> frozenset[str]:
     """Raises BadParameterError for a format that is not served."""
-    found = frozenset(formats)
-    if not found or not found <= FORMATS.keys():
+    allowed = frozenset(formats)
+    if not allowed or not allowed <= FORMATS.keys():
         raise BadParameterError(
             f"formats must be one or more of: {', '.join(sorted(FORMATS))}.",
             hint="Leave formats out for all of them.",
         )
-    return found
+    return allowed
 
 
 def write_token(grant: Grant, seal: Seal) -> str:
@@ -116,18 +116,18 @@ def read_token(token: str, seal: Seal) -> Grant | None:
     return _grant(orjson.loads(payload)) if seal.verify(signature, _LABEL, payload) else None
 
 
-def _grant(said: dict[str, object]) -> Grant:
-    who, end = said["principal"], said["expires"]
+def _grant(content: dict[str, object]) -> Grant:
+    who, end = content["principal"], content["expires"]
     assert isinstance(end, float)
     return Grant(
         link=LinkRecord(
-            id=str(said["link"]),
-            resource_id=str(said["resource"]),
+            id=str(content["link"]),
+            resource_id=str(content["resource"]),
             expires_at=datetime.fromtimestamp(end, UTC),
         ),
         principal=Principal(id=who[0], tenant=who[1]) if isinstance(who, list) else None,
-        formats=frozenset(said["formats"]),  # type: ignore[call-overload]  # signed by us, so it is a list
-        is_single_use=said["once"] is True,
+        formats=frozenset(content["formats"]),  # type: ignore[call-overload]  # signed by us, so it is a list
+        is_single_use=content["once"] is True,
     )
 
 

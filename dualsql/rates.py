@@ -110,15 +110,15 @@ class RateLimiter:
         """
         of_principal = self._limits.principal.get(action)
         of_address = self._limits.address.get(action)
-        taken: tuple[str, ...] | None = None
+        bucket: tuple[str, ...] | None = None
         wait = 0.0
         if of_principal is not None and principal is not None:
-            taken = (action, principal.id, principal.tenant or "")
-            wait = self._principals.take(taken, of_principal)
+            bucket = (action, principal.id, principal.tenant or "")
+            wait = self._principals.take(bucket, of_principal)
         if not wait and of_address is not None and address is not None:
             wait = self._addresses.take((action, network_of(address)), of_address)
-            if wait and taken is not None and of_principal is not None:
-                self._principals.give_back(taken, of_principal)
+            if wait and bucket is not None and of_principal is not None:
+                self._principals.give_back(bucket, of_principal)
         if wait:
             raise RateLimitedError(f"This caller {_DOES[action]} too often.", retry_after=math.ceil(wait))
 
@@ -133,12 +133,12 @@ _DOES: Mapping[LimitedAction, str] = {
 def network_of(address: str) -> str:
     """Whose an address is: of IPv6 the network of 64 bits, in which a host may choose any address."""
     try:
-        found = ip_address(address.partition("%")[0])
+        ip = ip_address(address.partition("%")[0])
     except ValueError:
         return address[:64]  # of a test's transport, or a socket without addresses
-    if isinstance(found, IPv6Address):
-        return str(found.ipv4_mapped or IPv6Network((int(found) >> 64 << 64, 64)))
-    return str(found)
+    if isinstance(ip, IPv6Address):
+        return str(ip.ipv4_mapped or IPv6Network((int(ip) >> 64 << 64, 64)))
+    return str(ip)
 
 
 class Rates(Feature):

@@ -52,7 +52,7 @@ def principal_hash(principal: Any) -> str:
 
 def _fields(record: RequestRecord) -> dict[str, Any]:
     """What is known of a request, by the names of the log."""
-    found = {
+    attributes = {
         "method": record.method,
         "route": record.route,
         "status": record.status,
@@ -66,7 +66,7 @@ def _fields(record: RequestRecord) -> dict[str, Any]:
         "request_id": record.id,
         "trace_id": record.trace_id or None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 class RequestIds(NamedTuple):
@@ -80,8 +80,8 @@ class RequestIds(NamedTuple):
     def of(cls, request_id: object, traceparent: object, address: str | None = None) -> RequestIds:
         """What the caller sent, where it is well-formed; otherwise a new id, and no trace."""
         is_id = isinstance(request_id, str) and REQUEST_ID.fullmatch(request_id)
-        found = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-        return cls(str(request_id) if is_id else new_incident(), found[1] if found else "", address)
+        parent = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
+        return cls(str(request_id) if is_id else new_incident(), parent[1] if parent else "", address)
 
 
 def log_request(record: RequestRecord) -> None:
@@ -120,18 +120,18 @@ class LogFormatter(logging.Formatter):
         if not self._as_json:
             return self._text(record)
         request = REQUEST.get()
-        told: dict[str, Any] = {
+        line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
         }
         fields = _fields_of(record)
         if fields is None:
-            told["message"] = record.getMessage()[:_LONGEST_LINE]
+            line["message"] = record.getMessage()[:_LONGEST_LINE]
             fields = {} if request is None else {"request_id": request.id, "trace_id": request.trace_id}
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)[:_LONGEST_TRACEBACK]
-        return json.dumps({**told, **{name: value for name, value in fields.items() if value != ""}})
+            line["traceback"] = self.formatException(record.exc_info)[:_LONGEST_TRACEBACK]
+        return json.dumps({**line, **{name: value for name, value in fields.items() if value != ""}})
 
     def _text(self, record: logging.LogRecord) -> str:
         # Not `Formatter.format`, which takes over the traceback that another formatter has written.
@@ -158,8 +158,8 @@ def _in_one_line(text: str) -> str:
 
 
 def _fields_of(record: logging.LogRecord) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = getattr(record, "dualsql_fields", None)
-    return found
+    fields: Mapping[str, Any] | None = getattr(record, "dualsql_fields", None)
+    return fields
 
 
 _SCOPE_KEY = "dualsql.request"
@@ -219,14 +219,14 @@ class RequestLog:
             await self.app(scope, receive, send)
             return
         method = scope["method"] if scope["method"] in _KNOWN_METHODS else "_OTHER"
-        given = {
+        attributes = {
             "http.request.method": method,
             "url.scheme": "https" if scope["scheme"] == "https" else "http",
         }
         record: RequestRecord = scope[_SCOPE_KEY]
         # Only the headers of a caller who names a trace are searched for it.
         headers = scope["headers"] if record.trace_id else ()
-        with EVENTS.measured("request", method, given, headers=headers) as measurement:
+        with EVENTS.measured("request", method, attributes, headers=headers) as measurement:
             if measurement is not None:
                 record.trace_id = measurement.trace_id or record.trace_id
             try:
@@ -238,16 +238,16 @@ class RequestLog:
 
 def _begun(scope: Scope, prefix: str) -> RequestRecord:
     """The record of a request, whose id stands in the headers from here on."""
-    given, trace, others = [], None, []
+    ids, trace, others = [], None, []
     for header in scope["headers"]:
         if header[0] == _ID_HEADER:
-            given.append(header[1].decode("latin-1"))
+            ids.append(header[1].decode("latin-1"))
             continue
         others.append(header)
         if header[0] == b"traceparent":
             trace = TRACEPARENT.fullmatch(header[1].decode("latin-1"))
-    is_given = len(given) == 1 and REQUEST_ID.fullmatch(given[0]) is not None
-    number = given[0] if is_given else token_hex(8)
+    is_given = len(ids) == 1 and REQUEST_ID.fullmatch(ids[0]) is not None
+    number = ids[0] if is_given else token_hex(8)
     scope["headers"] = [*others, (_ID_HEADER, number.encode())]
     client = scope.get("client")
     return RequestRecord(

@@ -131,7 +131,7 @@ class UncheckedResults:
             counts: False only checks whether the rows can be counted so.
         """
         method = checked_count(count, self._parts.settings)
-        return await self._descriptions.describe(resource, principal=principal, asked=method, counts=counts)
+        return await self._descriptions.describe(resource, principal=principal, method=method, counts=counts)
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""

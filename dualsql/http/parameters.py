@@ -325,12 +325,12 @@ def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one_offset(values: Mapping[str, str]) -> int:
-    given = {integer_text(name, values[name]) for name in ("offset", "skip") if name in values}
-    if len(given) > 1:
+    offsets = {integer_text(name, values[name]) for name in ("offset", "skip") if name in values}
+    if len(offsets) > 1:
         raise BadParameterError(
             "skip and offset have different values.", hint="They mean the same: give one of them."
         )
-    return given.pop() if given else 0
+    return offsets.pop() if offsets else 0
 
 
 def cursor_value(values: Mapping[str, Any]) -> str | None:
@@ -374,8 +374,8 @@ def _options() -> Iterator[tuple[str, StreamParameter]]:
         traits = each.metadata
         words = traits["words"]
         kind: ParameterKind = "words" if words else "names" if isinstance(each.default, tuple) else "flag"
-        found = StreamParameter(kind, traits["meaning"], each.name, each.default, words)
-        yield traits["parameter"] or each.name, found
+        parameter = StreamParameter(kind, traits["meaning"], each.name, each.default, words)
+        yield traits["parameter"] or each.name, parameter
 
 
 STREAM_PARAMETERS: Mapping[str, StreamParameter] = {
@@ -467,9 +467,9 @@ def writer_options(values: Mapping[str, Any]) -> WriterOptions:
     """The writer's options among the parameters of a body."""
     return WriterOptions(
         **{
-            found.option: _stream_value(values, name)
-            for name, found in STREAM_PARAMETERS.items()
-            if found.option and name in values
+            parameter.option: _stream_value(values, name)
+            for name, parameter in STREAM_PARAMETERS.items()
+            if parameter.option and name in values
         }
     )
 
@@ -578,9 +578,9 @@ def preferred_coding(accepted: Sequence[str], offered: Iterable[str]) -> str | N
     weights = {coding: _weight(codings, (coding, "*")) for coding in offered}
     # No coding is acceptable, unless identity or * has the weight 0 (RFC 9110, 12.5.3).
     plain = codings.get(_IDENTITY, codings.get("*"))
-    found = _heaviest(weights, weights.__getitem__)
-    if found is not None and weights[found] >= (plain or 0):
-        return found
+    coding = _heaviest(weights, weights.__getitem__)
+    if coding is not None and weights[coding] >= (plain or 0):
+        return coding
     if plain == 0:
         raise NotAcceptableError(
             "The server supports no content coding that Accept-Encoding allows.",
@@ -626,12 +626,12 @@ def chosen_format(named: str | None, headers: Headers) -> Format:
     """
     if named is not None:
         return format_named(named)
-    offered = {found.media_type: found for found in FORMATS.values()}
+    offered = {format_.media_type: format_ for format_ in FORMATS.values()}
     media_type = preferred_media_type(headers.getlist("accept"), list(offered))
     if media_type is None:
         raise NotAcceptableError(
             "The server has no row format that Accept allows.",
             hint=f"Accept one of: {', '.join(offered)}.",
-            details={"formats": {found.name: found.media_type for found in FORMATS.values()}},
+            details={"formats": {format_.name: format_.media_type for format_ in FORMATS.values()}},
         )
     return offered[media_type]

@@ -64,8 +64,8 @@ class PrivateHeaders:
         async def send_privately(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message.get("headers", ())
-                given = {name for name, _ in headers}
-                message["headers"] = [*headers, *(each for each in _PRIVATE if each[0] not in given)]
+                names = {name for name, _ in headers}
+                message["headers"] = [*headers, *(each for each in _PRIVATE if each[0] not in names)]
             await send(message)
 
         await self.app(scope, receive, send_privately)
@@ -208,7 +208,7 @@ def answering(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
-            return problem_response(error, told(request))
+            return problem_response(error, request_name(request))
 
     _ANSWERING.add(answer)
     return answer
@@ -246,7 +246,7 @@ def _answering_app(app: ASGIApp) -> ASGIApp:
         except Exception as error:
             if is_started:
                 raise
-            await problem_response(error, told(Request(scope)))(scope, receive, send)
+            await problem_response(error, request_name(Request(scope)))(scope, receive, send)
 
     return answer
 
@@ -357,7 +357,7 @@ def _log_unforeseen(error: Exception, where: str) -> str:
     return incident
 
 
-def told(request: Request) -> str:
+def request_name(request: Request) -> str:
     """The request as the log names it: without the id, which gives access, and without the query string."""
     path, hashes = request.url.path, ""
     for name, value in request.path_params.items():

@@ -159,9 +159,9 @@ class ResultRouter(Router):
         """Pass the request to the first route that matches it; see `Router.app`."""
         own = self._own.get(scope["method"]) if scope["type"] == "http" else None
         if own is not None and scope["path"].rpartition("/")[2] not in self._exact:
-            match, found = own.matches(scope)
+            match, child_scope = own.matches(scope)
             if match is Match.FULL:
-                scope.update(found, route=own)
+                scope.update(child_scope, route=own)
                 await own.handle(scope, receive, send)
                 return
         await super().app(scope, receive, send)
@@ -213,9 +213,9 @@ class Routes:
             return await represent(request)
         query = query_of(self.server, request)
         count = parse_count(query)
-        wanted = parse_query(query) if count is None else None
-        if wanted is not None:
-            return await self._answer_page(request, wanted)
+        page_request = parse_query(query) if count is None else None
+        if page_request is not None:
+            return await self._answer_page(request, page_request)
         principal, resource, _ = await open_result(self.server, request, takes=False)
         describing = self.server.unchecked.describe(
             resource, principal, count="none" if count is None else count, counts=request.method != "HEAD"
@@ -291,19 +291,19 @@ class Routes:
         listing = await self.server.list_resources(principal, limit=limit, cursor=cursor)
         resources = [
             ListedResource(
-                **self.server.unchecked.metadata_of(found), url=f"{self.server.base_url}/{found.id}"
+                **self.server.unchecked.metadata_of(resource), url=f"{self.server.base_url}/{resource.id}"
             )
-            for found in listing.resources
+            for resource in listing.resources
         ]
         answer = ResourceListing(resources=resources, next_cursor=listing.next_cursor)
         if listing.unreadable:
             answer["unreadable"] = listing.unreadable
         return JSONAnswer(answer)
 
-    async def _answer_page(self, request: Request, wanted: PageRequest) -> Response:
+    async def _answer_page(self, request: Request, page_request: PageRequest) -> Response:
         # HEAD shows no rows, so it does not use up a single-use link: link previews in chats and mails send HEAD.
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
-        reading = self.server.unchecked.read_page(resource, principal, wanted)
+        reading = self.server.unchecked.read_page(resource, principal, page_request)
         page = await while_connected(request.receive, reading)
         return await in_thread(page.is_heavy, JSONAnswer, page.to_wire())
 
@@ -392,12 +392,12 @@ class HostCheck:
         await (problem_response(refusal) if refusal else self.app)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ForeignRequestError | None:
-        given = tuple(header for header in scope["headers"] if header[0] in _FROM_WHERE)
-        if given in self._allowed:
+        sender = tuple(header for header in scope["headers"] if header[0] in _FROM_WHERE)
+        if sender in self._allowed:
             return None
         refusal = self.refuse(Headers(scope=scope))
         if refusal is None and len(self._allowed) < _MOST_ALLOWED:
-            self._allowed.add(given)
+            self._allowed.add(sender)
         return refusal
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:

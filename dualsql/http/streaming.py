@@ -122,8 +122,10 @@ class RowsAnswer(Response):
             if self._measurement is not None:
                 if record.code is not None:
                     self._measurement.fail(record.code)
-                found = {"dualsql.format": written, "dualsql.lane": backend}
-                self._measurement.note({**found, "dualsql.rows": ending.rows, "dualsql.bytes": ending.bytes})
+                attributes = {"dualsql.format": written, "dualsql.lane": backend}
+                self._measurement.note(
+                    {**attributes, "dualsql.rows": ending.rows, "dualsql.bytes": ending.bytes}
+                )
                 self._measurement.end()
             EVENTS.report(StreamEnded(written, backend, ending.rows, ending.bytes, record.code))
 
@@ -326,7 +328,7 @@ def _require_an_end(stream: ResultStream, request: Request) -> None:
 
 def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
     written = stream.format
-    found = {
+    headers = {
         "Content-Type": written.media_type + written.parameters,
         "Content-Disposition": content_disposition(stream.name, written.suffix),
         "Content-Encoding": coding,
@@ -339,7 +341,7 @@ def _headers(stream: ResultStream, coding: str | None) -> dict[str, str]:
         TOTAL_COUNT_KIND_HEADER: stream.total_count_kind,
         NOTES_HEADER: json.dumps(stream.ending.notes) if stream.ending.notes else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in headers.items() if value is not None}
 
 
 def _bodiless(headers: dict[str, str]) -> Response:

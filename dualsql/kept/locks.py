@@ -21,7 +21,7 @@ def require_locks() -> None:
     if fcntl is None:
         raise ConfigurationError(
             "Results cannot be kept on this system: it has no locks on files that end with their process.",
-            hint="Leave out storage= and keep= (--keep): results are read from the database.",
+            hint="Leave out the storage of Kept (--keep): results are read from the database.",
         )
 
 

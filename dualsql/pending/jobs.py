@@ -265,16 +265,16 @@ class Jobs:
         return answered.response
 
     async def _run(self, job: Job) -> FinishedQuery | DualResponseError:
-        found = await self._result(job)
+        answer = await self._result(job)
         job.is_over = True
         async with job.lock:
             stored: FinishedQuery | DualResponseError
             try:
-                stored = await (self._settled(job, found) if job.is_kept else self._kept(job, found))
+                stored = await (self._settled(job, answer) if job.is_kept else self._kept(job, answer))
             except DualResponseError as error:
                 stored = error
-        if isinstance(found, FinishedQuery) and (stored is not found or job.on_stop != "settle"):
-            await job.work.discard(found)
+        if isinstance(answer, FinishedQuery) and (stored is not answer or job.on_stop != "settle"):
+            await job.work.discard(answer)
         return stored
 
     async def _result(self, job: Job) -> FinishedQuery | DualResponseError:
@@ -282,30 +282,32 @@ class Jobs:
         return await outcome(job.work.run(job.progress), self._settings.pending_timeout)
 
     async def _kept(
-        self, job: Job, found: FinishedQuery | DualResponseError
+        self, job: Job, answer: FinishedQuery | DualResponseError
     ) -> FinishedQuery | DualResponseError:
-        if isinstance(found, FinishedQuery):
-            await self._access.keep(found.resource, job.work.principal, rows=len(found.response.sample))
-        return found
+        if isinstance(answer, FinishedQuery):
+            await self._access.keep(answer.resource, job.work.principal, rows=len(answer.response.sample))
+        return answer
 
     async def _settled(
-        self, job: Job, found: FinishedQuery | DualResponseError
+        self, job: Job, answer: FinishedQuery | DualResponseError
     ) -> FinishedQuery | DualResponseError:
         if job.on_stop == "delete":
             await self._store.delete(job.id)
         if job.on_stop != "settle":
-            return found
+            return answer
         try:
             now = self._access.clock.now()
             ended = (
-                found.resource if isinstance(found, FinishedQuery) else _failed(job.work.resource, found, now)
+                answer.resource
+                if isinstance(answer, FinishedQuery)
+                else _failed(job.work.resource, answer, now)
             )
             is_ours = await self._settle(ended)
         except (BadParameterError, LimitExceededError) as error:  # of its sample
-            found = error
+            answer = error
             is_ours = await self._settle(_failed(job.work.resource, error, self._access.clock.now()))
         return (
-            found if is_ours else QueryInterruptedError("The server that ran the query stopped responding.")
+            answer if is_ours else QueryInterruptedError("The server that ran the query stopped responding.")
         )
 
     async def _settle(self, resource: Resource) -> bool:

@@ -368,18 +368,18 @@ class AccessControl:
         Raises:
             StorageError: the audit sink failed.
         """
-        found = resource.id if resource else resource_id
+        known_id = resource.id if resource else resource_id
         record = REQUEST.get()
         if record is not None:
             record.principal = principal or record.principal
-            record.resource_id = found or record.resource_id
+            record.resource_id = known_id or record.resource_id
             record.rows = record.rows if rows is None else rows
         if self._audit is None:
             return
         event = AuditEvent(
             action=action,
             principal=principal,
-            resource_id=found,
+            resource_id=known_id,
             source=resource.source if resource else None,
             rows=rows,
             is_complete=is_complete,
@@ -433,18 +433,18 @@ class AccessControl:
                 )
             raise UnauthenticatedError("Listing resources requires a principal.")
         after = None if cursor is None else _read_cursor(cursor)
-        found = await self._store.find(principal, now=self.clock.now(), limit=limit, after=after)
+        page = await self._store.find(principal, now=self.clock.now(), limit=limit, after=after)
         now = self.clock.now()
-        ours = [resource for resource in found.resources if _is_ours(self._seal, resource)]
+        ours = [resource for resource in page.resources if _is_ours(self._seal, resource)]
         shown = [resource.seen_at(now) for resource in ours if await self._may_be_listed(resource, principal)]
-        if found.unreadable:
-            named = ", ".join(each[:6] for each in found.unreadable)
+        if page.unreadable:
+            named = ", ".join(each[:6] for each in page.unreadable)
             logger.error("Rows of a listing cannot be read: %s.", named)
         await self.note("list", principal, rows=len(shown))
         return Listing(
             shown,
-            None if found.next is None else _write_cursor(found.next),
-            len(found.unreadable) + len(found.resources) - len(ours),
+            None if page.next is None else _write_cursor(page.next),
+            len(page.unreadable) + len(page.resources) - len(ours),
         )
 
     async def _may_be_listed(self, resource: Resource, principal: Principal) -> bool:

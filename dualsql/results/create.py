@@ -96,9 +96,9 @@ class CompileChecks:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
-        found = view.derived.cache_key
+        cache_key = view.derived.cache_key
         window = (view.shape.limit is None, view.shape.offset > 0)
-        key = None if found is None else (view.source.name, view.rules.form, window, found.key)
+        key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
         if key is not None and key in self._known:
             return
         try:

@@ -105,8 +105,8 @@ def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
 @lru_cache(1_000)
 def _cipher_for(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
     """The cipher of a scope, with a key of 64 bytes. Each part has its length before it: no two scopes are equal."""
-    told = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
-    key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in told), sha512)
+    fields = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
+    key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in fields), sha512)
     return AESSIV(key)
 
 

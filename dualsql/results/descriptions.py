@@ -31,14 +31,14 @@ class Descriptions:
         self._addresses = addresses
 
     async def describe(
-        self, resource: Resource, *, principal: Principal | None, asked: CountMethod, counts: bool = True
+        self, resource: Resource, *, principal: Principal | None, method: CountMethod, counts: bool = True
     ) -> ResourceDescription:
         """See `DualResponseServer.describe`."""
         await self._access.note("describe", principal, resource=resource)
-        if asked.way != "none":
+        if method.way != "none":
             view = await self._views.of(resource, principal)
             if counts:
-                resource = await self._counted(resource, principal, asked, view)
+                resource = await self._counted(resource, principal, method, view)
         metadata = self.metadata_of(resource)
         if resource.kept is not None and resource.status == "ready":
             described = await self._views.kept.describe(resource, self._views.live(resource, principal))
@@ -51,10 +51,10 @@ class Descriptions:
         return metadata
 
     async def _counted(
-        self, resource: Resource, principal: Principal | None, asked: CountMethod, view: View
+        self, resource: Resource, principal: Principal | None, method: CountMethod, view: View
     ) -> Resource:
         """The resource with a new total, which is stored if every reader of the resource would count the same rows."""
-        total = await view.total(asked)
+        total = await view.total(method)
         if not self._views.hides_rows or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))
         expires_at = await self._access.note_access(resource)

@@ -49,10 +49,10 @@ def checked_name(name: Any) -> str:
 
 def checked_count(count: Any, settings: Settings) -> CountMethod:
     """How to count; a cap may be at most `Settings.maximum_offset`."""
-    asked = parse_count(count)
-    if asked.way == "capped":
-        within("the cap of a count", asked.cap, 1, settings.maximum_offset)
-    return asked
+    method = parse_count(count)
+    if method.way == "capped":
+        within("the cap of a count", method.cap, 1, settings.maximum_offset)
+    return method
 
 
 def checked_profile(kind: Any) -> ProfileKind:
@@ -71,25 +71,25 @@ def checked_profile(kind: Any) -> ProfileKind:
     )
 
 
-def checked_lifetime(asked: Any, settings: Settings) -> timedelta:
-    """The lifetime asked for.
+def checked_lifetime(expiration: Any, settings: Settings) -> timedelta:
+    """The lifetime of a result.
 
     Raises:
         BadParameterError: it is no lifetime.
         LimitExceededError: it is longer than the operator allows.
     """
-    wanted = settings.default_expiration if asked is None else asked
-    if not isinstance(wanted, timedelta) or wanted < timedelta():
+    lifetime = settings.default_expiration if expiration is None else expiration
+    if not isinstance(lifetime, timedelta) or lifetime < timedelta():
         raise BadParameterError(
             "expiration must be a timedelta from 0.", hint="For example timedelta(minutes=30)."
         )
-    if wanted > settings.maximum_lifetime:
+    if lifetime > settings.maximum_lifetime:
         raise LimitExceededError(
-            f"expiration is {wanted}, and maximum_lifetime {settings.maximum_lifetime}.",
+            f"expiration is {lifetime}, and maximum_lifetime {settings.maximum_lifetime}.",
             hint="Ask for a shorter one.",
-            developer_hint="Ask for a shorter one, or set DualResponseServer(maximum_lifetime=...).",
+            developer_hint="Ask for a shorter one, or give the server settings=Settings(maximum_lifetime=...).",
         )
-    return wanted
+    return lifetime
 
 
 def checked_wait(wait: Any) -> timedelta | None:

@@ -167,8 +167,8 @@ class ResultPages:
         assert request.limit is not None
         view = target.view
         rows, scope, start, select = self._planned(target, request)
-        found, is_cached = await view.page(select)
-        page_rows = _page_rows(found, request.limit, request.offset, start)
+        rows_read, is_cached = await view.page(select)
+        page_rows = _page_rows(rows_read, request.limit, request.offset, start)
         ahead, behind = _marks(page_rows, select, rows, start)
         following, preceding = (behind, ahead) if page_rows.is_backward else (ahead, behind)
         total = _seen_total(target.total, page_rows, is_counted=start is None)
@@ -235,8 +235,8 @@ class _PageRows(NamedTuple):
         return self.offset + len(self.rows)
 
 
-def _page_rows(found: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRows:
-    rows, has_more = found[:limit], len(found) > limit
+def _page_rows(rows_read: Rows, limit: int, offset: int, start: Cursor | None) -> _PageRows:
+    rows, has_more = rows_read[:limit], len(rows_read) > limit
     if start is None:
         return _PageRows(rows, offset, has_previous=offset > 0, has_next=has_more)
     if not start.place.is_backward:
@@ -261,7 +261,7 @@ def _marks(
     travelled = page_rows.rows[::-1] if page_rows.is_backward else page_rows.rows
     if rows.order.is_unique:
         travelled = [travelled[0], travelled[-1]]
-    values = [told for told in map(select.values_of, travelled) if told is not None]
+    values = [each for each in map(select.values_of, travelled) if each is not None]
     if len(values) < len(travelled):
         return None, None
     place = None if start is None else start.place

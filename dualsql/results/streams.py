@@ -427,10 +427,10 @@ class StreamRun:
     def _failure(self, error: DualResponseError) -> bytes:
         """The error as the last record. A format without one raises the error, which closes the connection."""
         self.ending.error = error
-        said = self.writer.failure(error, self._summary()) if self.ending.rows else None
-        if said is None:
+        record = self.writer.failure(error, self._summary()) if self.ending.rows else None
+        if record is None:
             raise error
-        return said
+        return record
 
     async def _note_end(self) -> None:
         self.is_noted = True
@@ -620,18 +620,18 @@ def _require_rows_unlike_ends(written: Format, columns: Sequence[ResultColumn]) 
 
 
 def snapshot_of(tags: SnapshotTags, source: str) -> str | None:
-    """The tag of the present state of a source's data, from `Settings.snapshots`; None if the data may change.
+    """The tag of the present state of a source's data, from `Settings.snapshot_tags`; None if the data may change.
 
     Raises:
         ConfigurationError: the operator's function returned something else.
     """
     tag = tags.get(source)
-    found = tag() if callable(tag) else tag
-    if found is not None and not isinstance(found, str):
+    value = tag() if callable(tag) else tag
+    if value is not None and not isinstance(value, str):
         raise ConfigurationError(
-            f"The snapshot tag of {source!r} must be a string or None, and is a {type(found).__name__}."
+            f"The snapshot tag of {source!r} must be a string or None, and is a {type(value).__name__}."
         )
-    return found
+    return value
 
 
 def etag_of(run: StreamRun, snapshot: str) -> str:
@@ -643,7 +643,7 @@ def etag_of(run: StreamRun, snapshot: str) -> str:
     view = run.target.view
     compiled = run.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))
     values = compiled.construct_params(dict(view.rules.values))
-    told = (
+    parts = (
         snapshot,
         view.source.name,
         str(compiled),
@@ -654,4 +654,4 @@ def etag_of(run: StreamRun, snapshot: str) -> str:
         run.request.options,
         *([view.run] if view.run else ()),
     )
-    return f'W/"{sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'
+    return f'W/"{sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'

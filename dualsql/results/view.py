@@ -319,11 +319,11 @@ class View:
         described = ("",) * len(select.selected_columns)
         return await fetch_rows(self.source, select, self.rules, described=described, timeout=timeout)
 
-    async def sample(self, size: int, asked: CountMethod) -> Sample:
+    async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""
         # If the row beyond the sample is missing, the sample is the result, and no count runs (decision 2).
         first = plan.first_page(self.ordered(), limit=size + 1)
-        return await self.sampled(first.select, size, asked, values=first.values)
+        return await self.sampled(first.select, size, method, values=first.values)
 
     async def sampled(
         self,

@@ -31,7 +31,7 @@ from dualsql.http.problems import (
     answering,
     method_routes,
     problem_response,
-    told,
+    request_name,
     while_connected,
 )
 from dualsql.http.router import FeatureRoutes, open_result, query_of
@@ -401,7 +401,7 @@ def as_page(page: Endpoint, root: str | None = None) -> Endpoint:
         try:
             return await page(request)
         except Exception as error:  # noqa: BLE001 - the outermost edge: what is not ours becomes a fixed text
-            response = problem_response(error, told(request))
+            response = problem_response(error, request_name(request))
         if response.status_code < 400:  # an application's `authenticate` redirects to its login
             return response
         fields = {
