@@ -155,7 +155,7 @@ def readers_of(source: Source, fast: PageReader | None) -> Sequence[RowReader]:
 
 
 class SessionReader:
-    """Reads in a read-only session of the pool, through SQLAlchemy or as the database's own file reads its driver."""
+    """Reads in a read-only session of the pool, through SQLAlchemy or by `Backend.row_fetches`."""
 
     async def rows(self, fetch: Fetch) -> Rows:
         """See `RowReader`."""
@@ -228,19 +228,6 @@ async def _read(fetch: Fetch, readers: Sequence[RowReader]) -> Rows:
     raise AssertionError("a session reads every statement")
 
 
-async def fetch_page(
-    source: Source,
-    statement: Executable,
-    rules: ActiveRules,
-    *,
-    described: Sequence[str],
-    timeout: timedelta,
-) -> Rows:
-    """All rows of a page of `statement`; see `Fetch` and `RowReader.rows`."""
-    fetch = Fetch(source=source, statement=statement, rules=rules, described=described, timeout=timeout)
-    return await _read(fetch, readers_of(source, source.quick))
-
-
 async def fetch_rows(
     source: Source,
     statement: Executable,
@@ -248,10 +235,15 @@ async def fetch_rows(
     *,
     described: Sequence[str],
     timeout: timedelta,
+    fast: PageReader | None = None,
 ) -> Rows:
-    """All rows of `statement`, which may take long: always in a session."""
+    """All rows of `statement`; see `Fetch` and `RowReader.rows`.
+
+    Args:
+        fast: of the source, for a page: without it, a statement that may take long is read in a session.
+    """
     fetch = Fetch(source=source, statement=statement, rules=rules, described=described, timeout=timeout)
-    return await _read(fetch, (SessionReader(),))
+    return await _read(fetch, readers_of(source, fast))
 
 
 def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:

@@ -67,7 +67,7 @@ def open_source(
         backend=backend,
         limits=QueryLimits(settings),
         owns_engine=owned,
-        # GaugeReading beside an application's engine would bypass its events and its pool.
+        # Reading beside an application's engine would bypass its events and its pool.
         quick=backend.page_reader(engine.sync_engine) if owned else None,
         sampler=backend.page_reader(engine.sync_engine) if owned else None,
         role=role,

@@ -25,7 +25,6 @@ from dualsql.databases import (
     StreamJob,
     backend_of,
     chosen_source,
-    fetch_page,
     fetch_rows,
     fetch_sample,
     stream_rows,
@@ -305,12 +304,13 @@ class View:
 
     async def _fetched(self, select: AnySelect, rules: ActiveRules, added: int) -> Rows:
         """The current rows of a part of this statement, with `added` further columns."""
-        return await fetch_page(
+        return await fetch_rows(
             self.source,
             select,
             rules,
             described=self.derived.names.followed_by(added) if added else self.derived.names,
             timeout=self.settings.query_timeout,
+            fast=self.source.quick,
         )
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:

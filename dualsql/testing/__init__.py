@@ -1,7 +1,8 @@
 """For tests with pytest: a client of your tools, and what a store or a database of your own must pass, as classes.
 
 tools      tool_fixture and tool_client call a tool over MCP and read its rows over REST (docs/guides/testing.md)
-stores     ResourceStoreTests and ResultStorageTests (docs/guides/own-store.md)
+stores     ResourceStoreTests (docs/guides/own-store.md)
+storages   ResultStorageTests (docs/guides/own-store.md)
 databases  DatabaseTests (docs/databases/adding.md)
 """
 
@@ -15,10 +16,13 @@ except ImportError as error:
     ) from error
 
 # An assert of these modules says what differed, as one of a file of tests does.
-pytest.register_assert_rewrite("dualsql.testing.databases", "dualsql.testing.stores")
+pytest.register_assert_rewrite(
+    "dualsql.testing.databases", "dualsql.testing.storages", "dualsql.testing.stores"
+)
 
 from dualsql.testing.databases import DatabaseTests  # noqa: E402
-from dualsql.testing.stores import ResourceStoreTests, ResultStorageTests  # noqa: E402
+from dualsql.testing.storages import ResultStorageTests  # noqa: E402
+from dualsql.testing.stores import ResourceStoreTests  # noqa: E402
 from dualsql.testing.tools import ToolClient, tool_client, tool_fixture  # noqa: E402
 
 __all__ = [

@@ -22,7 +22,7 @@ from dualsql.kept.feature import KeptWork
 from dualsql.kept.storage import StorageFullError
 from dualsql.store import upgrade
 from dualsql.testing import ResultStorageTests
-from dualsql.testing.stores import put
+from dualsql.testing.storages import put
 from tests.kept.object_stores import SECRET, environment, local_store, new_bucket, s3_server, s3_store
 from tests.kept.test_results import ANN, ROWS, change, kept_server
 from tests.relay import Relay, relaying

@@ -7,13 +7,14 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import func, literal, make_url, select
+from sqlalchemy import Select, func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryTimeoutError, Registry
-from dualsql.databases import Source, fetch_page, open_source
+from dualsql.databases import Rows, Source, fetch_rows, open_source
 from dualsql.databases.sqlite import connect
 from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.tenancy import ActiveRules, Policy
@@ -37,8 +38,12 @@ async def source(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> 
     await source.close()
 
 
+async def page_rows(source: Source, statement: Select[Any], timeout: timedelta) -> Rows:
+    return await fetch_rows(source, statement, OPEN, described=ONE, timeout=timeout, fast=source.quick)
+
+
 async def ids(source: Source, timeout: timedelta = MINUTE) -> list[int]:
-    return [row[0] for row in await fetch_page(source, ALL, OPEN, described=ONE, timeout=timeout)]
+    return [row[0] for row in await page_rows(source, ALL, timeout)]
 
 
 EVERY_ID = [row["id"] for row in SCHOOLS]
@@ -58,14 +63,12 @@ async def test_its_connection_refuses_writes(source: Source) -> None:
 
 async def test_a_page_that_takes_too_long_is_stopped(source: Source) -> None:
     with pytest.raises(QueryTimeoutError):
-        await fetch_page(source, FOREVER, OPEN, described=ONE, timeout=timedelta(milliseconds=200))
+        await fetch_rows(source, FOREVER, OPEN, described=ONE, timeout=timedelta(milliseconds=200))
     assert await ids(source) == EVERY_ID
 
 
 async def test_a_slow_page_holds_up_no_other(source: Source) -> None:
-    slow = asyncio.ensure_future(
-        fetch_page(source, FOREVER, OPEN, described=ONE, timeout=timedelta(seconds=20))
-    )
+    slow = asyncio.ensure_future(page_rows(source, FOREVER, timedelta(seconds=20)))
     async with asyncio.timeout(PATIENCE):
         # Those that queue behind it at once, and those that come when it is known to be slow.
         for _ in range(3):
@@ -78,7 +81,7 @@ async def test_a_slow_page_holds_up_no_other(source: Source) -> None:
 
 async def test_a_caller_who_leaves_stops_its_own_statement_alone(source: Source) -> None:
     for _ in range(5):
-        leaving = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, described=ONE, timeout=MINUTE))
+        leaving = asyncio.ensure_future(page_rows(source, FOREVER, MINUTE))
         others = [asyncio.ensure_future(ids(source)) for _ in range(3)]
         await asyncio.wait({leaving}, timeout=0.05)
         leaving.cancel()
@@ -102,7 +105,7 @@ def test_a_loop_that_is_gone_does_not_end_the_thread(sqlite_url: str) -> None:
     source = open_source("x", sqlite_url, Registry(Base))
 
     async def leave() -> None:
-        task = asyncio.ensure_future(fetch_page(source, FOREVER, OPEN, described=ONE, timeout=MINUTE))
+        task = asyncio.ensure_future(page_rows(source, FOREVER, MINUTE))
         await asyncio.wait({task}, timeout=0.05)
 
     asyncio.run(leave())
