@@ -20,7 +20,7 @@ from dualsql.capabilities import LONGEST_PATTERN, PatternError
 from dualsql.databases.engines import new_engine, parsed_url
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, LONGEST_TEXT, MATCH, match
 from dualsql.databases.sqlite.connection import SQLiteGuard, connect
-from dualsql.databases.sqlite.patterns import _overlapping
+from dualsql.databases.sqlite.patterns import _overlapping, write_for_re2
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError, QueryExecutionError
 from dualsql.freeze import Registry
 from dualsql.sql import read_select
@@ -253,6 +253,14 @@ def test_a_word_counts_its_prefixes_that_a_text_can_end_with() -> None:
         word = "".join(random.choice("ab") for _ in range(random.randrange(1, 12)))
         ends = [word[:end] for end in range(1, len(word) + 1)]
         assert _overlapping(word) == max(sum(map(end.endswith, ends)) for end in ends), word
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("aAaA", "aaaa"), ("kK\u212ak", "kkkk"), ("\u01c4\u01c5\u01c6", "\u01c4" * 3)]
+)
+def test_letters_that_differ_in_their_case_are_the_same_places(one: str, other: str) -> None:
+    assert write_for_re2(f"(?i){one}") == write_for_re2(f"(?i){other}")
+    assert write_for_re2(f"(?i){one}")[1] == len(one)
 
 
 @pytest.mark.parametrize(

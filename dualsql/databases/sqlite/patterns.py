@@ -161,7 +161,8 @@ class _Writer:
                 ranges += _category(str(value), is_ascii=bool(flags & re.ASCII))
         if flags & re.IGNORECASE:
             ranges += self._in_other_cases(tuple(ranges), is_ascii=bool(flags & re.ASCII))
-        clipped = [(low, min(high, self._last)) for low, high in ranges if low <= self._last]
+        # Equal sets are written alike: `_overlapping` compares what is written.
+        clipped = _merged((low, min(high, self._last)) for low, high in sorted(ranges) if low <= self._last)
         written = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in _without_surrogates(clipped))
         self._grow(len(written) * self._times)
         if not written:
@@ -232,7 +233,7 @@ def _category(name: str, *, is_ascii: bool) -> Ranges:
     letter = {"DIGIT": "d", "SPACE": "s", "WORD": "w"}[name.rsplit("_", 1)[-1]]
     written = f"\\{letter.upper() if '_NOT_' in name else letter}"
     find = re.compile(written, re.ASCII if is_ascii else 0).findall
-    return _joined(map(ord, chain.from_iterable(map(find, _characters()))))
+    return _merged((ord(one), ord(one)) for one in chain.from_iterable(map(find, _characters())))
 
 
 _PIECE = 2**14
@@ -256,17 +257,19 @@ def _other_cases(ranges: tuple[tuple[int, int], ...], *, is_ascii: bool) -> Rang
     """The characters that equal one of `ranges` but for their case, by Python's own engine."""
     written = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
     flags = re.IGNORECASE | (re.ASCII if is_ascii else 0)
-    return _joined(map(ord, re.compile(f"[{written}]", flags).findall(_cased()))) if written else []
+    points = map(ord, re.compile(f"[{written}]", flags).findall(_cased())) if written else ()
+    return _merged((point, point) for point in points)
 
 
-def _joined(points: Iterable[int]) -> Ranges:
-    ranges: Ranges = []
-    for point in points:
-        if ranges and ranges[-1][1] == point - 1:
-            ranges[-1] = (ranges[-1][0], point)
+def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The same characters in ranges with gaps between them, of ranges in ascending order."""
+    merged: Ranges = []
+    for low, high in ranges:
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
-            ranges.append((point, point))
-    return ranges
+            merged.append((low, high))
+    return merged
 
 
 def _without_surrogates(ranges: Ranges) -> Iterable[tuple[int, int]]:
