@@ -273,7 +273,12 @@ class Capabilities:
     @property
     def text(self) -> TextDialect:
         """What a SQL text may contain."""
-        return self.text_dialect()
+        return _text_dialect(self.text_dialect)
+
+
+@cache
+def _text_dialect(make: Callable[[], TextDialect]) -> TextDialect:
+    return make()
 
 
 _REGISTRY = "dualsql.databases.backends"

@@ -1,6 +1,6 @@
 """What a SQL text for each database may contain. Each database states its own in its file under `dualsql.databases`.
 
-It is loaded when the first text is read: `Capabilities.text_dialect` is a function.
+`Capabilities.text_dialect` is a function: a server of SQLite alone loads this with its first text.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ LONGEST_MODULE = 700
 SHORTEST_MODULE = 30
 SMALL_MODULES = {
     "client/dualsql_client/notebook.py": "imported by IPython alone",
+    "dualsql/threads.py": "read by formats, kept, query and http",
     "dualsql/kept/locks.py": "what Windows lacks, in one place",
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",
     "dualsql/freeze/row_number.py": "one kind of column, read by `plan` and `databases`, too",

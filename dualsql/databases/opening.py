@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, cast
 
 from sqlalchemy import URL, Engine
@@ -86,12 +87,13 @@ def open_source(
 def _function_types(capabilities: Capabilities) -> Callable[[str, Sequence[Any]], SQLType]:
     """See `Computation.functions`. Most statements have no function whose type SQLAlchemy does not know."""
 
-    def type_of(name: str, arguments: Sequence[Any]) -> SQLType:
+    @cache
+    def types_of_functions() -> Callable[[str, Sequence[Any]], SQLType]:
         from dualsql.databases.functions import typed
 
-        return typed(capabilities.text)(name, arguments)
+        return typed(capabilities.text)
 
-    return type_of
+    return lambda name, arguments: types_of_functions()(name, arguments)
 
 
 def _require_unproved(name: str, kind: str, registry: Registry, settings: Settings) -> None:

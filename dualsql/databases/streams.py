@@ -20,11 +20,12 @@ from dualsql.databases.fetch import note_slow
 from dualsql.databases.session import Session, database_errors, measured, note_lane
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
-from dualsql.formats.cells import Processor, are_heavy, in_thread, processed, without_collector
+from dualsql.formats.cells import Processor, are_heavy, processed
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.page import projected
 from dualsql.tenancy import ActiveRules
+from dualsql.threads import run_heavy, without_collector
 
 Put = Callable[[Chunk], Awaitable[None]]
 """Takes the next chunk, once there is room for it; raises ReaderGone when nobody reads any longer."""
@@ -92,7 +93,8 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
     async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
             plain = [tuple(row) for row in rows]
-            chunk = await in_thread(are_heavy(job.columns, plain), job.encode, plain)
+            is_heavy = are_heavy(job.columns, plain)
+            chunk = await run_heavy(job.encode, plain) if is_heavy else job.encode(plain)
             with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import gc
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -228,31 +225,6 @@ def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) ->
     """Whether rows of these columns hold more elements than the event loop has time for."""
     places = [place for place, column in enumerate(columns) if column.encoding in _OF_NESTED]
     return bool(places) and holds_more((row[place] for row in rows for place in places), MOST_ELEMENTS)
-
-
-async def in_thread(is_heavy: bool, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:  # noqa: FBT001
-    """Call `work`, in a thread if it takes long: the event loop runs in between."""
-    if not is_heavy:
-        return work(*args, **options)
-    # A search among a million new lists holds Python's lock for half a second.
-    return await asyncio.to_thread(without_collector()(work), *args, **options)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Turn garbage collection off in the block, in all threads, and on again if it was on.
-
-    Python searches new objects for cycles every few hundred of them. A batch has tens of thousands of objects and no
-    cycles: the search takes up to two fifths of the time of a stream.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class CellWatch:

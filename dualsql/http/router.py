@@ -22,7 +22,6 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ForbiddenError
-from dualsql.formats.cells import in_thread
 from dualsql.http.conditional import is_known, metadata_etag, not_modified
 from dualsql.http.parameters import (
     parse_body,
@@ -55,6 +54,7 @@ from dualsql.resource import Principal, Resource, instant
 from dualsql.results.access import not_found
 from dualsql.results.pages import PageRequest
 from dualsql.settings import Action
+from dualsql.threads import run_heavy
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
     NOTES_HEADER,
@@ -305,7 +305,8 @@ class Routes:
         principal, resource, _ = await open_result(self.server, request, takes=request.method != "HEAD")
         reading = self.server.unchecked.read_page(resource, principal, page_request)
         page = await while_connected(request.receive, reading)
-        return await in_thread(page.is_heavy, JSONAnswer, page.to_wire())
+        wire = page.to_wire()
+        return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
 
 
 class Opened(NamedTuple):

@@ -39,6 +39,7 @@ from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, Sto
 from dualsql.resource import Clock, KeptRows, Principal, Resource
 from dualsql.settings import Settings
 from dualsql.store.protocol import ListingPosition, ResourceState, ResourceStore
+from dualsql.threads import in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -317,13 +318,13 @@ class ResultKeeper:
                     self._require_keepable(writer, file, chunk)
                     self._require_room(name, max(file.size, 1))
                     if not is_begun:
-                        await _in_thread(file.begin, writer.schema, writer.cells)
+                        await in_thread(file.begin, writer.schema, writer.cells)
                         is_begun = True
-                    await _in_thread(file.add, chunk.data)
+                    await in_thread(file.add, chunk.data)
             self._require_keepable(writer, file, Chunk(b"", 0))
             if not is_begun:
-                await _in_thread(file.begin, writer.schema, writer.cells)
-            return await _in_thread(file.finish, writer.cells), file.rows
+                await in_thread(file.begin, writer.schema, writer.cells)
+            return await in_thread(file.finish, writer.cells), file.rows
         finally:
             await asyncio.shield(asyncio.to_thread(file.close))
 
@@ -509,13 +510,3 @@ def _sum(count: _Counted, recent: Mapping[str, _Written]) -> int:
 
 def _too_large(what: str, most: int) -> str:
     return f"There are more than {most:,} {what}."
-
-
-async def _in_thread(work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """What `work` returns. It ends before a cancellation is passed on: the next call must not run beside it."""
-    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **options))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait({working})
-        raise

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from dualsql.changes import ChangeNotifier, Changes
 from dualsql.errors import DualResponseError, LimitExceededError, ResourceNotFoundError, extra
 from dualsql.formats import json
-from dualsql.formats.cells import in_thread
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import duration_in_words
@@ -27,6 +26,7 @@ from dualsql.mcp.resource_server import (
 )
 from dualsql.resource import Principal, Resource
 from dualsql.results.pages import PageRequest
+from dualsql.threads import run_heavy
 
 with extra("mcp"):
     from mcp.server.subscriptions import (
@@ -377,7 +377,8 @@ class ResultsProvider:
             request = PageRequest(limit=rows)
             read = await self._dual.unchecked.read_page(resource, principal, request)
             page = read.to_wire()
-            text = await in_thread(read.is_heavy, json.dumps, {"resource": description, "page": page})
+            whole = {"resource": description, "page": page}
+            text = await run_heavy(json.dumps, whole) if read.is_heavy else json.dumps(whole)
             if len(text) <= MAXIMUM_BYTES:
                 return text.decode()
             if len(page["data"]) <= 1:

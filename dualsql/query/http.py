@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import refuse_unknown
-from dualsql.formats.cells import in_thread
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
@@ -72,6 +71,7 @@ from dualsql.resource import Principal
 from dualsql.results.pages import PageRequest
 from dualsql.results.streams import StreamRequest
 from dualsql.settings import Settings
+from dualsql.threads import run_heavy
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -121,7 +121,8 @@ def _endpoint(
         if format_ is None:
             reading = service.page_unchecked(resource, query, _page_request(window), principal=principal)
             page = await while_connected(request.receive, reading)
-            return await in_thread(page.is_heavy, JSONAnswer, page.to_wire())
+            wire = page.to_wire()
+            return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
         if window.get("offset"):
             # A stream has no offset of its own: the question skips the rows.
             query = replace(query, offset=integer_value("offset", window["offset"]))

@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError, UnauthenticatedError
 from dualsql.formats import json
-from dualsql.formats.cells import in_thread
 from dualsql.mcp.decorators import make_tool, plain_tool, tool
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
@@ -23,6 +22,7 @@ from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import RELATION, Principal, Resource, id_in, instant
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
+from dualsql.threads import run_heavy
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
         page = await dual.features.get(Queries).service.page_unchecked(
             resource, SQLQuery(sql, reads_tables=True), PageRequest(limit=limit), principal=caller
         )
-        return await in_thread(page.is_heavy, _query, resource, page)
+        return await run_heavy(_query, resource, page) if page.is_heavy else _query(resource, page)
 
     plain_tool(dual, server, envelope=envelope)(data_manager)
 

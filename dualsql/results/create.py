@@ -37,7 +37,7 @@ from dualsql.errors import (
 )
 from dualsql.events import EVENTS, ResultCreated, step
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy, in_thread
+from dualsql.formats.cells import are_heavy
 from dualsql.formats.samples import most_rows, shows_all
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.freeze.verify import UNCOMPILABLE
@@ -61,6 +61,7 @@ from dualsql.results.access import AccessControl
 from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size, storage_missing
 from dualsql.results.view import KeptAnswer, View, Views
 from dualsql.settings import Settings
+from dualsql.threads import run_heavy
 from dualsql_client.wire import Column, Profile, ProfileKind, ProfileNotes, Row
 
 _MOST_LIMITED = 100
@@ -161,8 +162,8 @@ def shown_sample(view: View, sample: Sample) -> ShownSample:
 
 
 async def _show(view: View, sample: Sample) -> ShownSample:
-    # Many elements take seconds.
-    return await in_thread(are_heavy(view.columns, sample.rows), shown_sample, view, sample)
+    is_heavy = are_heavy(view.columns, sample.rows)
+    return await run_heavy(shown_sample, view, sample) if is_heavy else shown_sample(view, sample)
 
 
 def _written(view: View, rows: list[Row]) -> bytes:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases import Rows
 from dualsql.errors import BadParameterError, blaming
 from dualsql.formats import json
-from dualsql.formats.cells import are_heavy, in_thread
+from dualsql.formats.cells import are_heavy
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursor, Cursors, CursorScope
 from dualsql.results.view import ReadTarget
 from dualsql.settings import Settings
+from dualsql.threads import run_heavy
 from dualsql_client.wire import Column, Page, PageOrder, Row, SortKey, TotalCountKind
 
 
@@ -177,7 +179,8 @@ class ResultPages:
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
         is_heavy = are_heavy(view.columns, values)
-        records = await in_thread(is_heavy, view.records, values, integer_strings=as_strings)
+        make_records = partial(view.records, values, integer_strings=as_strings)
+        records = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
             columns=view.described(as_strings),
             rows=records,

@@ -68,6 +68,17 @@ Table = Any
 """A Table or lightweight table of the registry."""
 
 
+class _Dialects(dict[Dialect, Dialect]):
+    """By dialect of a database, the one with a compiler that uses a form."""
+
+    def __init__(self, form: TableForms) -> None:
+        self._form = form
+
+    def __missing__(self, base: Dialect) -> Dialect:
+        dialect = self[base] = dialect_with_rules(base, self._form)
+        return dialect
+
+
 class TableForms:
     """What replaces each table of a registry in the SQL.
 
@@ -75,6 +86,7 @@ class TableForms:
 
     Attributes:
         names: the names of registered tables and of tables in predicates, which no CTE may have; empty without rules.
+        dialects: by dialect of a database, the one that statements have to be compiled on.
         is_open: there is no rule, so text may be rendered if the registry allows it.
     """
 
@@ -91,7 +103,7 @@ class TableForms:
         self._conditions = conditions
         self._masks = masks
         self._selects: dict[int, Select[Any]] = {}
-        self._dialects: dict[Dialect, Dialect] = {}
+        self.dialects = _Dialects(self)
         self.is_open = is_open
         self.names = frozenset() if is_open else frozenset(_names_in([*tables, *chain(*conditions.values())]))
 
@@ -132,12 +144,6 @@ class TableForms:
             self._selects[id(table)] = self._select(table)
         replacement = self._selects[id(table)]
         return replacement if number_name is None else replacement.add_columns(row_number(table, number_name))
-
-    def dialect(self, base: Dialect) -> Dialect:
-        """`base` with a compiler that uses this form."""
-        if base not in self._dialects:
-            self._dialects[base] = dialect_with_rules(base, self)
-        return self._dialects[base]
 
     def _select(self, table: Table) -> Select[Any]:
         masks = self._masks.get(id(table), {})

@@ -205,7 +205,7 @@ class ActiveRules:
 
     def dialect(self, base: Dialect) -> Dialect:
         """The dialect that statements have to be compiled on."""
-        return self.form.dialect(base)
+        return self.form.dialects[base]
 
     def with_values(self, values: Mapping[str, Any]) -> ActiveRules:
         """The same rules, and values for the parameters that a statement has itself."""

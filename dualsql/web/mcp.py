@@ -11,7 +11,6 @@ from pydantic import Field
 
 from dualsql.errors import BadParameterError, extra
 from dualsql.formats import json
-from dualsql.formats.cells import in_thread
 from dualsql.http.parameters import parse_body
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
@@ -19,6 +18,8 @@ from dualsql.mcp.decorators import plain_tool, show_results_in
 from dualsql.mcp.resource_server import register_provider
 from dualsql.query import read_result_query
 from dualsql.resource import Principal, id_in
+from dualsql.results.pages import ResultPage
+from dualsql.threads import run_heavy
 from dualsql.web.assets import assets, environment, require_templates
 from dualsql.web.feature import Pages
 from dualsql_client.wire import Page
@@ -178,8 +179,7 @@ def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> N
             if question
             else await dual.unchecked.read_page(result, caller, page_request)
         )
-        plain: Page = await in_thread(page.is_heavy, lambda: json.loads(json.dumps(page.to_wire())))
-        return plain
+        return await run_heavy(_plain, page) if page.is_heavy else _plain(page)
 
     plain_tool(
         dual,
@@ -188,3 +188,8 @@ def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> N
         principal=principal,
         registration={"meta": {"ui": {"resourceUri": APP_URI, "visibility": ["app"]}}},
     )(dualsql_app_rows)
+
+
+def _plain(page: ResultPage) -> Page:
+    plain: Page = json.loads(json.dumps(page.to_wire()))
+    return plain

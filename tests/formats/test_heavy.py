@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,10 +19,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DualResponseServer
-from dualsql.formats.cells import in_thread
 from dualsql.formats.json import dumps
 from dualsql.formats.samples import fit, table
 from dualsql.formats.text import beginning, cell, csv_cell, holds_more, json_cell
+from dualsql.threads import run_heavy
 from tests.quick import case_of
 
 T = TypeVar("T")
@@ -141,8 +143,20 @@ async def test_the_event_loop_runs_while_one_cell_is_written(
     assert max(pauses.values()) < 0.5, pauses  # 0.15 s on an idle machine
 
 
-async def test_what_is_light_stays_on_the_event_loop() -> None:
-    """A thread costs more than 20,000 elements."""
-    assert await in_thread(False, asyncio.get_running_loop) is asyncio.get_running_loop()
-    with pytest.raises(RuntimeError):
-        await in_thread(True, asyncio.get_running_loop)
+async def test_heavy_work_ends_before_its_caller_is_cancelled() -> None:
+    begun, end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        end.wait(60)
+        ended.set()
+
+    caller = asyncio.ensure_future(run_heavy(work))
+    await asyncio.to_thread(begun.wait, 60)
+    caller.cancel()
+    done, _ = await asyncio.wait({caller}, timeout=0.05)
+    assert not done and not gc.isenabled()
+    end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert ended.is_set() and gc.isenabled()

@@ -28,9 +28,10 @@ from dualsql.databases.fetch import Fetch
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
-from dualsql.formats.cells import Processor, Unfit, are_heavy, in_thread, processed
+from dualsql.formats.cells import Processor, Unfit, are_heavy, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
+from dualsql.threads import run_heavy
 
 # Texts and quoted names come first, because they may contain a dollar sign.
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
@@ -433,7 +434,8 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
             rows = readable.rows(records, processors)
-            chunk = await in_thread(are_heavy(job.columns, rows), job.encode, rows)
+            is_heavy = are_heavy(job.columns, rows)
+            chunk = await run_heavy(job.encode, rows) if is_heavy else job.encode(rows)
             pace.note(chunk)
             await put(chunk)
 

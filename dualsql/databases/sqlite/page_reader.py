@@ -23,8 +23,9 @@ from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import LOOP_LIMIT, TimeLimit, connect, is_file, next_rows
 from dualsql.databases.streams import StreamBackend, StreamJob
-from dualsql.formats.cells import processed, without_collector
+from dualsql.formats.cells import processed
 from dualsql.formats.writer import BatchWriter, Rows
+from dualsql.threads import without_collector
 
 if TYPE_CHECKING:
     from dualsql.databases.sqlite.page_process import PageProcess
