@@ -93,7 +93,10 @@ def _function_types(capabilities: Capabilities) -> Callable[[str, Sequence[Any]]
 
         return typed(capabilities.text)
 
-    return lambda name, arguments: types_of_functions()(name, arguments)
+    def type_of(name: str, arguments: Sequence[Any]) -> SQLType:
+        return types_of_functions()(name, arguments)
+
+    return type_of
 
 
 def _require_unproved(name: str, kind: str, registry: Registry, settings: Settings) -> None:
