@@ -128,7 +128,7 @@ class Extensions:
         if not matches:
             raise ConfigurationError(
                 f"This server has no feature {kind.__name__}.",
-                hint=f"Add it: DualResponseServer(features=[..., {kind.__name__}(...)]).",
+                hint=f"Add it to the features of the server: features=default_features({kind.__name__}(...)).",
             )
         return matches[0]
 

@@ -79,10 +79,11 @@ def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
         ConfigurationError: one is no feature, is given twice, lacks another one, or cannot be attached; or two of them
             set one extension point.
     """
+    _require_list(features)
     for position, feature in enumerate(features):
         if not isinstance(feature, Feature):
             raise ConfigurationError(
-                f"{type(feature).__name__} is no feature.", hint="Give objects: features=[Queries(), ...]."
+                f"{_class_name(feature)} is no feature.", hint="Give objects: features=[Queries(), ...]."
             )
         if any(feature is other for other in features[:position]):
             raise ConfigurationError(f"One feature is given twice: {type(feature).__name__}.")
@@ -101,6 +102,18 @@ def attach_features(server: ResultServer, features: Sequence[Feature]) -> None:
             if value is not before[point]:
                 _claim(owners, point, ".".join(point), feature)
         server.parts.creator.compile_checks.add(feature.statement_forms)
+
+
+def _require_list(features: object) -> None:
+    if not isinstance(features, Sequence):
+        raise ConfigurationError(
+            f"features must be a list, and is a {type(features).__name__}.",
+            hint="Write features=default_features(...), or features=[Queries(), ...].",
+        )
+
+
+def _class_name(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
 def _in_order(features: Sequence[Feature]) -> list[Feature]:

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
 from dualsql.mcp.options import ToolOptions
 from dualsql.server import KernelOptions, ResultServer
-from dualsql.settings import takes
+from dualsql.settings import Settings, settings_in, takes
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
@@ -58,6 +58,23 @@ def default_features(*own: Feature) -> list[Feature]:
     return [*(kind() for kind in kinds if kind not in replaced), *own]
 
 
+def _owner_of(keyword: str) -> str | None:
+    """Where an argument belongs that a server does not take."""
+    from dualsql.links import SignedLinks
+    from dualsql.rates import Rates
+    from dualsql.web.feature import Pages
+
+    if keyword in {each.name for each in settings_in(Settings)}:
+        return f"It is a setting: settings=Settings({keyword}=...)."
+    for feature in default_features(Pages(), SignedLinks(), Rates()):
+        name, group = type(feature).__name__, feature.settings_group
+        if group is not None and keyword in {each.name for each in fields(group)}:
+            return f"It is an argument of a feature: features=default_features({name}({keyword}=...))."
+        if keyword.replace("_", "").lower() == name.lower():
+            return f"It is a feature: features=default_features({name}(...))."
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions(KernelOptions):
     """The arguments of `DualResponseServer`, which documents them."""
@@ -94,7 +111,7 @@ class DualResponseServer(ResultServer):
         ConfigurationError: the configuration is not safe.
     """
 
-    @takes(ServerOptions)
+    @takes(ServerOptions, elsewhere=_owner_of)
     def __init__(self, options: ServerOptions) -> None:
         super().__init__(options)
         attach_features(self, default_features() if options.features is None else options.features)

@@ -82,7 +82,7 @@ def checked_formats(formats: Iterable[str]) -> frozenset[str]:
     if not allowed or not allowed <= FORMATS.keys():
         raise BadParameterError(
             f"formats must be one or more of: {', '.join(sorted(FORMATS))}.",
-            hint="Leave formats out for all of them.",
+            hint="Leave formats out for pages and a stream of JSON.",
         )
     return allowed
 

@@ -41,7 +41,11 @@ class RateLimits:
     address: Mapping[LimitedAction, Rate] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise ConfigurationError for an unknown action."""
+        """Raise ConfigurationError for an unknown action, or what is no mapping."""
+        if not all(isinstance(each, Mapping) for each in (self.principal, self.address)):
+            raise ConfigurationError(
+                "Rates are given by action.", hint='For example Rates(principal={"create": Rate(60)}).'
+            )
         for action, rate in (*self.principal.items(), *self.address.items()):
             if action not in get_args(LimitedAction) or not isinstance(rate, Rate):
                 raise ConfigurationError(

@@ -299,7 +299,7 @@ def describe_settings(kind: type[SettingsGroup] = Settings) -> list[SettingDescr
     """Every setting of a group, in its order."""
     return [
         SettingDescription(
-            option.name, str(option.type), _as_code(_default(option)), str(option.metadata["meaning"])
+            option.name, _type_name(option), _as_code(_default(option)), str(option.metadata["meaning"])
         )
         for option in settings_in(kind)
     ]
@@ -309,6 +309,10 @@ def _document(kind: type[SettingsGroup]) -> None:
     """Add the meaning of each setting to the docstring of a group, which help() shows."""
     described = "\n".join(f"    {each.name}: {each.meaning}" for each in describe_settings(kind))
     kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{described}"
+
+
+def _type_name(option: Field[Any]) -> str:
+    return option.type.__name__ if isinstance(option.type, type) else str(option.type)
 
 
 def _as_code(value: Any) -> str:
@@ -329,9 +333,9 @@ def _default(option: Any) -> Any:
 
 def _check(option: Field[Any], value: object) -> None:
     name, default = option.name, _default(option)
-    if value is None and str(option.type).endswith("| None"):
+    if value is None and _type_name(option).endswith("| None"):
         return
-    if isinstance(default, bool | int | str | timedelta):
+    if isinstance(default, bool | int | float | str | timedelta):
         # Not isinstance: True is an int, and would be a limit of 1.
         if type(value) is not type(default):
             raise ConfigurationError(
@@ -339,13 +343,13 @@ def _check(option: Field[Any], value: object) -> None:
             )
         size = value.total_seconds() if isinstance(value, timedelta) else value
         is_positive = option.metadata["positive"]
-        if isinstance(size, int | float) and (size < 0 or (size == 0 and is_positive)):
+        if isinstance(size, int | float) and not (size > 0 if is_positive else size >= 0):
             raise ConfigurationError(
                 f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
                 hint=f"For example {default!r}.",
             )
     # A str is a sequence, too: each of its characters would be an origin or a host.
-    elif isinstance(value, str):
+    elif isinstance(value, str) and isinstance(default, Collection):
         raise ConfigurationError(f"{name} must be a collection of strings.", hint=f"Write [{value!r}].")
     elif name == "result_cache" and not isinstance(value, ResultCache):
         raise ConfigurationError(
@@ -370,11 +374,14 @@ _document(Settings)
 
 
 def takes(
-    options: Callable[P, Options],
+    options: Callable[P, Options], *, elsewhere: Callable[[str], str | None] | None = None
 ) -> Callable[[Callable[[Owner, Options], T]], Callable[Concatenate[Owner, P], T]]:
-    """A decorator: the method takes the fields of the dataclass `options` as parameters, and gets an instance of it.
+    """A decorator: the method takes the fields of the dataclass `options` as parameters, and gets an instance.
 
     Type checkers and help() show each field with its type and default, and help() of a `SettingsGroup` each meaning.
+
+    Args:
+        elsewhere: where a keyword belongs that is not a field; None if that is unknown.
 
     Raises:
         TypeError: a keyword is not a field, and the message names the most similar field; or a field is missing, given
@@ -395,11 +402,15 @@ def takes(
         def call(*given: Any, **keywords: Any) -> T:
             owner = type(given[0]).__name__ if given else method.__qualname__.partition(".")[0]
             name = owner if method.__name__ == "__init__" else f"{owner}.{method.__name__}"
+            unknown = next((each for each in keywords if each not in names), "")
+            if unknown and elsewhere is not None and (place := elsewhere(unknown)) is not None:
+                raise TypeError(f"{name}() has no argument {unknown!r}. {place}")
             refuse_unknown_keywords(name, keywords, names)
             if len(given) > 1 + len(unnamed):
+                others = next(each for each in [*required, *names[1:]] if each not in unnamed)
                 raise TypeError(
-                    f"Only {' and '.join(unnamed)} can be given to {name}() without a name. Name the others: "
-                    f"{next(each for each in [*required, *names[1:]] if each not in unnamed)}=..."
+                    f"Only {' and '.join(unnamed) or 'nothing'} can be given to {name}() without a name. "
+                    f"Name the others: {others}=..."
                 )
             if doubled := [each for each in names[1 : len(given)] if each in keywords]:
                 raise TypeError(f"{name}() got {doubled[0]} twice.")

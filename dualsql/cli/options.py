@@ -131,7 +131,7 @@ class ServeOptions:
         bool,
         typer.Option(
             "--metrics",
-            help="Answer /metrics for Prometheus on the admin port (pip install 'dualsql[prometheus]').",
+            help="Answer /metrics for Prometheus on the admin port (pip install 'dualsql\\[prometheus]').",
         ),
     ] = False
     log: Annotated[
@@ -169,7 +169,8 @@ class ServeOptions:
         typer.Option(
             metavar="FOLDER|URL",
             help="Keep the rows of slow queries, so that their pages do not run them again: in a folder "
-            "(pip install 'dualsql[kept]'), or in an object store such as s3://bucket/prefix (and 'dualsql[storage]').",
+            "(pip install 'dualsql\\[kept]'), or in an object store such as s3://bucket/prefix "
+            "(and 'dualsql\\[storage]').",
         ),
     ] = field(default=None, repr=False)
     keep_cache: Annotated[

@@ -24,7 +24,7 @@ class KeptSettings(SettingsGroup):
     storage: ResultStorage | str | Path | None = field(default=None, kw_only=False)
     keep: KeepOption = setting(
         "slow",
-        "Which results a server with a `storage` keeps if the tool does not say: all (True), none (False), or those of "
+        "Which results are kept in the `storage` if the tool does not say: all (True), none (False), or those of "
         'slow queries ("slow", see `keep_after`).',
         is_checked=False,
     )

@@ -314,7 +314,7 @@ class Creator:
             raise BadParameterError(
                 "A response is made of a Select: this server has no feature that refines results.",
                 hint="Give a Select.",
-                developer_hint="Add the feature: DualResponseServer(features=[..., Queries()]).",
+                developer_hint="Add the feature: features=default_features(), or [Queries(), ...].",
             )
         return await self.refine(options)
 
@@ -531,7 +531,7 @@ def missing_feature(feature: str, argument: str) -> ConfigurationError:
     """The error for an argument or a setting of a feature that the server does not have."""
     return ConfigurationError(
         f"This server has no feature {feature}, which {argument} needs.",
-        hint=f"Add it: DualResponseServer(features=[..., {feature}()]).",
+        hint=f"Add it to the features of the server: features=default_features({feature}()).",
     )
 
 

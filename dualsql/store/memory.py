@@ -221,7 +221,8 @@ class MemoryStore:
         if oldest is None:
             raise LimitExceededError(
                 f"This server keeps at most {self._maximum:,} resources, and none of the caller's can make room.",
-                hint="Delete a pinned resource that is no longer needed, or try again when others have expired.",
+                hint="Try again when other results have expired, or delete a pinned one.",
+                developer_hint="The store in memory is full. Use a database: store=SQLResourceStore(url).",
             )
         self._forget([oldest])
 

@@ -266,7 +266,7 @@ def test_a_list_that_is_none_is_refused() -> None:
     DualResponseServer("sqlite:///:memory:", base_url=BASE_URL, tables=metadata, features=[USED])
     with pytest.raises(ConfigurationError, match="keep needs a storage"):
         DualResponseServer("sqlite://", base_url=BASE_URL, tables=metadata, features=[Kept(keep=True)])
-    lists: list[tuple[list[Any], str]] = [
+    lists: list[tuple[Any, str]] = [
         ([Health(), Health()], "given twice: Health"),
         ([Health(), OwnHealth()], "given twice: Health and OwnHealth"),
         ([OwnHealth(), Health()], "given twice: OwnHealth and Health"),
@@ -276,7 +276,8 @@ def test_a_list_that_is_none_is_refused() -> None:
         ([First(), Second()], "First and Second need each other"),
         ([Queries(), Refiner()], "Queries and Refiner both set creator.refine"),
         ([Profiles(), Profiler()], "Profiles and Profiler both set creator.profiler"),
-        ([Queries], "is no feature"),
+        ([Queries], "Queries is no feature"),
+        (Queries(), "features must be a list, and is a Queries"),
         (["Queries"], "is no feature"),
         ([USED], "belongs to another server"),
     ]

@@ -6,13 +6,14 @@ import asyncio
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from types import FunctionType, ModuleType
 from typing import Any, get_type_hints
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import MetaData, select
 
 import dualsql
 import dualsql_client
@@ -237,3 +238,19 @@ def test_a_wrapped_tool_answers_a_misspelt_argument_with_its_name(wrap: Any) -> 
         return options
 
     assert wrap(anything)(limt=5)["success"] is True
+
+
+@pytest.mark.parametrize(
+    ("keyword", "hint"),
+    [
+        ("query_timeout", "It is a setting: settings=Settings(query_timeout=...)."),
+        ("storage", "features=default_features(Kept(storage=...))"),
+        ("pages", "It is a feature: features=default_features(Pages(...))."),
+        ("signed_links", "It is a feature: features=default_features(SignedLinks(...))."),
+        ("tabels", "Did you mean 'tables'?"),
+    ],
+)
+def test_an_argument_that_belongs_elsewhere_is_told_where(keyword: str, hint: str) -> None:
+    options: dict[str, Any] = {"base_url": "http://h/r", "tables": MetaData(), keyword: 1}
+    with pytest.raises(TypeError, match=re.escape(hint)):
+        DualResponseServer("sqlite://", **options)
