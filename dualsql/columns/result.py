@@ -100,6 +100,11 @@ class ResultColumn:
         return self.meaning.shown
 
     @property
+    def is_untyped(self) -> bool:
+        """Whether nothing tells the type of its values."""
+        return isinstance(self.type, types.NullType)
+
+    @property
     def stored(self) -> SQLType:
         """The type that the database stores, without the application's code."""
         return self.meaning.stored
@@ -160,8 +165,7 @@ def result_column(
 ) -> ResultColumn:
     """The column with that name and the type of the values that the database gives for the expression."""
     value = (forecast or Forecast(meanings.computation, meanings)).of(expression)
-    type_ = known_type(expression, meanings) or value.type
-    return ResultColumn(name, expression, type_, is_computed=value.is_computed, meanings=meanings)
+    return ResultColumn(name, expression, value.type, is_computed=value.is_computed, meanings=meanings)
 
 
 class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple cannot have nonempty __slots__
@@ -238,64 +242,6 @@ def united_type(parts: Sequence[ColumnElement[Any]], meanings: Meanings = STANDA
     if "datetime" in kinds and kinds <= {"date", "datetime"}:
         found = types.DateTime(timezone=any(getattr(part.type, "timezone", False) for part in parts))
     return None if repr(found) == repr(declared) else found
-
-
-def known_type(expression: Any, meanings: Meanings) -> SQLType | None:
-    """The type of what a function gives that SQLAlchemy has no type for, though every engine has one; else None.
-
-    Only where the driver gives the values of that type as they are: nothing else is made of them.
-    """
-    if not isinstance(expression.type, types.NullType):
-        return None
-    expression = _inner(expression)
-    if not isinstance(expression, FunctionElement):
-        return None
-    name, given = str(getattr(expression, "name", "")).lower(), [one.type for one in expression.clauses]
-    if name in _OF_TEXTS:
-        if given and isinstance(given[0], ranges.AbstractRange):
-            return _BOUNDS.get(type(given[0])) if name in {"lower", "upper"} else None
-        # Bytes stay bytes in some of them.
-        return None if any(isinstance(type_, types.LargeBinary) for type_ in given) else types.String()
-    place, kinds = _OF_AN_ARGUMENT.get(name, (0, ()))
-    type_ = given[place] if place < len(given) else types.NULLTYPE
-    is_one = isinstance(type_, kinds) and not isinstance(type_, types.Enum)
-    return type_ if is_one and meanings.are_as_read(type_) else None
-
-
-def _inner(expression: Any) -> Any:
-    """What an expression shows, of the subquery that has it."""
-    while True:
-        if isinstance(expression, FunctionFilter):
-            expression = expression.func
-        elif isinstance(expression, Label | Grouping | Over):
-            expression = expression.element
-        else:
-            parts = beneath(expression) if isinstance(expression, ColumnClause | ScalarSelect) else None
-            if parts is None or len(parts) != 1:
-                return expression
-            expression = parts[0]
-
-
-_OF_TEXTS = frozenset(
-    {"string_agg", "group_concat", "listagg", "upper", "lower", "initcap", "concat_ws", "to_char"}
-)
-"""Functions of every engine that has them that give texts, whatever they take."""
-
-_BOUNDS: dict[type[SQLType], SQLType] = {
-    **dict.fromkeys((ranges.INT4RANGE, ranges.INT4MULTIRANGE), types.Integer()),
-    **dict.fromkeys((ranges.INT8RANGE, ranges.INT8MULTIRANGE), types.BigInteger()),
-    **dict.fromkeys((ranges.NUMRANGE, ranges.NUMMULTIRANGE), types.Numeric()),
-    **dict.fromkeys((ranges.DATERANGE, ranges.DATEMULTIRANGE), types.Date()),
-    **dict.fromkeys((ranges.TSRANGE, ranges.TSMULTIRANGE), types.DateTime()),
-    **dict.fromkeys((ranges.TSTZRANGE, ranges.TSTZMULTIRANGE), types.DateTime(timezone=True)),
-}
-"""What lower() and upper() of a range give."""
-
-_OF_AN_ARGUMENT: dict[str, tuple[int, tuple[type[SQLType], ...]]] = {
-    "date_trunc": (1, (types.DateTime,)),
-    **dict.fromkeys(("substr", "substring", "trim", "ltrim", "rtrim", "replace"), (0, (types.String,))),
-}
-"""Functions that give values of the type of one of their arguments: its place, and the types for which they do."""
 
 
 def database_type(expression: ColumnElement[Any]) -> SQLType | None:

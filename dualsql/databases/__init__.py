@@ -1,7 +1,7 @@
 """The only package that runs statements: in read-only sessions with a time limit."""
 
 from dualsql.databases.backends import Backend, backend_of
-from dualsql.databases.fetch import RowCounter, Sample, fetch_rows, fetch_sample
+from dualsql.databases.fetch import RowCounter, Sample, described_types, fetch_rows, fetch_sample
 from dualsql.databases.opening import Database, open_source, open_sources
 from dualsql.databases.proof import (
     connection_limit,
@@ -28,6 +28,7 @@ __all__ = [
     "backend_of",
     "chosen_source",
     "connection_limit",
+    "described_types",
     "fetch_rows",
     "fetch_sample",
     "has_policies",

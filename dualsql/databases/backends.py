@@ -18,6 +18,7 @@ from sqlalchemy import URL, Dialect, Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.guard import Guard
@@ -128,6 +129,8 @@ class Backend:
         stream_backends: by driver: a function that chooses the stream backend of a statement; by default SQLAlchemy.
         row_fetches: by driver: reads all rows of a statement, where the driver changes values that SQLAlchemy gets.
         copied_writers: by format: see `CopiedWriter`.
+        described_type: the type of a column by its type code in the driver's `cursor.description`; NullType where the
+            code does not tell. None for a database that describes no columns.
     """
 
     capabilities: Capabilities
@@ -154,6 +157,7 @@ class Backend:
         default_factory=dict
     )
     copied_writers: Mapping[str, CopiedWriter] = field(default_factory=dict)
+    described_type: Callable[[Any], SQLType] | None = None
 
 
 _OTHER = "dualsql.databases.other"

@@ -11,7 +11,7 @@ from datetime import timedelta
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, cast
 
-from sqlalchemy import Dialect, Executable
+from sqlalchemy import Connection, Dialect, Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import plan
@@ -244,6 +244,32 @@ async def fetch_rows(
     """
     fetch = Fetch(source=source, statement=statement, rules=rules, described=described, timeout=timeout)
     return await _read(fetch, readers_of(source, fast))
+
+
+async def described_types(
+    source: Source, statement: Executable, rules: ActiveRules, *, timeout: timedelta
+) -> Sequence[SQLType]:
+    """The types of the columns of `statement` as its database describes them; empty where it describes none.
+
+    NullType stands for a type that has no form in answers.
+
+    Raises:
+        QueryTimeoutError, DatabaseBusyError, QueryExecutionError: see `RowReader.rows`.
+    """
+    type_of = source.backend.described_type
+    if type_of is None:
+        return ()
+
+    def describe(opened: Connection) -> Sequence[SQLType]:
+        options = {"compiled_cache": source.compiled}
+        result = opened.execute(statement, rules.values, execution_options=options)
+        assert result.cursor is not None
+        return [type_of(column[1]) for column in result.cursor.description]
+
+    with database_errors(source, limit=timeout):
+        return await in_session(
+            source, rules, lambda connection: connection.run_sync(describe), timeout=timeout
+        )
 
 
 def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:

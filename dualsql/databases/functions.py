@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import types
 
+from dualsql.columns.dialect_types import ranges
 from dualsql.columns.own_types import SQLType
 from dualsql.text_dialects import ResultOf, TextDialect
 
@@ -239,14 +240,17 @@ _OF_ARGUMENTS: Mapping[ResultOf, Result] = {
 }
 
 
+_NO_TEXTS = (types.LargeBinary, ranges.AbstractRange)
+"""Bytes stay bytes in some functions of texts, and lower() of a range is its bound."""
+
+
 def typed(dialect: TextDialect) -> Callable[[str, Sequence[Any]], SQLType]:
     """The types of what this database's functions return, by name and arguments; NullType where none is known."""
 
     def found(name: str, arguments: Sequence[Any]) -> SQLType:
         result = result_of(name, dialect)
         kind = _UNTYPED if result is None else result(list(arguments), dialect)
-        # Bytes stay bytes in some functions of texts.
-        has_bytes = any(isinstance(one.type, types.LargeBinary) for one in arguments)
-        return _UNTYPED if has_bytes and isinstance(kind, types.String) else kind
+        has_others = any(isinstance(one.type, _NO_TEXTS) for one in arguments)
+        return _UNTYPED if has_others and isinstance(kind, types.String) else kind
 
     return found

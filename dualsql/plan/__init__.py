@@ -35,7 +35,7 @@ from dualsql.plan.page import (
     page_parameters,
     uncounted,
 )
-from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of
+from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of, with_types
 from dualsql.plan.subqueries import (
     CarriedOrders,
     as_subquery,
@@ -75,5 +75,6 @@ __all__ = [
     "uncounted",
     "with_criteria_of",
     "with_label",
+    "with_types",
     "written_out",
 ]

@@ -10,18 +10,20 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Join,
+    Label,
     Select,
     TextClause,
     TextualSelect,
     select,
     type_coerce,
+    types,
 )
 from sqlalchemy.sql.elements import BindParameter, ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import parts_of
-from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.columns.own_types import STANDARD, Meanings, SQLType
 from dualsql.columns.result import ResultColumn, own_name, result_columns, united_type
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
@@ -124,6 +126,27 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
     )
     plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited, meanings)
     return Shape(*_with_unique_names(plain, meanings), limit, offset)
+
+
+def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meanings) -> AnySelect:
+    """The statement whose columns state these types, where they had none; NullType for a column that stays as it is.
+
+    Raises:
+        NoTotalOrderError, NotFreezableError: see `shape`.
+    """
+    shaped = shape(statement, meanings)
+    outputs = [
+        column.expression
+        if isinstance(kind, types.NullType)
+        else type_coerce(_unlabelled(column.expression), kind).label(column.name)
+        for column, kind in zip(shaped.columns, kinds, strict=True)
+    ]
+    typed = internals.copy_with(shaped.select, raw_columns=outputs)
+    return typed.limit(shaped.limit).offset(shaped.offset or None)
+
+
+def _unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    return expression.element if isinstance(expression, Label) else expression
 
 
 def at_most(statement: Statement, limit: int) -> Statement:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import util
 from sqlalchemy.sql import visitors
+from sqlalchemy.types import NullType
 
 from dualsql import plan
 from dualsql.databases import Sample, Source, chosen_source
@@ -349,6 +350,10 @@ class Creator:
             view = await self._views.open_in_thread(source, document, options.principal, self._checked)
         else:
             document = _frozen(source, options)
+        if answer is None and source.backend.described_type is not None:
+            described = await self._described(source, document, view, options)
+            if described is not None:
+                document, view = described, None
         creation = Creation(source, document, options, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
@@ -357,6 +362,17 @@ class Creator:
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
             await self._access.keep(query.resource, options.principal, rows=len(query.response.sample))
         return query.response
+
+    async def _described(
+        self, source: Source, document: bytes, view: View | None, options: CreateOptions
+    ) -> bytes | None:
+        """The document with the types that the database describes; None if nothing is added to it."""
+        view = view or self._views.open(source, document, options.principal)
+        kinds = await view.described_types()
+        if all(isinstance(kind, NullType) for kind in kinds):
+            return None
+        typed = plan.with_types(options.statement, kinds, source.meanings)
+        return _frozen(source, replace(options, select=typed))
 
     def opened(self, creation: Creation) -> View:
         """What the principal sees of a result to create; every statement derived from it can be compiled."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sqlalchemy import ColumnElement, Compiled, Dialect, util
 from sqlalchemy.sql.cache_key import CacheKey
+from sqlalchemy.types import NULLTYPE
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
-from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.columns.own_types import STANDARD, Meanings, SQLType
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import (
     RowCounter,
@@ -25,11 +27,18 @@ from dualsql.databases import (
     StreamJob,
     backend_of,
     chosen_source,
+    described_types,
     fetch_rows,
     fetch_sample,
     stream_rows,
 )
-from dualsql.errors import Asked, ConfigurationError
+from dualsql.errors import (
+    Asked,
+    ConfigurationError,
+    DatabaseBusyError,
+    QueryExecutionError,
+    QueryTimeoutError,
+)
 from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
@@ -297,6 +306,26 @@ class View:
         rows = await self._fetched(keyed.select, rules, keyed.added)
         self.results.keep(question, rows)
         return rows, False
+
+    async def described_types(self) -> Sequence[SQLType]:
+        """The types of the columns of which nothing else tells it; empty where each has one, or nothing more is known.
+
+        The database describes them. NullType stands for what is known already.
+        """
+        unknown = [column.is_untyped for column in self.shape.columns]
+        if not any(unknown):
+            return ()
+        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
+            kinds = await described_types(
+                self.source,
+                self.shape.select.limit(0),
+                self.rules,
+                timeout=self.settings.count_budget,
+            )
+            return [
+                kind if is_unknown else NULLTYPE for kind, is_unknown in zip(kinds, unknown, strict=False)
+            ]
+        return ()
 
     async def fetch(self, select: AnySelect) -> Rows:
         """The current rows of a part of this statement."""

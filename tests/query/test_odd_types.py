@@ -308,15 +308,21 @@ async def test_bytes_of_no_declared_type_are_found_as_shown(url: str) -> None:
         shown = [row["v"] for row in (await result.fetch()).data][:-1]
         assert shown == [b64encode(one).decode() for one in _BYTES]
         asked: Any
+        # Where the database says that they are bytes, they have no order, as declared ones.
+        is_described = result.columns[1]["encoding"] == "base64"
+        assert is_described == (name in {"postgresql", "duckdb"})
         for given, value in zip(_BYTES, shown, strict=True):
             for said, holds in _COMPARED.items():
+                if is_described and said not in {"eq", "ne"}:
+                    continue
                 asked = {"column": "v", "op": said, "value": value}
                 found = {row["id"] for row in (await result.query(filters=asked)).data}
                 assert found == {n for n, one in enumerate(_BYTES) if holds(one, given)}, asked
         asked = {"column": "v", "op": "in", "value": shown[1:3]}
         assert [row["id"] for row in (await result.query(filters=asked)).data] == [1, 2]
-        asked = {"column": "v", "op": "between", "value": [shown[0], shown[1]]}
-        assert [row["id"] for row in (await result.query(filters=asked)).data] == [0, 1]
+        if not is_described:
+            asked = {"column": "v", "op": "between", "value": [shown[0], shown[1]]}
+            assert [row["id"] for row in (await result.query(filters=asked)).data] == [0, 1]
     engine.dispose()
 
 

@@ -26,6 +26,7 @@ from dualsql.columns.own_types import ArrowCast, Computation, SQLType
 from dualsql.columns.result import DriverValue, ResultColumn
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import DriverStatement, driver_of, memory_of, require_described
+from dualsql.databases.duckdb.described import described_type
 from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
@@ -571,6 +572,7 @@ BACKEND = Backend(
     engine_options={"connect_args": CONNECT_ARGUMENTS},
     opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},
+    described_type=described_type,
 )
 
 

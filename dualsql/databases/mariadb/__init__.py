@@ -38,6 +38,7 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
 from dualsql.databases.generic import Expression, grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
+from dualsql.databases.mariadb.described import described_type
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
 from dualsql.databases.threads import ThreadedResult
@@ -479,4 +480,5 @@ BACKEND = Backend(
     package="'dualsql[mariadb]'",
     # After a restart of the database, the pool has dead connections; this detects them before use.
     engine_options={"pool_pre_ping": True},
+    described_type=described_type,
 )

@@ -15,6 +15,7 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.engines import PREFER_PRIMARY, has_several_hosts
 from dualsql.databases.postgresql.capabilities import CAPABILITIES
 from dualsql.databases.postgresql.copied_csv import copied_csv_writer
+from dualsql.databases.postgresql.described import described_type
 from dualsql.databases.postgresql.guard import PostgreSQLGuard
 from dualsql.databases.postgresql.streams import choose_stream, fetch_exactly
 
@@ -215,4 +216,5 @@ BACKEND = Backend(
     stream_backends={"asyncpg": choose_stream},
     row_fetches={"asyncpg": fetch_exactly},
     copied_writers={"csv": copied_csv_writer},
+    described_type=described_type,
 )
