@@ -460,9 +460,10 @@ class KeptWriter:
 
 # The uses for which kept cells give the answer of their database. For any other use, the database is asked.
 
-Use = Literal["compared", "sorted", "grouped", "computed"]
-"""compared: in conditions, min, max and distinct counts; sorted: by ORDER BY, without a collation of its own; grouped:
-by its values or by buckets of dates; computed: in sums, averages and percentiles."""
+Use = Literal["nulls", "compared", "sorted", "grouped", "computed"]
+"""nulls: whether they are NULL, in conditions and counts; compared: in conditions, min, max and distinct counts; sorted:
+by ORDER BY, without a collation of its own; grouped: by its values or by buckets of dates; computed: in sums, averages
+and percentiles."""
 
 _ALL: frozenset[Use] = frozenset({"compared", "sorted", "grouped", "computed"})
 _NONE: frozenset[Use] = frozenset()
@@ -492,6 +493,12 @@ def uses_of(cell: str, column: ResultColumn, *, by_code_point: bool) -> frozense
         column: of the live statement.
         by_code_point: whether its database compares and sorts all texts by code point.
     """
+    # A JSON `null` is no NULL in its database, and is kept as one.
+    nulls: frozenset[Use] = _NONE if isinstance(column.stored, types.JSON) else frozenset({"nulls"})
+    return nulls | _of_values(cell, column, by_code_point=by_code_point)
+
+
+def _of_values(cell: str, column: ResultColumn, *, by_code_point: bool) -> frozenset[Use]:
     kind, _, detail = cell.partition(":")
     uses = _ALL if kind == "decimal" and detail else USES.get(kind, _NONE)
     if column.meaning.is_made and not column.meaning.is_same and kind == "text":

@@ -138,7 +138,7 @@ class AggregateFunction:
         values: converts the column for the aggregate.
         write: its SQL, for databases without an entry in `QueryDialect.aggregates`; None for the SQL function of the
             same name.
-        use: what kept cells are used for by it; None for nothing that differs between databases.
+        use: what kept cells are used for by it.
         is_sound: whether aggregating stored values gives the same as aggregating shown values.
         is_ranked: whether it needs the order of the values.
         takes_fraction: whether a fraction from 0 to 1 has to be given. Charts have no such aggregates.
@@ -153,7 +153,7 @@ class AggregateFunction:
     result: SQLType | None = None
     values: Callable[[ResultColumn, Conditions], Element]
     write: Callable[[AggregateCall], Element] | None = None
-    use: Use | None
+    use: Use
     is_sound: Callable[[ResultColumn], bool]
     is_ranked: bool = False
     takes_fraction: bool = False
@@ -353,7 +353,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
             of=None,
             result=_WHOLE,
             values=_as_stored,
-            use=None,
+            use="nulls",
             is_sound=_always,
             combine=func.sum,
         ),

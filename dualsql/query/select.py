@@ -124,14 +124,12 @@ def _comparisons_in(condition: Condition | None) -> Iterator[Comparison]:
 def uses_in(question: StructuredQuery) -> Iterator[tuple[str, Use]]:
     """The columns of the result, with what they are used for. Those that are only shown are left out."""
     for comparison in _comparisons_in(question.condition):
-        if OPERATORS[comparison.operator].kind != "null":
-            yield comparison.column, "compared"
+        yield comparison.column, "nulls" if OPERATORS[comparison.operator].kind == "null" else "compared"
     for group in question.groups:
         yield group.column, "grouped"
     for measure in question.aggregates:
-        use = AGGREGATES[measure.function].use
-        if measure.column is not None and use is not None:
-            yield measure.column, use
+        if measure.column is not None:
+            yield measure.column, AGGREGATES[measure.function].use
     if not question.is_grouped:
         for key in question.order:
             yield key.column, "sorted"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,9 @@ from dualsql.columns.own_types import Meanings
 from dualsql.kept.translation.statements import column_term
 from dualsql.plan import shape
 from dualsql.query import read_result_query
+from dualsql_client import DualResponseClient
 from tests.columns.kinds import table
-from tests.columns.kinds.results import Served, served, table_of
+from tests.columns.kinds.results import BASE, Served, served, table_of
 from tests.columns.kinds.test_table import filled
 from tests.engines import opened
 
@@ -268,3 +270,40 @@ def test_a_text_over_kept_rows_takes_a_column_as_its_own_database_stores_it() ->
         for cell, column in zip(("text", "integer", "float"), columns, strict=True)
     ]
     assert [(term.kind, term.bits) for term in terms] == [("opaque", 0), ("integer", 64), ("opaque", 0)]
+
+
+@pytest.mark.parametrize("engine", ["SQLite", "PostgreSQL"])
+async def test_a_document_is_null_exactly_where_it_is_in_its_database(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A JSON `null` is no NULL there, and both are shown as null."""
+    kind, shown = ("JSON", JSON()) if engine == "SQLite" else ("JSONB", pg.JSONB())
+    url, (made,) = await extremes(engine, request, [(kind, shown, ("'null'", "NULL", "'{\"n\": 1}'"))])
+    asked: Sequence[Any] = [
+        {"filters": {"column": "v", "op": "is_null"}},
+        {"filters": {"column": "v", "op": "is_null", "value": False}},
+        {"aggregates": [{"function": "count", "column": "v"}]},
+    ]
+    texts = [
+        "SELECT COUNT(v) AS n FROM data",
+        "SELECT id FROM data WHERE v IS NULL ORDER BY id",
+        "SELECT id FROM data WHERE NOT (v IS NOT NULL) ORDER BY id",
+        "SELECT id, CASE WHEN v IS NULL THEN 'none' ELSE 'some' END AS w FROM data ORDER BY id",
+        "SELECT id, v FROM data ORDER BY id",
+    ]
+    answers: list[list[Any]] = []
+    async with served(url, made.metadata, storage=LocalResultStorage(tmp_path / "kept")) as server:
+        for keep in (False, True):
+            response = await server.dual.create_response(select(made), name="documents", keep=keep)
+            result = DualResponseClient(BASE, http=server.http).parse(
+                response.to_mcp_tool_result(), strict=True
+            )
+            assert result is not None
+            answers.append(
+                [(await result.query(**question)).data for question in asked]
+                + [(await result.sql(sql)).data for sql in texts]
+                + [[one["nulls"] for one in (await result.profile())["columns"]]]
+            )
+    live, kept = answers
+    assert live[0] == [{"id": 1, "v": None}]
+    assert live == kept

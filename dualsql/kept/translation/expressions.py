@@ -287,10 +287,17 @@ class Expressions:
         match = row[1](sides[0], sides[1], element.modifiers.get("escape"))
         return boolean(inverse(match.sql)) if is_negated else match
 
+    def _with_its_nulls(self, element: Any) -> Term:
+        """The term of an expression that is NULL exactly where it is in its database."""
+        term = finite(self.term(element))
+        if term.kind == "document":
+            raise UntranslatableError("whether a document is NULL")
+        return term
+
     def _is(self, element: Any) -> Term:
         is_negated = element.operator is operators.is_not
         if isinstance(element.right, Null):
-            term = finite(self.term(element.left))
+            term = self._with_its_nulls(element.left)
             return boolean(term.sql.is_not(None) if is_negated else term.sql.is_(None))
         if isinstance(element.right, True_ | False_):
             truth = self.truth(element.left)
@@ -389,8 +396,8 @@ class Expressions:
         is_distinct = isinstance(argument, UnaryExpression) and argument.operator is operators.distinct_op
         if is_distinct and is_window:
             raise UntranslatableError("DISTINCT in a window, which is refused there")
-        term = self.term(argument.element if is_distinct else argument)
-        call = AggregateTerm(finite(term), is_distinct, is_window or self._compensates, wrap)
+        term = self._with_its_nulls(argument.element if is_distinct else argument)
+        call = AggregateTerm(term, is_distinct, is_window or self._compensates, wrap)
         if is_distinct and not self.groups(term):
             raise UntranslatableError(f"distinct values of a {term.kind}")
         if name == "count":

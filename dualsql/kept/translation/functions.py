@@ -91,11 +91,15 @@ def _word(term: Term) -> str:
 # One of several values.
 
 
+_UNSURE: frozenset[Kind] = frozenset({"document", "opaque", "flag", "quotient", "span"})
+"""Kinds of values that are equal, or NULL, in other cases than in their database."""
+
+
 def _common(arguments: Sequence[Term]) -> tuple[Kind, int, int]:
     """The kind, the scale and the bits that all arguments have, but for NULLs."""
     terms = [term for term in arguments if term.kind != "null"]
     kinds = {term.kind for term in terms}
-    if len(kinds) != 1 or kinds & {"opaque", "flag", "quotient", "span"}:
+    if len(kinds) != 1 or kinds & _UNSURE:
         raise UntranslatableError("values of several kinds")
     if kinds == {"numeric"} and len(terms) > 1:
         raise UntranslatableError("decimals that are shown with different digits")
@@ -126,11 +130,10 @@ def _coalesce(arguments: Sequence[Term]) -> Term:
 
 def _nullif(arguments: Sequence[Term]) -> Term:
     # Texts are equal byte by byte in these databases, or they have no entry.
-    if len(arguments) != 2 or arguments[0].kind != arguments[1].kind or arguments[0].kind == "opaque":
-        raise UntranslatableError("nullif of two kinds")
-    first = finite(arguments[0])
-    if first.kind in ("flag", "quotient", "span"):
+    kinds = {argument.kind for argument in arguments}
+    if len(arguments) != 2 or len(kinds) != 1 or kinds & _UNSURE:
         raise UntranslatableError("nullif of such values")
+    first = finite(arguments[0])
     return replace(first, sql=func.nullif(first.sql, finite(arguments[1]).sql), is_constant=False, value=None)
 
 

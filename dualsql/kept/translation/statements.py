@@ -138,7 +138,11 @@ class _Query(NamedTuple):
 def _output(term: Term, dialect: str) -> Element:
     if term.kind == "boolean" and term.kind in IMPLICIT[dialect]:
         return IMPLICIT[dialect][term.kind][1](term).sql  # the database has numbers for truth
-    return term.sql if term.kind in ("opaque", "flag", "numeric") else type_coerce(term.sql, type_of(term))
+    return (
+        term.sql
+        if term.kind in ("document", "opaque", "flag", "numeric")
+        else type_coerce(term.sql, type_of(term))
+    )
 
 
 def _move(terms: Sequence[Term], columns: Sequence[Any]) -> list[Term]:
@@ -362,7 +366,10 @@ class _StatementTranslation:
         queries = [self.query(part) for part in statement.selects]
         columns = [list(terms) for terms in zip(*(query.terms for query in queries), strict=True)]
         for terms in columns:
-            if len({(term.kind, term.scale) for term in terms}) != 1 or terms[0].kind == "opaque":
+            if len({(term.kind, term.scale) for term in terms}) != 1 or terms[0].kind in (
+                "document",
+                "opaque",
+            ):
                 raise UntranslatableError("a set operation of values of several kinds")
             if statement.keyword.name != "UNION_ALL":
                 self._require_groups(terms)
@@ -377,7 +384,7 @@ class _StatementTranslation:
     def scalar(self, statement: Any) -> Term:
         """See `Statements`. SQLite takes the first of several rows; here several fail."""
         query = self.query(statement)
-        if len(query.terms) != 1 or query.terms[0].kind in ("opaque", "flag"):
+        if len(query.terms) != 1 or query.terms[0].kind in ("document", "opaque", "flag"):
             raise UntranslatableError("a subquery as such a value")
         return replace(query.terms[0], sql=query.select.scalar_subquery(), is_constant=False, value=None)
 
@@ -420,6 +427,8 @@ def column_term(cell: str, column: ResultColumn, sql: Element, dialect: str) -> 
     name, _, scale = cell.partition(":")
     kind = _KINDS.get(name, "opaque")
     plain: Any = column.stored
+    if isinstance(plain, types.JSON):
+        return Term(sql=sql, kind="document")
     is_untyped = isinstance(plain, types.NullType)
     if column.meaning.is_made or not column.meaning.is_same or (is_untyped and dialect != SQLITE):
         kind = "opaque"

@@ -33,6 +33,7 @@ Kind = Literal[
     "datetime",
     "span",
     "null",
+    "document",
     "opaque",
 ]
 """
@@ -47,6 +48,7 @@ flag        a cell of a BOOLEAN column that may hold other numbers: only whether
 date, datetime      without a zone
 span        an interval with months, days and seconds, as a constant
 null        NULL without a type
+document    a JSON document, which can only be selected: its `null`, which is no NULL in its database, is kept as NULL
 opaque      any other value: it can only be selected, counted, and compared with NULL
 """
 
