@@ -462,8 +462,8 @@ class KeptWriter:
 
 Use = Literal["nulls", "compared", "sorted", "grouped", "computed"]
 """nulls: whether they are NULL, in conditions and counts; compared: in conditions, min, max and distinct counts;
-sorted: by ORDER BY, without a collation of its own; grouped: by its values or by buckets of dates; computed: in sums, averages
-and percentiles."""
+sorted: by ORDER BY, without a collation of its own; grouped: by its values or by buckets of dates; computed: in sums,
+averages and percentiles."""
 
 _ALL: frozenset[Use] = frozenset({"compared", "sorted", "grouped", "computed"})
 _NONE: frozenset[Use] = frozenset()
