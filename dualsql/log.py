@@ -107,7 +107,7 @@ def log_failure(
     incident: str = "",
     level: int | None = None,
 ) -> None:
-    """Log an expected error in one line: its code, its place, its message if callers get another one, and its cause.
+    """Log an expected error in one line: its code, its place, its message and hint if callers get others, and its cause.
 
     Args:
         where: the request or the tool, without ids, query strings and values.
@@ -115,7 +115,7 @@ def log_failure(
     """
     words = f"{error.code} in {where}" if where else error.code
     if error.caller_words is not None:  # callers do not see its own
-        words += f": {error.message}"
+        words += f": {error}"
     cause = cause_of(error)
     number = f"incident {incident}: " if incident else ""
     logger.log(

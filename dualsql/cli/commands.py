@@ -41,21 +41,29 @@ class Migrated:
         return f"Migrated the database from {_revision_name(self.before)} to {_revision_name(self.after)}."
 
 
-def migrate(database: str, *, down_to: str | None = None) -> Migrated:
-    """Bring the database up to date, or down to a revision ("base": remove everything of dualsql).
+def migrate(store: str, *, down_to: str | None = None, create: bool = False) -> Migrated:
+    """Bring a store up to date, or down to a revision ("base": remove everything of dualsql).
+
+    Args:
+        create: make the tables of a database that has none.
 
     Raises:
         StorageError: the database failed or is out of reach.
-        ConfigurationError: the URL cannot be used, or the revision is unknown.
+        ConfigurationError: the URL cannot be used, the database has no store, or the revision is unknown.
     """
     from dualsql.store.migrations import current_revision, downgrade, upgrade
 
-    before = current_revision(database)
+    before = current_revision(store)
+    if before is None and not create:
+        raise ConfigurationError(
+            "This database has no tables of dualsql.",
+            hint="If results are to be stored there, make them: dualsql migrate --create --store URL.",
+        )
     if down_to is None:
-        upgrade(database)
+        upgrade(store)
     else:
-        downgrade(database, down_to)
-    return Migrated(before=before, after=current_revision(database))
+        downgrade(store, down_to)
+    return Migrated(before=before, after=current_revision(store))
 
 
 def _revision_name(revision: str | None) -> str:
@@ -92,7 +100,10 @@ app.command("view")(view_command)
 
 @app.command("migrate")
 def migrate_command(
-    database: Annotated[str, typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database.")],
+    store: Annotated[
+        str, typer.Option(envvar="DUALSQL_STORE", help="URL of the database that keeps the resources.")
+    ],
+    create: Annotated[bool, typer.Option("--create", help="Make the tables where there are none.")] = False,
     down_to: Annotated[
         str | None, typer.Option(help='Downgrade to this revision; "base" removes the tables.')
     ] = None,
@@ -102,7 +113,7 @@ def migrate_command(
     if down_to is not None and not yes:
         typer.confirm("A downgrade can delete all stored resources. Continue?", abort=True)
     with _errors_in_one_line():
-        typer.echo(migrate(database, down_to=down_to))
+        typer.echo(migrate(store, down_to=down_to, create=create))
 
 
 @app.command("openapi")

@@ -310,7 +310,7 @@ async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
         if not await asyncio.to_thread(is_migrated, options.store):
             raise ConfigurationError(
                 "The tables of the store are missing or of another release.",
-                hint="Run: dualsql migrate --database <the store's URL>",
+                hint="Run: dualsql migrate --create --store <its URL>",
             )
         findings.append(Finding("store", "ok", "The tables of the store are those of this release."))
         findings.append(await _clock(options.store))

@@ -410,7 +410,7 @@ async def _store(options: ServeOptions) -> ResourceStore:
     if not await asyncio.to_thread(is_migrated, options.store):
         raise ConfigurationError(
             "The tables of the store are missing or of another release.",
-            hint="Run: dualsql migrate --database <the store's URL>",
+            hint="Run: dualsql migrate --create --store <its URL>",
         )
     return SQLResourceStore(options.store)
 

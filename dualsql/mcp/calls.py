@@ -73,7 +73,7 @@ def problem_for(error: Exception, tool: str) -> ToolProblem:
         error.__cause__ = cause
     if not isinstance(error, DualResponseError):
         return _incident_problem(error, tool)
-    if error.__cause__ is not None:
+    if error.__cause__ is not None or error.caller_words is not None:
         log_failure(logger, error, f"the tool {tool!r}", level=logging.WARNING)
     else:
         # Not its message, which may have a value or an id.

@@ -210,15 +210,22 @@ def _check(url: URL) -> None:
         )
 
 
-def require_folder(url: URL) -> None:
-    """Refuse a SQLite file in a folder that does not exist: SQLite creates files, but not folders."""
+def is_there(url: URL) -> bool:
+    """Whether the database may be there; False for a SQLite file that connecting would make.
+
+    Raises:
+        ConfigurationError: the folder of the SQLite file does not exist.
+    """
     name = url.database or ""
+    if url.get_backend_name() != "sqlite" or name.startswith("file:"):
+        return True
     folder = Path(name).parent
-    if url.get_backend_name() == "sqlite" and not name.startswith("file:") and not folder.is_dir():
+    if not folder.is_dir():
         raise ConfigurationError(
             f"The folder of the resource store does not exist: {folder}",
             hint="Create it, or name another file.",
         )
+    return Path(name).exists()
 
 
 def _is_in_memory(url: URL) -> bool:

@@ -23,12 +23,12 @@ from sqlalchemy import URL, Connection, NullPool, inspect
 from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.engines import lock, require_folder, storage_errors, store_url
+from dualsql.store.engines import is_there, lock, storage_errors, store_url
 from dualsql.store.tables import VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
 
-URL_VARIABLE = "DUALSQL_DATABASE_URL"
+URL_VARIABLE = "DUALSQL_STORE"
 
 # Of a lock, because two processes that start together would both create the tables.
 _LOCK = 7237118250
@@ -70,8 +70,9 @@ def downgrade(database: str | URL | Connection, revision: str = "base") -> None:
 
 def current_revision(database: str | URL) -> str | None:
     """The current revision of the database; None if dualsql never migrated it. Errors are those of `upgrade`."""
+    url = store_url(database)
     with _revision_errors():
-        return _run_in_thread(_with_connection(store_url(database), _read_revision))
+        return _run_in_thread(_with_connection(url, _read_revision)) if is_there(url) else None
 
 
 def is_migrated(database: str | URL) -> bool:
@@ -128,7 +129,7 @@ def _run_in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _with_connection(url: URL, work: Callable[[Connection], T]) -> T:
-    require_folder(url)
+    is_there(url)  # raises where there is no folder, which SQLite does not make
     async with new_engine(url, poolclass=NullPool).begin() as connection:
         return await connection.run_sync(work)
 

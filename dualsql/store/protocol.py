@@ -14,7 +14,7 @@ from dualsql.events import store_operation
 from dualsql.resource import KeptRows, Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
-MIGRATE_HINT = "Run `dualsql migrate --database URL`."
+MIGRATE_HINT = "Run `dualsql migrate --create --store URL`."
 """The hint of a StorageError for a store whose tables are missing or outdated."""
 
 

@@ -161,7 +161,7 @@ _ROW = [column.label(column.key) for column in _t]
 
 
 class SQLResourceStore:
-    """Stores resources in PostgreSQL or SQLite. `dualsql migrate --database URL` creates the table.
+    """Stores resources in PostgreSQL or SQLite. `dualsql migrate --create --store URL` creates the table.
 
     Args:
         database: a URL, or an AsyncEngine of the application. Its settings do not change, and `close` does not dispose

@@ -56,7 +56,7 @@ def test_the_wheels_hold_one_package_each(wheels: Wheels) -> None:
 
 def test_an_installed_server_migrates_stores_and_serves_a_page(environment: Environment) -> None:
     store = environment.folder / "store.sqlite"
-    environment.run("dualsql", "migrate", "--database", f"sqlite:///{store}")
+    environment.run("dualsql", "migrate", "--create", "--store", f"sqlite:///{store}")
     answer = json.loads(environment.python(APPLICATION, environment.folder / "data.sqlite", store))
     assert answer["total"] == 7
     assert [row["id"] for row in answer["sample"]] == [1, 2]

@@ -80,7 +80,7 @@ def test_an_installed_dualsql_finds_its_migrations(installed: Path, tmp_path: Pa
 from dualsql.cli.commands import migrate
 from dualsql.store import migrations_path
 print(migrations_path())
-print(migrate({sqlite_url!r}))
+print(migrate({sqlite_url!r}, create=True))
 """
     found, said = _run(code, folder=tmp_path, path=[installed]).splitlines()
     assert Path(found) == installed / "dualsql" / "migrations"
