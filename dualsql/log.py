@@ -107,7 +107,7 @@ def log_failure(
     incident: str = "",
     level: int | None = None,
 ) -> None:
-    """Log an expected error in one line: its code, its place, its message and hint if callers get others, and its cause.
+    """Log an expected error in one line: code, place, its message and hint if callers get others, and cause.
 
     Args:
         where: the request or the tool, without ids, query strings and values.

@@ -652,6 +652,7 @@ BEYOND: dict[str, str] = {
     "formats/test_cells.py": "values in Arrow are exact or refused; cells that JSON cannot hold",
     "columns/kinds/test_digits.py": "numbers inside JSON documents keep every digit, in every format",
     "columns/values/test_descriptions.py": "computed columns have the types that the database describes",
+    "columns/values/test_described_types.py": "a column without a type has the one that its database describes",
     "columns/values/test_law.py": "each door gives the values that the driver returns",
     "columns/values/test_words.py": "NaN, infinities and the document null are words, and no NULL",
     "columns/values/test_sqlite.py": "SQLite's decimals keep their digits, and computed values are what they are",

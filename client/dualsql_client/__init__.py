@@ -51,16 +51,19 @@ if TYPE_CHECKING:
     from dualsql_client.query import (
         Condition as Condition,
         Question as Question,
+        Sort as Sort,
         StreamOptions as StreamOptions,
         where as where,
     )
     from dualsql_client.sync_client import SyncDualResponseClient as SyncDualResponseClient
     from dualsql_client.sync_parsed import SyncParsedDualResponse as SyncParsedDualResponse
     from dualsql_client.tool_answers import ToolAnswer as ToolAnswer
+    from dualsql_client.wire import Column as Column, SortKey as SortKey
 
 # Modules are imported on first use: a server needs the shapes and errors of this package, and not httpx.
 _MODULES = {
     "CodeMode": "dualsql_client.codemode",
+    "Column": "dualsql_client.wire",
     "Condition": "dualsql_client.query",
     "DualResponseClient": "dualsql_client.client",
     "DualResponseClientError": "dualsql_client.errors",
@@ -81,6 +84,8 @@ _MODULES = {
     "ResourceNotFoundError": "dualsql_client.errors",
     "ResourcePendingError": "dualsql_client.errors",
     "Retry": "dualsql_client.budget",
+    "Sort": "dualsql_client.query",
+    "SortKey": "dualsql_client.wire",
     "StreamBrokenError": "dualsql_client.errors",
     "StreamOptions": "dualsql_client.query",
     "SyncDualResponseClient": "dualsql_client.sync_client",
@@ -95,6 +100,7 @@ _MODULES = {
 }
 
 __all__ = list(_MODULES)
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

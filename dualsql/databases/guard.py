@@ -65,12 +65,16 @@ class Refusal(Enum):
 
     USER = auto()
     """The user may not connect, or the password is another one."""
+    RIGHT = auto()
+    """The user lacks a right."""
     DATABASE = auto()
     """The server has no such database."""
     ROLE = auto()
     """The database has no such role."""
     HOST = auto()
     """Nobody answers at that address."""
+    TLS = auto()
+    """The server offers no TLS, or its certificate is not trusted."""
     POOLER = auto()
     """A pooler between gives each transaction another session, and the driver counts on one."""
 

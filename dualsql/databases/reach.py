@@ -9,7 +9,7 @@ from functools import partial
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from dualsql.databases.guard import FailureKind, Refusal
+from dualsql.databases.guard import FailureKind, Guard, Refusal
 from dualsql.databases.source import Source, with_connection
 from dualsql.errors import ConfigurationError, DatabaseUnreachableError, DualResponseError
 
@@ -40,14 +40,20 @@ def _look(source: Source, connection: Connection) -> None:
         )
 
 
+def refused(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, str] | None:
+    """Why a database refuses connections, with a message and a hint for its operator; None if it may be otherwise."""
+    refusal = guard.refusal_of(error)
+    if refusal is None and isinstance(error, OSError) and not isinstance(error, TimeoutError):
+        refusal = Refusal.HOST
+    return None if refusal is None else (refusal, *_REFUSALS[refusal])
+
+
 def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
-    refusal = source.guard.refusal_of(error)
-    if refusal is not None and refusal is not Refusal.HOST:
-        message, hint = _REFUSALS[refusal]
-        return ConfigurationError(message, hint=hint)
-    if refusal is Refusal.HOST or (isinstance(error, OSError) and not isinstance(error, TimeoutError)):
-        message, hint = _REFUSALS[Refusal.HOST]
-        return DatabaseUnreachableError(message, hint=hint)
+    known = refused(source.guard, error)
+    if known is not None:
+        refusal, message, hint = known
+        kind = DatabaseUnreachableError if refusal is Refusal.HOST else ConfigurationError
+        return kind(message, hint=hint)
     if isinstance(error, TimeoutError):
         return DatabaseUnreachableError(
             "The database does not answer.", hint="Check the host and port in the URL."
@@ -68,7 +74,11 @@ _PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN, Failu
 _REFUSALS = {
     Refusal.USER: (
         "The database rejected the login.",
-        "Check the user and password in the URL, and the rights of the user.",
+        "Check the user and password in the URL, and whether the server lets this user in.",
+    ),
+    Refusal.RIGHT: (
+        "The database user lacks a right.",
+        "GRANT it CONNECT on the database and USAGE on the schema. To make the tables of a store, it needs CREATE.",
     ),
     Refusal.DATABASE: (
         "The server has no such database.",
@@ -81,6 +91,10 @@ _REFUSALS = {
     Refusal.HOST: (
         "No database answers at that address.",
         "Check the host and port in the URL, and that the database runs.",
+    ),
+    Refusal.TLS: (
+        "The server offers no TLS, or its certificate is not trusted.",
+        "Check `sslmode` in the URL, and the certificate of the server.",
     ),
     Refusal.POOLER: (
         "A pooler between the server and its database does not keep prepared statements.",

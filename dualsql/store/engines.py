@@ -29,8 +29,9 @@ from dualsql.databases.engines import (
     new_engine,
     new_synchronous_engine,
 )
+from dualsql.databases.guard import Refusal
 from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
-from dualsql.errors import ConfigurationError, StorageError
+from dualsql.errors import ConfigurationError, DualResponseError, StorageError
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.store.rows import already_stored
 
@@ -102,6 +103,20 @@ def _explained(error: SQLAlchemyError) -> StorageError:
     if isinstance(error, DBAPIError) and _is_schema_missing(error):
         return StorageError("The tables of the resource store are missing or outdated.", hint=MIGRATE_HINT)
     return StorageError("The resource store failed.")
+
+
+def for_operator(error: StorageError) -> DualResponseError:
+    """The error in words for the operator of the store, who sees its cause; callers see StorageError."""
+    from dualsql.databases.postgresql import PostgreSQLGuard
+    from dualsql.databases.reach import refused
+
+    cause = error.__cause__
+    known = refused(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
+    if known is None or isinstance(cause, MissingFileError):
+        return error
+    refusal, message, hint = known
+    kind = StorageError if refusal is Refusal.HOST else ConfigurationError
+    return kind(f"The resource store: {message}", hint=hint)
 
 
 def is_read_only(error: DBAPIError) -> bool:

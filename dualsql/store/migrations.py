@@ -21,9 +21,9 @@ from alembic.util import CommandError
 from sqlalchemy import URL, Connection, NullPool, inspect
 
 from dualsql.databases.engines import new_engine
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, StorageError
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.engines import is_there, lock, storage_errors, store_url
+from dualsql.store.engines import for_operator, is_there, lock, storage_errors, store_url
 from dualsql.store.tables import VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
@@ -174,6 +174,8 @@ def _revision_errors() -> Iterator[None]:
     try:
         with storage_errors():
             yield
+    except StorageError as error:
+        raise for_operator(error) from error.__cause__
     except CommandError as error:
         raise ConfigurationError(
             "The database's revision, or the requested one, is unknown to this release of dualsql.",

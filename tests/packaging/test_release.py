@@ -80,7 +80,8 @@ RULES: dict[str, Any] = {
 def test_one_version_everywhere() -> None:
     (version,) = {project["project"]["version"] for project in PYPROJECTS}
     assert f"dualsql-client=={version}" in PYPROJECTS[0]["project"]["dependencies"]
-    assert f'__version__ = "{version}"' in (ROOT / "dualsql" / "__init__.py").read_text()
+    for package in (ROOT / "dualsql", ROOT / "client" / "dualsql_client"):
+        assert f'__version__ = "{version}"' in (package / "__init__.py").read_text()
     assert json.loads((ROOT / "client-js" / "package.json").read_text())["version"] == version
     assert {ENTRY["version"], *(package["version"] for package in ENTRY["packages"])} == {version}
     assert f"dualsql[serve]=={version}" in json.dumps(ENTRY)

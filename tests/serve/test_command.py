@@ -8,22 +8,28 @@ import re
 import signal
 import socket
 import sys
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import httpx
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from sqlalchemy import make_url
+from sqlalchemy import MetaData, make_url
 from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from dualsql import ConfigurationError, Registry
 from dualsql.cli.commands import app
+from dualsql.databases import open_source
+from dualsql.databases.reach import reach
 from dualsql.store import upgrade
 from dualsql_client import DualResponseClient
-from tests.engines import PostgreSQL
+from tests.engines import PostgreSQL, opened
+from tests.relay import Relay, relaying
 from tests.serve.conftest import PROGRAM, TOKEN, calling, environment, serving_process, text_of
 
 PASSWORD = "hunter2-of-the-database"
@@ -300,9 +306,9 @@ async def test_callers_and_addresses_are_limited_as_the_operator_says(shop: str)
     assert pages[-1].json()["code"] == "RATE_LIMITED" and int(pages[-1].headers["retry-after"]) > 0
 
 
-def one_line(*arguments: str, **variables: str) -> str:
+def one_line(*arguments: str, command: str = "serve", **variables: str) -> str:
     """The one line in which the command ends."""
-    done = CliRunner().invoke(app, ["serve", *arguments], env={**dict.fromkeys(_VARIABLES), **variables})
+    done = CliRunner().invoke(app, [command, *arguments], env={**dict.fromkeys(_VARIABLES), **variables})
     assert done.exit_code == 1, done.output
     line = done.output.rstrip("\n")
     assert line.startswith("dualsql: ")
@@ -435,12 +441,42 @@ def test_a_port_that_is_taken(shop: str) -> None:
         assert f"Port {port} is in use." in one_line("--database", shop, "--all", "--port", port)
 
 
-def test_postgresql_refuses_by_its_own_reasons(postgresql_server: PostgreSQL, postgresql_url: str) -> None:
-    url = make_url(postgresql_url)
-    strange = url.set(username="nobody_known", password=PASSWORD).render_as_string(hide_password=False)
-    assert "rejected the login" in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=strange)
-    missing = url.set(database="nowhere").render_as_string(hide_password=False)
-    assert "no such database" in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=missing)
+def test_postgresql_refuses_by_its_own_reasons(shop: str, postgresql_url: str) -> None:
+    url, role = make_url(postgresql_url), f"weak_{uuid4().hex}"
+    asyncio.run(executed(postgresql_url, f"CREATE ROLE {role} LOGIN"))
+    reasons = {
+        url.set(username="nobody_known", password=PASSWORD): "rejected the login",
+        url.set(database="nowhere"): "no such database",
+        url.set(username=role): "lacks a right",
+    }
+    for wrong, reason in reasons.items():
+        given = wrong.render_as_string(hide_password=False)
+        assert reason in one_line("--create", command="migrate", DUALSQL_STORE=given)
+        if reason == "lacks a right":
+            continue  # it may read the catalogue, where the tables of the store are missing
+        assert reason in one_line("--all", "--port", "0", DUALSQL_DATABASE_URL=given)
+        of_store = one_line(
+            "--all", "--port", "0", "--database", shop, "--store", given, DUALSQL_SECRET=SECRET
+        )
+        assert of_store.startswith("dualsql: The resource store: ") and reason in of_store
+    asyncio.run(executed(postgresql_url, f"DROP ROLE {role}"))
+
+
+async def executed(url: str, statement: str) -> None:
+    """Run a statement."""
+    async with opened(url) as engine, engine.begin() as connection:
+        await connection.exec_driver_sql(statement)
+
+
+async def test_a_server_without_tls_is_named(postgresql_url: str) -> None:
+    direct = make_url(postgresql_url)
+    async with relaying(Relay(f"{direct.query['host']}/.s.PGSQL.5432")) as relay:
+        url = f"postgresql://postgres@127.0.0.1:{relay.port}/{direct.database}?sslmode=require"
+        line = await asyncio.to_thread(one_line, command="migrate", DUALSQL_STORE=url)
+        assert "offers no TLS" in line
+        source = open_source("default", url, Registry(MetaData()))
+        with pytest.raises(ConfigurationError, match="offers no TLS"):
+            await reach(source, timeout=timedelta(seconds=10))
 
 
 @pytest.mark.long

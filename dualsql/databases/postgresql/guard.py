@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -97,7 +98,7 @@ _WRITES = "INSERT, UPDATE, DELETE, TRUNCATE"
 
 _REFUSALS = {
     "28": Refusal.USER,  # class 28: invalid authorization specification
-    "42501": Refusal.USER,  # insufficient_privilege
+    "42501": Refusal.RIGHT,  # insufficient_privilege
     "3D": Refusal.DATABASE,  # class 3D: invalid catalog name
     "42704": Refusal.ROLE,  # undefined_object
     "26000": Refusal.POOLER,  # invalid_sql_statement_name
@@ -212,6 +213,8 @@ class PostgreSQLGuard(Guard):
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """See `Guard.refusal_of`."""
+        if isinstance(error, ssl.SSLError) or (isinstance(error, OSError) and "SSL upgrade" in str(error)):
+            return Refusal.TLS
         state = str(getattr(error, "sqlstate", None) or "")
         return next((refusal for begin, refusal in _REFUSALS.items() if state.startswith(begin)), None)
 

@@ -144,7 +144,10 @@ def test_a_database_that_cannot_hold_resources(url: str) -> None:
 
 
 def test_the_command_says_what_it_did(database_url: str) -> None:
-    assert str(migrate(database_url, create=True)) == f"Migrated the database from no revision to revision {HEAD}."
+    assert (
+        str(migrate(database_url, create=True))
+        == f"Migrated the database from no revision to revision {HEAD}."
+    )
     assert str(migrate(database_url)) == f"The database is already at revision {HEAD}."
     assert (
         str(migrate(database_url, down_to="base"))
