@@ -414,11 +414,11 @@ class Clock:
 
 def new_resource_id() -> str:
     """A fresh identifier: 160 random bits (MCP asks for at least UUIDv4's 122), and a checksum for clients."""
-    drawn = ""
-    # Detection skips words of one case: one of 2 million draws.
-    while drawn in {drawn.lower(), drawn.upper()}:
+    while True:
         drawn = "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM))
-    return with_checksum(drawn)
+        # Detection skips words of one case: one of 1.2 million draws.
+        if not (drawn.islower() or drawn.isupper()):
+            return with_checksum(drawn)
 
 
 def new_resource(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dualsql.errors import ConfigurationError
 from dualsql.formats import json
-from dualsql.formats.samples import TextFormat, fit, table, unlinked
+from dualsql.formats.samples import TextFormat, fit, table, unlinked, without_links
 from dualsql.formats.text import cell, single_line
 from dualsql.resource import RELATION, instant
 from dualsql_client.wire import (
@@ -226,19 +226,22 @@ class DualResponse:
     def to_structured_content(
         self, *, results_format: ResultsFormat = "rows"
     ) -> StructuredContent | ColumnarContent:
-        """The `structuredContent` of a tool result."""
+        """The `structuredContent` of a tool result.
+
+        A host may hand it on as a text that no parser reads, so it has no other link either.
+        """
         shown = fit(self.sample, self.results_budget)
-        link = ResourceLink(uri=self.resource_uri, url=self.resource_url, name=self.name)
+        link = ResourceLink(uri=self.resource_uri, url=self.resource_url, name=unlinked(self.name))
         if self.description is not None:
-            link["description"] = self.description
+            link["description"] = unlinked(self.description)
         if self.mime_type != MIME_TYPE:
             link["mimeType"] = self.mime_type
-        metadata = self._metadata(len(shown.rows), shown.width)
+        metadata = without_links(self._metadata(len(shown.rows), shown.width))
         if results_format == "rows":
-            return StructuredContent(results=shown.rows, resource=link, metadata=metadata)
+            return StructuredContent(results=without_links(shown.rows), resource=link, metadata=metadata)
         names = [column["name"] for column in self.columns]
         values = {name: [row[name] for row in shown.rows] for name in names}
-        return ColumnarContent(results=values, resource=link, metadata=metadata)
+        return ColumnarContent(results=without_links(values), resource=link, metadata=metadata)
 
     def to_staged_content(self, *, operation: str, results_format: ResultsFormat = "rows") -> dict[str, Any]:
         """The `data` of a dual-mode answer (specification S8): the structured content, and how its rows are queried.

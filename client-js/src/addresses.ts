@@ -1,6 +1,5 @@
 /** Addresses of resources. The tool result gives the id; the configuration gives the host. */
 import { FetchError, NotConfiguredError, ParseError } from "./errors.ts";
-import type { URLPart } from "./links.ts";
 import type { Transport } from "./transport.ts";
 
 const LONGEST_URI = 512;
@@ -114,15 +113,14 @@ export class Origins {
     return !this.main && url === undefined && this.all.length === 1 ? this.all[0] : this.main;
   }
 
-  /**
-   * Whether `url`, any text, is the address of a resource at one of them, or at the origin of one. Without configured
-   * addresses, no origin is excluded.
-   */
-  has(url: string, part: URLPart): boolean {
-    if (part === "origin") {
-      const origin = parsed(url)?.origin;
-      return !this.all.length || (origin !== undefined && this.all.some(({ base }) => parsed(base)?.origin === origin));
-    }
+  /** Whether `url`, any text, is at the origin of one of them. Without any, no origin is excluded. */
+  hasOrigin(url: string): boolean {
+    const origin = parsed(url)?.origin;
+    return !this.all.length || (origin !== undefined && this.all.some(({ base }) => parsed(base)?.origin === origin));
+  }
+
+  /** Whether `url`, any text, is the address of a resource at one of them. */
+  hasResource(url: string): boolean {
     const uri = uriOfURL(url);
     return uri !== undefined && this.named(uri, url) !== undefined;
   }

@@ -3,7 +3,6 @@ import { Origins, checkedBaseURL, resourceId } from "./addresses.ts";
 import { checkedRetry, type Retry } from "./budget.ts";
 import { bare, findDetected, isMoreComplete, readStructure, type Detected } from "./detect.ts";
 import { NotConfiguredError, ParseError, isObject } from "./errors.ts";
-import type { HasAddress } from "./links.ts";
 import { DualResult, readMetadata, unusable, type CallOptions } from "./result.ts";
 import { Transport, type OriginOptions, type Settings } from "./transport.ts";
 
@@ -64,13 +63,13 @@ export class DualClient {
 
   /** The dual response that a structuredContent is. */
   parseStructured(structuredContent: unknown): DualResult | undefined {
-    const detected = readStructure(structuredContent, this.#has);
+    const detected = readStructure(structuredContent, this.#origins);
     return detected && this.#result(detected);
   }
 
   /** All dual responses in a run result, messages, events or JSON; one for each resource. */
   find(anything: unknown): DualResult[] {
-    return findDetected(anything, this.#has).map((detected) => this.#result(detected));
+    return findDetected(anything, this.#origins).map((detected) => this.#result(detected));
   }
 
   /**
@@ -80,7 +79,7 @@ export class DualClient {
   async *findIn(events: AsyncIterable<unknown> | Iterable<unknown>): AsyncGenerator<DualResult, void, undefined> {
     const latest = new Map<string, Detected>();
     for await (const event of events) {
-      for (const detected of findDetected(event, this.#has)) {
+      for (const detected of findDetected(event, this.#origins)) {
         if (!isMoreComplete(detected, latest.get(detected.key))) continue;
         latest.set(detected.key, detected);
         yield this.#result(detected);
@@ -119,8 +118,6 @@ export class DualClient {
       query = { ...query, cursor };
     }
   }
-
-  readonly #has: HasAddress = (url, part) => this.#origins.has(url, part);
 
   #listed(entry: unknown, transport: Transport): DualResult {
     const metadata = readMetadata(entry);

@@ -3,10 +3,10 @@
  * that dualsql made, wherever it is written. A result of another server has the structure of the specification: a resource
  * at a configured address beside results or metadata, or one with a `resource://` URI beside both.
  */
-import { isChecked, isWeb, resourceId, uriOfURL } from "./addresses.ts";
+import { Origins, isChecked, isWeb, resourceId, uriOfURL } from "./addresses.ts";
 import { isObject } from "./errors.ts";
 import { set } from "./json.ts";
-import { linksIn, type HasAddress } from "./links.ts";
+import { LinkReader, linkIn } from "./links.ts";
 import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, isTypedMap, untyped, type Fields, type Scope } from "./walk.ts";
 import type { Column, Encoding, Row, TotalCountKind } from "./wire.ts";
 
@@ -27,41 +27,34 @@ export interface Detected {
   key: string;
 }
 
-/** Of the texts that are searched for links. */
-const MOST_CHARACTERS = 4 * 1024 * 1024;
-
 /**
  * All dual responses inside a value, one for each resource: the shallowest first, then links in texts. The rows of a dual
  * response and a failure are not searched; of a person's message and the arguments of a call, only the results of tools in
  * them are.
  */
-export function findDetected(value: unknown, has: HasAddress): Detected[] {
+export function findDetected(value: unknown, origins: Origins): Detected[] {
   const responses = new Map<string, Detected>();
-  const inTexts: Detected[] = [];
-  let remaining = MOST_CHARACTERS;
-  const walk = new Walk(value, (text) => {
-    remaining -= text.length;
-    if (remaining < 0) return ANYTHING;
-    const { links, isAnnounced } = linksIn(text, has);
-    inTexts.push(...links.map(({ uri, url }) => bare(uri, "", url)));
-    return isAnnounced ? RESPONSES : ANYTHING;
-  });
+  const reader = new LinkReader(origins);
+  const walk = new Walk(value, (text) => (reader.read(text) ? RESPONSES : ANYTHING));
   for (let fields = walk.next(); fields !== undefined; fields = walk.next()) {
-    if (fields["isError"] === true || fields["is_error"] === true || fields["tool_call_error"] === true) continue;
-    const scope = scopeOf(fields, walk);
-    const response = scope === NOTHING ? undefined : toResponse(fields, has);
-    if (!response) walk.descend(fields, scopesOf(scope, fields));
-    const detected = response ?? (scope === ANYTHING ? namedLink(fields, has) : undefined);
+    const failed = isFailed(fields);
+    const scope = failed ? NOTHING : scopeOf(fields, walk);
+    const response = scope === NOTHING ? undefined : toResponse(fields, origins);
+    if (!response?.sample) walk.descend(fields, scopesOf(fields, scope, failed, response !== undefined));
+    const detected = response ?? (scope === ANYTHING ? namedLink(fields, origins) : undefined);
     if (detected && isMoreComplete(detected, responses.get(detected.key))) responses.set(detected.key, detected);
   }
-  for (const detected of inTexts) if (!responses.has(detected.key)) responses.set(detected.key, detected);
+  for (const { uri, url } of reader.links) {
+    const detected = bare(uri, "", url);
+    if (!responses.has(detected.key)) responses.set(detected.key, detected);
+  }
   return [...responses.values()];
 }
 
 /** The dual response that a value itself is, such as a structuredContent. */
-export function readStructure(value: unknown, has: HasAddress = (_, part) => part === "origin"): Detected | undefined {
+export function readStructure(value: unknown, origins = new Origins(undefined, [])): Detected | undefined {
   const fields = fieldsOf(value);
-  return fields && toResponse(fields, has);
+  return fields && toResponse(fields, origins);
 }
 
 /** Whether a dual response adds to an earlier one of the same resource. */
@@ -73,56 +66,81 @@ function completeness({ sample, totalCount, columns }: Detected): number {
   return sample ? 2 : totalCount !== null || columns.length ? 1 : 0;
 }
 
-/** Names of SDKs, hosts and protocols, compared without case, - and _. */
-const FAILURES: readonly (readonly [name: string, words: readonly string[]])[] = [
+/** Names of SDKs, hosts and protocols. */
+const FAILURES: readonly (readonly [name: string, words: readonly unknown[]])[] = [
+  ["is_error", [true]],
+  ["isError", [true]],
+  ["tool_call_error", [true]], // agno
+  ["toolCallError", [true]],
   ["status", ["error", "failed"]], // LangChain, Bedrock, OpenAI
   ["state", ["output-error", "failed"]], // the AI SDK, A2A
   ["outcome", ["failed", "denied"]], // pydantic-ai
   ["type", ["tool-error", "error-text", "error-json"]], // the AI SDK
   ["part_kind", ["retry-prompt"]], // pydantic-ai
 ];
-const KINDS = ["type", "kind", "part_kind", "role", "source"];
-const PERSONS = new Set(["user", "human", "system", "developer", "userprompt", "systemprompt"]);
-const RESULT = /^(?:(?:tool|function|mcp).*(?:result|response|return|output|message).*|tool|function)$/;
+/** Fields of a message or a content block, and not of a row unless `columns` has them. */
+const OF_MESSAGES = ["type", "kind", "part_kind", "role"];
+const KINDS = [...OF_MESSAGES, "source"];
 /** Fields of a call of a tool or its result. */
 const CALLS = ["tool_name", "toolName", "call_id", "tool_call_id", "toolCallId", "jsonrpc"];
-const ARGUMENTS = new Set(["arguments", "args", "rawinput", "toolinput"]);
-const TABLES = new Set(["results", "data", "items", "records"]);
 /** Fields beside the rows of a table. A link in a cell is no result. */
 const OF_TABLES = ["metadata", "columns", "total_count", "totalCount"];
+
+// Compared without case, - and _.
+const PERSON = /^(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?$/;
+const RESULT =
+  /^(?:(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?)$/;
+const ARGUMENTS = new Set([
+  "arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs", "partialjson",
+]);
+const ARGUMENTS_OF_CALLS = new Set(["input", "kwargs", "parameters"]);
+const TABLES = new Set(["results", "data", "items", "records"]);
 
 function plainName(name: unknown): string {
   return typeof name === "string" ? name.slice(0, 40).replace(/[-_ ]/g, "").toLowerCase() : "";
 }
 
-/** What counts in an object: nothing in a failure and a person's message, all in a tool's result inside of them. */
+/** What counts in an object: nothing in a person's message or a piece of arguments, all in a tool's result inside. */
 function scopeOf(fields: Fields, walk: Walk): Scope {
-  if (isFailed(fields)) return NOTHING;
-  const kinds = [...KINDS.map((name) => plainName(fields[name])), plainName(walk.kind).replace(/(message|part)$/, "")];
+  const kinds = [...KINDS.map((name) => plainName(untyped(fields[name]))), plainName(walk.kind)];
   if (kinds.some((kind) => RESULT.test(kind))) return walk.scope || ANYTHING;
-  return kinds.some((kind) => PERSONS.has(kind)) ? NOTHING : walk.scope;
+  return kinds.some((kind) => PERSON.test(kind) || kind.includes("arguments")) ? NOTHING : walk.scope;
 }
 
 /** Whether an object is a failed call, as an SDK or a protocol says it. */
 function isFailed(fields: Fields): boolean {
-  if (FAILURES.some(([name, words]) => words.includes(fields[name] as string))) return true;
+  if (FAILURES.some(([name, words]) => words.includes(untyped(fields[name])))) return true;
   const isCall = fields["type"] === "mcp_call" || CALLS.some((name) => name in fields);
   return isCall && Boolean(fields["error"] || fields["exception"]);
 }
 
 /** What counts under each name of an object. */
-function scopesOf(scope: Scope, fields: Fields): (name: string) => Scope {
+function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boolean): (name: string, value: unknown) => Scope {
   const isCall = "name" in fields || "output" in fields || CALLS.some((name) => name in fields);
-  const isTable = OF_TABLES.some((name) => name in fields);
-  return (name) => {
+  return (name, value) => {
     const plain = plainName(name);
-    if (plain === "rows" || (isTable && TABLES.has(plain))) return scope && RESPONSES;
-    if (ARGUMENTS.has(plain) || (isCall && plain === "input")) return NOTHING;
-    return !scope && RESULT.test(plain) ? ANYTHING : scope;
+    if (ARGUMENTS.has(plain) || (isCall && ARGUMENTS_OF_CALLS.has(plain))) return NOTHING;
+    if (isResponse && plain === "results") return NOTHING;
+    if (plain === "rows" || (TABLES.has(plain) && isTable(value, fields))) return scope && RESPONSES;
+    // The text of a failure may have the link of what failed.
+    return !(scope || (failed && typeof value === "string")) && RESULT.test(plain) ? ANYTHING : scope;
   };
 }
 
-function toResponse(given: Fields, has: HasAddress): Detected | undefined {
+/** Whether the value of an object is the rows or columns of a table: neither messages nor content blocks. */
+function isTable(rows: unknown, fields: Fields): boolean {
+  if (OF_TABLES.every((name) => (fields[name] ?? null) === null)) return false;
+  const columns: unknown[] = Array.isArray(fields["columns"]) ? fields["columns"] : [];
+  const names = new Set(columns.map((column) => fieldsOf(column)?.["name"] ?? column));
+  const first: unknown = Array.isArray(rows) && rows.length ? rows[0] : rows;
+  if (Array.isArray(first)) return names.size > 0 || !first.some(fieldsOf);
+  const row = Object.keys(fieldsOf(first) ?? {});
+  if (!row.length) return false;
+  if (names.size && row.every((name) => names.has(name))) return true;
+  return Array.isArray(rows) && !OF_MESSAGES.some((name) => row.includes(name));
+}
+
+function toResponse(given: Fields, origins: Origins): Detected | undefined {
   let fields = given;
   let resource = fieldsOf(fields["resource"]);
   if (!resource) return undefined;
@@ -135,10 +153,10 @@ function toResponse(given: Fields, has: HasAddress): Detected | undefined {
   const metadata = fieldsOf(fields["metadata"]) ?? {};
   const read = (from: Pick<Detected, "uri" | "url">, key?: string) =>
     toDetected(from, key, typeof resource["name"] === "string" ? resource["name"] : "", fields["results"], metadata);
-  const [link] = [uri, url].flatMap((written) => (written === undefined ? [] : linksIn(written, has).links));
+  const [link] = [uri, url].flatMap((written) => (written === undefined ? [] : (linkIn(written, origins) ?? [])));
   if (link) return read({ uri: uri !== undefined && resourceId(uri) === link.id ? uri : link.uri, url: url ?? link.url });
   if ("results" in fields || "metadata" in fields) {
-    const address = [url, uri].find((written) => written !== undefined && isWeb(written) && has(written, "resource"));
+    const address = [url, uri].find((written) => written !== undefined && isWeb(written) && origins.hasResource(written));
     if (address !== undefined) return read({ uri: uriOfURL(address)!, url: address }, address);
   }
   if (!uri?.startsWith("resource://") || resourceId(uri) === undefined) return undefined;
@@ -150,7 +168,7 @@ function isSpecified(fields: Fields, metadata: Fields): boolean {
   if (!rowsOf(fields["results"]) || !shownColumns(metadata)) return false;
   if (!("total_count" in metadata) && !("totalCount" in metadata)) return false;
   const total = either(metadata, "total_count", "totalCount") ?? null;
-  return total === null || isCount(total);
+  return total === null || toCount(total) !== null;
 }
 
 function toDetected(
@@ -169,9 +187,9 @@ function toDetected(
 }
 
 /** A link with a name, such as a resource_link. */
-function namedLink({ uri, name }: Fields, has: HasAddress): Detected | undefined {
+function namedLink({ uri, name }: Fields, origins: Origins): Detected | undefined {
   if (typeof uri !== "string" || typeof name !== "string" || !name) return undefined;
-  const [link] = linksIn(uri, has).links;
+  const link = linkIn(uri, origins);
   return link && bare(link.uri, name, link.url);
 }
 

@@ -20,14 +20,14 @@ export function parseJSON(text: string): unknown {
   return isShort ? JSON.parse(text) : new ExactReader(text).read();
 }
 
-/**
- * The JSON value at a position of a text, and the position behind it.
- *
- * @throws {SyntaxError | RangeError} as parseJSON.
- */
+/** The JSON value at a position of a text, undefined if there is none, and the position where it ends. */
 export function jsonAt(text: string, start: number): [value: unknown, end: number] {
   const reader = new ExactReader(text, start);
-  return [reader.value(), reader.at];
+  try {
+    return [reader.value(), reader.at];
+  } catch {
+    return [undefined, reader.at];
+  }
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -40,12 +40,10 @@ const CONTROL = /[\u0000-\u001f]/;
 class ExactReader {
   at: number;
   private readonly text: string;
-  private readonly hasControl: boolean;
 
   constructor(text: string, start = 0) {
     this.text = text;
     this.at = start;
-    this.hasControl = CONTROL.test(text);
   }
 
   read(): unknown {
@@ -103,12 +101,12 @@ class ExactReader {
     let end = start;
     do {
       end = this.text.indexOf('"', end + 1);
-      if (end < 0) throw this.unexpected();
+      if (end < 0) throw this.unexpected(this.text.length);
     } while (this.isEscaped(end));
     this.at = end + 1;
     const inner = this.text.slice(start + 1, end);
     // JSON.parse decodes escapes, and refuses control characters.
-    return this.hasControl || inner.includes("\\") ? JSON.parse(`"${inner}"`) : inner;
+    return inner.includes("\\") || CONTROL.test(inner) ? JSON.parse(`"${inner}"`) : inner;
   }
 
   private isEscaped(quote: number): boolean {
@@ -149,7 +147,8 @@ class ExactReader {
     return code;
   }
 
-  private unexpected(): SyntaxError {
+  private unexpected(at = this.at): SyntaxError {
+    this.at = at;
     return new SyntaxError(`Unexpected text in JSON at position ${this.at}`);
   }
 }

@@ -1,10 +1,7 @@
 /** Links to results in texts, known by the checksums of their ids in any encoding that keeps letters and digits. */
-import { idsIn, isWeb, resourceId } from "./addresses.ts";
+import { idsIn, resourceId, type Origins } from "./addresses.ts";
 
-export type URLPart = "resource" | "origin";
-/** Whether a URL is that of a resource at a configured address, or at the origin of one. */
-export type HasAddress = (url: string, part: URLPart) => boolean;
-
+/** A link to a result. */
 export interface Link {
   id: string;
   /** Made of the id, if the text has no URI. */
@@ -23,53 +20,99 @@ interface Mention {
   isInResource: boolean;
 }
 
+type Place = readonly [start: number, id: string];
+
 /** Links of one text; the last ones. */
-const MOST_LINKS = 1_000;
+const MOST_LINKS = 200;
+const MOST_LINKS_IN_ALL = 5_000;
+const MOST_CHARACTERS = 4 * 1024 * 1024;
+/** Characters at the end of each text that are searched in any case. */
+const RESERVE = 1_024;
 /** Characters before an id that say what it is. */
 const BEFORE = 400;
 const URI = /([a-z][a-z0-9+.-]{0,31}):\/\/(?:[a-z0-9[][\w.:@~\]-]{0,99}\/){0,8}$/i;
-const ADDRESS = /https?:\/\/[^\s"'<>`\\]*$/i;
+const OF_HOST = /^(?:https?|wss?|ftps?)$/i;
+const ADDRESS = /(?:(?:https?|wss?|ftps?):\/\/|(?<![a-z0-9:/])\/\/[a-z0-9.-]+\/)[^\s"'<>`\\|,]*$/i;
+const ENDS_ADDRESS = /[\s"'<>`\\|,]/;
 const SENTENCE =
   /((?:^|\n[ \t\r]*\n)\s*)?(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)\s+[<([`*_]{0,4}$/;
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
-/**
- * The links of a text, one for each result, and whether the text names them by the sentence of `dualsql`.
- *
- * Such sentences are paragraphs: then only those count. Where the paragraphs are lost, the last sentence counts. In a
- * structure that is not read as one, such as a truncated one, the links of its `resource` count.
- */
-export function linksIn(text: string, has: HasAddress): { links: Link[]; isAnnounced: boolean } {
-  const links = [...idsIn(text)].slice(-MOST_LINKS).flatMap(([start, id]) => linkAt(text, start, id, has) ?? []);
-  const announced = links.filter((link) => link.isAnnounced);
-  const candidates = [announced.filter((link) => link.beginsParagraph), announced.slice(-1), links.filter((link) => link.isInResource)];
-  const chosen = candidates.find((each) => each.length) ?? links;
-  return {
-    links: [...new Set(chosen.map(({ id }) => id))].map((id) => ({
-      id,
-      uri: links.find((link) => link.id === id && link.uri)?.uri ?? `resource://${id}`,
-      url: links.find((link) => link.id === id && link.url)?.url,
-    })),
-    isAnnounced: announced.length > 0,
-  };
+/** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
+export class LinkReader {
+  /** Those of the texts. */
+  readonly links: Link[] = [];
+  private readonly origins: Origins;
+  private characters = MOST_CHARACTERS;
+  private places = MOST_LINKS_IN_ALL;
+
+  constructor(origins: Origins) {
+    this.origins = origins;
+  }
+
+  /**
+   * Read a text. Returns whether it names its links by the sentence of `dualsql`.
+   *
+   * Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of its
+   * `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts.
+   */
+  read(text: string): boolean {
+    const end = text.slice(-Math.max(this.characters, RESERVE));
+    this.characters -= end.length;
+    const places = lastOf([...idsIn(end)], Math.min(MOST_LINKS, this.places));
+    this.places -= places.length;
+    const mentions = mentionsAt(end, places, this.origins);
+    const announced = mentions.filter((each) => each.isAnnounced);
+    const candidates = [mentions.filter((each) => each.beginsParagraph || each.isInResource), announced.slice(-1)];
+    const chosen = candidates.find((each) => each.length) ?? mentions;
+    const links = byId(mentions);
+    for (const id of new Set(chosen.map((each) => each.id))) this.links.push(links.get(id)!);
+    return announced.length > 0;
+  }
 }
 
-/** The link at a position; undefined for a URL at another origin. */
-function linkAt(text: string, start: number, id: string, has: HasAddress): Mention | undefined {
+/** The last link of a text that is a URI or a URL. */
+export function linkIn(address: string, origins: Origins): Link | undefined {
+  const [link] = byId(mentionsAt(address, lastOf([...idsIn(address)], 1), origins)).values();
+  return link;
+}
+
+function lastOf<T>(items: T[], most: number): T[] {
+  return items.slice(Math.max(items.length - most, 0));
+}
+
+/** One link of all that a text says about one result. */
+function byId(mentions: readonly Mention[]): Map<string, Link> {
+  const links = new Map<string, Pick<Mention, "uri" | "url">>();
+  for (const { id, uri, url } of mentions) {
+    const earlier = links.get(id);
+    links.set(id, { uri: earlier?.uri ?? uri, url: earlier?.url ?? url });
+  }
+  return new Map([...links].map(([id, { uri, url }]) => [id, { id, uri: uri ?? `resource://${id}`, url }]));
+}
+
+function mentionsAt(text: string, places: readonly Place[], origins: Origins): Mention[] {
+  return places.flatMap(([start, id]) => mentionAt(text, start, id, origins) ?? []);
+}
+
+/** The link at a position; undefined for a URL at another origin, and for one that may be. */
+function mentionAt(text: string, start: number, id: string, origins: Origins): Mention | undefined {
   // A text that was cut here does not start here.
   const before = (start > BEFORE ? "…" : "") + decoded(text.slice(Math.max(start - BEFORE, 0), start));
-  const own = URI.exec(before);
-  const address = ADDRESS.exec(before);
-  const written = own && !isWeb(own[0]) ? `${own[0]}${id}` : undefined;
-  const url = address && written === undefined ? `${address[0]}${id}` : undefined;
-  if (url !== undefined && !has(url, "origin")) return undefined;
-  const found = written === undefined ? address : own;
-  const said = found ? before.slice(0, found.index) : before;
+  const uri = URI.exec(before);
+  const own = uri && !OF_HOST.test(uri[1]!) ? uri : null;
+  const url = own ? null : ADDRESS.exec(before);
+  if (url && !origins.hasOrigin(`${url[0]}${id}`)) return undefined;
+  const match = own ?? url;
+  // The scheme of a long URL is before these characters.
+  if (!match && start > BEFORE && !ENDS_ADDRESS.test(before)) return undefined;
+  const said = match ? before.slice(0, match.index) : before;
   const sentence = SENTENCE.exec(said);
+  const written = own ? `${own[0]}${id}` : "";
   return {
     id,
-    uri: written !== undefined && resourceId(written) === id ? written : undefined,
-    url,
+    uri: resourceId(written) === id ? written : undefined,
+    url: url ? `${url[0]}${id}` : undefined,
     isAnnounced: sentence !== null,
     beginsParagraph: sentence?.[1] !== undefined,
     isInResource: IN_RESOURCE.test(said),
@@ -83,8 +126,7 @@ function decoded(text: string): string {
   let plain = text;
   for (let depth = 0; depth < 2; depth++) {
     plain = plain
-      .replace(/%([2-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
-      .replace(/%0a/gi, "\n")
+      .replace(/%([2-7][0-9a-f]|0[9ad])/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
       .replace(/&(?:#(\d{1,6})|#x([0-9a-f]{1,5})|([a-z]+));/gi, (whole, decimal?: string, hex?: string, name?: string) =>
         name ? (REFERENCES[name.toLowerCase()] ?? whole) : String.fromCharCode(decimal ? Number(decimal) : parseInt(hex ?? "", 16)),
       );

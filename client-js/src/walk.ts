@@ -18,6 +18,9 @@ const MOST_VALUES = 1_000;
 /** The id of a result and the JSON of a dual response are longer. */
 const SHORTEST_TEXT = 24;
 const BEGINS_JSON = /^\s{0,64}(\{|"|\[\s{0,64}([[{"\]\d-]|true|false|null))/;
+const BRACKET = /\{\s{0,64}"|\[\s{0,64}[[{"]/g;
+/** How many times the characters of a text that is not JSON are read as JSON. */
+const MOST_REPEATED = 8;
 /** The base64 of {" and [{, also indented. */
 const BEGINS_BASE64 = /^(eyJ|ewo|ewk|eyA|W3s|Wwo)/;
 
@@ -45,7 +48,7 @@ export class Walk {
   constructor(root: unknown, readText: (text: string) => Scope) {
     this.readText = readText;
     this.here = { value: root, depth: -1, nesting: 0, scope: ANYTHING };
-    this.push(root, ANYTHING, 0);
+    this.pushAll([root], ANYTHING, 0);
   }
 
   /** What counts at the visited object. */
@@ -69,7 +72,7 @@ export class Walk {
       if ((this.seen.get(value) ?? -1) >= scope) continue;
       this.seen.set(value, scope);
       if (typeof value === "string") this.open(value);
-      else if (Array.isArray(value) || value instanceof Set) for (const item of value) this.push(item, scope, nesting);
+      else if (Array.isArray(value) || value instanceof Set) this.pushAll(value, scope, nesting);
       else {
         const fields = fieldsOf(value);
         if (fields) return fields;
@@ -79,73 +82,83 @@ export class Walk {
   }
 
   /** Visit the values of an object, too, each in the scope of its name. */
-  descend(fields: Fields, scopeOf: (name: string) => Scope): void {
+  descend(fields: Fields, scopeOf: (name: string, value: unknown) => Scope): void {
     for (const [name, value] of Object.entries(fields)) {
-      if (typeof value === "string" || (typeof value === "object" && value !== null)) this.push(value, scopeOf(name), this.here.nesting);
+      if (mayLeadOn(value)) this.push(value, scopeOf(name, value), this.here.nesting);
     }
   }
 
   private push(value: unknown, scope: Scope, nesting: number): void {
     const depth = this.here.depth + 1;
     if (depth > MOST_DEPTH || this.queue.length >= 2 * MOST_NODES) return;
-    if (typeof value === "string" ? mayHoldResult(value) : typeof value === "object" && value !== null) {
-      this.queue.push({ value, depth, nesting, scope });
-    }
+    this.queue.push({ value, depth, nesting, scope });
+  }
+
+  private pushAll(values: Iterable<unknown>, scope: Scope, nesting: number): void {
+    for (const value of values) if (mayLeadOn(value)) this.push(value, scope, nesting);
   }
 
   private open(value: string): void {
-    this.characters -= value.length;
-    if (this.characters < 0) return;
     const text = (BEGINS_BASE64.test(value) && ofBase64(value)) || value;
     const { nesting } = this.here;
     let { scope } = this.here;
-    let values = nesting < MOST_NESTING ? whole(text) : [];
-    if (!values.length) {
-      let rest = text;
-      if (nesting < MOST_NESTING) [values, rest] = this.jsonWithin(text);
-      if (scope === ANYTHING) scope = this.readText(rest);
+    let values: unknown[] = [];
+    let rest = text;
+    if (nesting < MOST_NESTING && text.length <= this.characters) {
+      this.characters -= text.length;
+      values = whole(text);
+      [values, rest] = values.length ? [values, ""] : jsonWithin(text);
     }
-    for (const each of values) this.push(each, scope, nesting + 1);
+    if (rest && scope === ANYTHING) scope = this.readText(rest);
+    this.pushAll(values, scope, nesting + 1);
   }
+}
 
-  /**
-   * The JSON values within a text that may hold a result, and the text without them. The lines within a value that is no
-   * JSON, or is truncated, are no values of their own.
-   */
-  private jsonWithin(text: string): [values: unknown[], rest: string] {
-    const values: unknown[] = [];
-    const rest: string[] = [];
-    const bracket = /[{[]/g;
-    let line = 0;
-    let scanned = 0;
-    let taken = 0;
-    let isBroken = false;
-    for (let match = bracket.exec(text); match && values.length < MOST_VALUES; match = bracket.exec(text)) {
-      const start = match.index;
-      const lineEnd = text.slice(scanned, start).lastIndexOf("\n");
-      if (lineEnd >= 0) line = scanned + lineEnd + 1;
-      scanned = start;
-      const value = isBroken && /[\s}\]]/.test(text[line] ?? "") ? undefined : tryJSON(() => jsonAt(text, start));
-      if (value) {
-        isBroken = false;
-        bracket.lastIndex = value[1];
-        if (!mayHoldResult(text.slice(start, value[1]))) continue;
-        values.push(value[0]);
-        rest.push(text.slice(taken, start));
-        taken = value[1];
-        continue;
-      }
-      if (!isBroken) this.characters -= text.length - start;
-      if (this.characters < 0) break;
-      // A bracket may be prose: [INFO].
-      isBroken ||= match[0] === "{";
-      if (match[0] === "[" && !isBroken) continue;
+/**
+ * The JSON values within a text that may hold a result, and the text without them. The lines within a value that is no
+ * JSON, or is truncated, are no values of their own.
+ */
+function jsonWithin(text: string): [values: unknown[], rest: string] {
+  const values: unknown[] = [];
+  const rest: string[] = [];
+  const bracket = new RegExp(BRACKET);
+  let line = 0;
+  let scanned = 0;
+  let taken = 0;
+  /** The line of such a value. */
+  let broken: number | undefined;
+  let budget = MOST_REPEATED * text.length;
+  for (let match = bracket.exec(text); match && budget > 0 && values.length < MOST_VALUES; match = bracket.exec(text)) {
+    const start = match.index;
+    const lineEnd = text.slice(scanned, start).lastIndexOf("\n");
+    if (lineEnd >= 0) line = scanned + lineEnd + 1;
+    scanned = start;
+    if (broken !== undefined && line > broken && /[\s}\]]/.test(text[line] ?? "")) {
       const following = text.indexOf("\n", start);
       if (following < 0) break;
       bracket.lastIndex = following;
+      continue;
     }
-    return [values, [...rest, text.slice(taken)].join(" ")];
+    const [value, end] = jsonAt(text, start);
+    if (value === undefined) {
+      budget -= end - start + 64;
+      if (text[start] === "{") broken = line;
+      bracket.lastIndex = text[start] === "{" ? Math.max(end, start + 1) : start + 1;
+      continue;
+    }
+    broken = undefined;
+    bracket.lastIndex = end;
+    if (!mayHoldResult(text.slice(start, end))) continue;
+    values.push(value);
+    rest.push(text.slice(taken, start));
+    taken = end;
   }
+  return [values, [...rest, text.slice(taken)].join(" ")];
+}
+
+/** Whether a value has values, or is a text that may hold a result. */
+function mayLeadOn(value: unknown): boolean {
+  return typeof value === "string" ? mayHoldResult(value) : typeof value === "object" && value !== null;
 }
 
 /** Whether a text may contain a dual response or the id of a result. */

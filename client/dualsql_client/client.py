@@ -118,12 +118,12 @@ class DualResponseClient:
 
     def parse_structured(self, structured_content: object) -> ParsedDualResponse | None:
         """The dual response in a tool result's structuredContent; None if it is something else."""
-        detected = detect.read_structure(structured_content, has=self._origins.has)
+        detected = detect.read_structure(structured_content, self._origins)
         return None if detected is None else self._from_detected(detected)
 
     def find(self, anything: object) -> list[ParsedDualResponse]:
         """All dual responses in a run result, a message list or the like; one per resource."""
-        return [self._from_detected(detected) for detected in detect.find(anything, has=self._origins.has)]
+        return [self._from_detected(detected) for detected in detect.find(anything, self._origins)]
 
     async def find_in(self, events: AsyncIterable[object]) -> AsyncGenerator[ParsedDualResponse, None]:
         """The dual responses in a stream of events, each as soon as an event contains it.
@@ -132,7 +132,7 @@ class DualResponseClient:
         """
         latest: dict[str, Detected] = {}
         async for event in events:
-            for detected in detect.find(event, has=self._origins.has):
+            for detected in detect.find(event, self._origins):
                 if detect.is_more_complete(detected, latest.get(detected.key)):
                     latest[detected.key] = detected
                     yield self._from_detected(detected)

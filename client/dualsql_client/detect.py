@@ -11,18 +11,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from typing import Any, TypeVar
 
 from dualsql_client.addresses import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
-from dualsql_client.links import HasAddress, links_in
+from dualsql_client.links import LinkReader, link_in
 from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, is_typed_map, untyped
+from dualsql_client.origins import Origins
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
-MAXIMUM_CHARACTERS = 4 * 1024 * 1024
-"""Of the texts that are searched for links."""
+_NO_ORIGINS = Origins(None, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Detected:
         return identifier if is_checked(identifier) else self.uri if self.has_uri else self.url or ""
 
 
-def find(tool_result: object, *, has: HasAddress = lambda _, part: part == "origin") -> list[Detected]:
+def find(tool_result: object, origins: Origins = _NO_ORIGINS) -> list[Detected]:
     """All dual responses inside `tool_result`, one for each resource: the shallowest first, then links in texts.
 
     The rows of a dual response and a failure are not searched; of a person's message and the arguments of a call, only
@@ -64,11 +64,11 @@ def find(tool_result: object, *, has: HasAddress = lambda _, part: part == "orig
     results or, without any, for all.
 
     Args:
-        has: accepts URLs.
+        origins: the configured addresses.
     """
-    responses, met_objects = _search(tool_result, has, hidden=False)
+    responses, met_objects = _search(tool_result, origins, hidden=False)
     if met_objects and all(response.sample is None for response in responses.values()):
-        private, _ = _search(tool_result, has, hidden=True)
+        private, _ = _search(tool_result, origins, hidden=True)
         if not responses:
             return list(private.values())
         for key in responses.keys() & private.keys():
@@ -77,56 +77,50 @@ def find(tool_result: object, *, has: HasAddress = lambda _, part: part == "orig
     return list(responses.values())
 
 
-def _search(value: object, has: HasAddress, *, hidden: bool) -> tuple[dict[str, Detected], bool]:
+def _search(value: object, origins: Origins, *, hidden: bool) -> tuple[dict[str, Detected], bool]:
     responses: dict[str, Detected] = {}
-    in_texts: list[Detected] = []
-    remaining = MAXIMUM_CHARACTERS
+    reader = LinkReader(origins)
 
     def read_text(text: str) -> Evidence:
-        nonlocal remaining
-        remaining -= len(text)
-        if remaining < 0:
-            return Evidence.ANYTHING
-        links, is_announced = links_in(text, has)
-        in_texts.extend(Detected(uri=link.uri or "", name="", url=link.url) for link in links)
-        return Evidence.RESPONSES if is_announced else Evidence.ANYTHING
+        return Evidence.RESPONSES if reader.read(text) else Evidence.ANYTHING
 
     walk = Walk(value, read_text=read_text, hidden=hidden)
     while walk:
         try:
-            detected = _visit(walk, has)
+            detected = _visit(walk, origins)
         except Exception:  # noqa: BLE001 - a foreign object may raise anything when it is read
             continue
         if detected is not None and is_more_complete(detected, responses.get(detected.key)):
             responses[detected.key] = detected
-    for detected in in_texts:
+    for link in reader.links:
+        detected = Detected(uri=link.uri, name="", url=link.url)
         responses.setdefault(detected.key, detected)
     return responses, walk.met_objects
 
 
-def read_structure(value: object, *, has: HasAddress = lambda _, part: part == "origin") -> Detected | None:
+def read_structure(value: object, origins: Origins = _NO_ORIGINS) -> Detected | None:
     """The dual response that `value` itself is (a structuredContent), or None."""
     try:
         fields = fields_of(value)
-        return _response(fields, has) if fields else None
+        return _response(fields, origins) if fields else None
     except Exception:  # noqa: BLE001 - as in find
         return None
 
 
-def _visit(walk: Walk, has: HasAddress) -> Detected | None:
+def _visit(walk: Walk, origins: Origins) -> Detected | None:
     fields = walk.step()
     if not fields:
         return None
-    if _MARKS.isdisjoint(fields) and walk.kind == "dict" and walk.scope:
+    if walk.kind == "dict" and walk.scope and not _has_marks(tuple(fields)):
         walk.descend(fields)
         return None
-    if any(_either(fields, snake, camel) is True for snake, camel in _FLAGS):
-        return None
-    scope = _scope(fields, walk)
-    if scope and (detected := _response(fields, has)):
+    is_failed = _is_failed(fields)
+    scope = Evidence.NOTHING if is_failed else _scope(fields, walk)
+    detected = _response(fields, origins) if scope else None
+    if detected and detected.sample is not None:
         return detected
-    walk.descend(fields, _scopes(scope, fields))
-    return _named_link(fields, has) if scope is Evidence.ANYTHING else None
+    walk.descend(fields, _scopes(fields, scope, is_failed=is_failed, is_response=detected is not None))
+    return detected or (_named_link(fields, origins) if scope is Evidence.ANYTHING else None)
 
 
 def is_more_complete(detected: Detected, earlier: Detected | None) -> bool:
@@ -140,90 +134,124 @@ def _completeness(detected: Detected) -> int:
     )
 
 
-# Names of SDKs, hosts and protocols, compared without case, - and _.
-_FLAGS = (("is_error", "isError"), ("tool_call_error", "toolCallError"))
-_FAILURES = {
+# Names of SDKs, hosts and protocols.
+_FAILURES: dict[str, tuple[object, ...]] = {
+    "is_error": (True,),
+    "isError": (True,),
+    "tool_call_error": (True,),  # agno
+    "toolCallError": (True,),
     "status": ("error", "failed"),  # LangChain, Bedrock, OpenAI
     "state": ("output-error", "failed"),  # the AI SDK, A2A
     "outcome": ("failed", "denied"),  # pydantic-ai
     "type": ("tool-error", "error-text", "error-json"),  # the AI SDK
     "part_kind": ("retry-prompt",),  # pydantic-ai
 }
-_KINDS = ("type", "kind", "part_kind", "role", "source")
-_PERSONS = frozenset({"user", "human", "system", "developer", "userprompt", "systemprompt"})
-_RESULT = re.compile(r"(?:tool|function|mcp).*(?:result|response|return|output|message).*|tool|function")
+_OF_MESSAGES = ("type", "kind", "part_kind", "role")
+"""Fields of a message or a content block, and not of a row unless `columns` has them."""
+_KINDS = (*_OF_MESSAGES, "source")
 _CALLS = ("tool_name", "toolName", "call_id", "tool_call_id", "toolCallId", "jsonrpc")
 """Fields of a call of a tool or its result."""
-_ARGUMENTS = frozenset({"arguments", "args", "rawinput", "toolinput"})
-_TABLES = frozenset({"results", "data", "items", "records"})
 _OF_TABLES = ("metadata", "columns", "total_count", "totalCount")
 """Fields beside the rows of a table. A link in a cell is no result."""
-_MARKS = frozenset(
-    {
-        "resource",
-        "uri",
-        "error",
-        "exception",
-        "arguments",
-        "args",
-        "input",
-        "raw_input",
-        "rawInput",
-        "tool_input",
-    }
-    | {
-        "toolInput",
-        *_FAILURES,
-        *_KINDS,
-        *_CALLS,
-        *_OF_TABLES,
-        "rows",
-        *(name for flag in _FLAGS for name in flag),
-    }
+
+# Compared without case, - and _.
+_PERSON = re.compile(r"(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?")
+_RESULT = re.compile(
+    r"(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?"
 )
-"""A mapping with none of these names is no dual response and no failure, and its values count as it does."""
+_ARGUMENTS = frozenset(
+    {"arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs", "partialjson"}
+)
+_ARGUMENTS_OF_CALLS = frozenset({"input", "kwargs", "parameters"})
+_TABLES = frozenset({"results", "data", "items", "records"})
 
 
 def _plain_name(name: object) -> str:
-    return re.sub(r"[-_ ]", "", name[:40]).lower() if isinstance(name, str) else ""
+    return _without_marks(name[:40]) if isinstance(name, str) else ""
+
+
+@lru_cache(maxsize=1_024)
+def _without_marks(name: str) -> str:
+    return re.sub(r"[-_ ]", "", name).lower()
+
+
+_MARKS = frozenset(
+    map(
+        _plain_name,
+        ("resource", "uri", "error", "exception", "rows", *_FAILURES, *_KINDS, *_CALLS, *_OF_TABLES),
+    )
+).union(_ARGUMENTS, _ARGUMENTS_OF_CALLS)
+
+
+@lru_cache(maxsize=64)
+def _has_marks(names: tuple[object, ...]) -> bool:
+    """Whether a mapping may be a dual response or a failure, or have values that count otherwise than it does."""
+    return not _MARKS.isdisjoint(map(_plain_name, names))
 
 
 def _scope(fields: Fields, walk: Walk) -> Evidence:
-    """What counts in a mapping: nothing in a failure and a person's message, all in a tool's result inside of them."""
-    if _failed(fields):
-        return Evidence.NOTHING
-    kinds = {_plain_name(fields.get(name)) for name in _KINDS}
-    kinds.add(re.sub(r"(?:message|part)$", "", _plain_name(walk.kind)))
+    """What counts in a mapping: nothing in a person's message or a piece of arguments, all in a tool's result in it."""
+    kinds = {_plain_name(_word(fields.get(name))) for name in _KINDS}
+    kinds.add(_plain_name(walk.kind))
     if any(map(_RESULT.fullmatch, kinds)):
         return walk.scope or Evidence.ANYTHING
-    return walk.scope if _PERSONS.isdisjoint(kinds) else Evidence.NOTHING
+    is_quotation = any(_PERSON.fullmatch(kind) or "arguments" in kind for kind in kinds)
+    return Evidence.NOTHING if is_quotation else walk.scope
 
 
-def _failed(fields: Fields) -> bool:
+def _is_failed(fields: Fields) -> bool:
     """Whether a mapping is a failed call, as an SDK or a protocol says it."""
-    if any(_text(fields.get(name)) in words for name, words in _FAILURES.items()):
+    if any(_word(fields.get(name)) in words for name, words in _FAILURES.items()):
         return True
     is_call = fields.get("type") == "mcp_call" or not fields.keys().isdisjoint(_CALLS)
     return is_call and bool(fields.get("error") or fields.get("exception"))
 
 
-def _scopes(scope: Evidence, fields: Fields) -> Callable[[object], Evidence]:
+def _word(value: object) -> str | bool | None:
+    """A text or a flag, also in JSON that names each value's type."""
+    value = untyped(value) if type(value) is dict else value
+    return value if isinstance(value, str | bool) else None
+
+
+def _scopes(
+    fields: Fields, scope: Evidence, *, is_failed: bool, is_response: bool
+) -> Callable[[object, object], Evidence]:
     """What counts under each name of a mapping."""
     is_call = not fields.keys().isdisjoint(("name", "output", *_CALLS))
-    is_table = not fields.keys().isdisjoint(_OF_TABLES)
 
-    def scope_of(name: object) -> Evidence:
+    def scope_of(name: object, value: object) -> Evidence:
         plain = _plain_name(name)
-        if plain == "rows" or (is_table and plain in _TABLES):
-            return min(scope, Evidence.RESPONSES)
-        if plain in _ARGUMENTS or (is_call and plain == "input"):
+        if plain in _ARGUMENTS or (is_call and plain in _ARGUMENTS_OF_CALLS):
             return Evidence.NOTHING
-        return Evidence.ANYTHING if not scope and _RESULT.fullmatch(plain) else scope
+        if is_response and plain == "results":
+            return Evidence.NOTHING
+        if plain == "rows" or (plain in _TABLES and _is_table(value, fields)):
+            return min(scope, Evidence.RESPONSES)
+        # The text of a failure may have the link of what failed.
+        is_result = not (scope or (is_failed and isinstance(value, str))) and _RESULT.fullmatch(plain)
+        return Evidence.ANYTHING if is_result else scope
 
     return scope_of
 
 
-def _response(fields: Fields, has: HasAddress) -> Detected | None:
+def _is_table(rows: object, fields: Fields) -> bool:
+    """Whether the value of a mapping is the rows or columns of a table: neither messages nor content blocks."""
+    if all(fields.get(name) is None for name in _OF_TABLES):
+        return False
+    columns = fields.get("columns") or ()
+    names = [(fields_of(column) or {}).get("name", column) for column in columns]
+    first = rows[0] if isinstance(rows, list) and rows else rows
+    if isinstance(first, list):
+        return bool(names) or not any(map(fields_of, first))
+    row = fields_of(first)
+    if not row:
+        return False
+    if names and all(name in names for name in row):
+        return True
+    return isinstance(rows, list) and row.keys().isdisjoint(_OF_MESSAGES)
+
+
+def _response(fields: Fields, origins: Origins) -> Detected | None:
     resource = fields_of(fields.get("resource"))
     if resource is None:
         return None
@@ -235,14 +263,14 @@ def _response(fields: Fields, has: HasAddress) -> Detected | None:
     read = partial(
         _detected, name=_text(resource.get("name")) or "", results=fields.get("results"), metadata=metadata
     )
-    links = [link for written in (uri, url) if written for link in links_in(written, has)[0]]
+    links = [link for written in (uri, url) if written and (link := link_in(written, origins))]
     if links:
         own = uri if uri and resource_id(uri) == links[0].id else links[0].uri
         return read(uri=own, url=links[0].url if url is None else url)
     addresses = [written for written in (url, uri) if written and is_web(written)]
     if not fields.keys().isdisjoint(("results", "metadata")):
         for address in addresses:
-            if has(address, "resource"):
+            if origins.has_resource(address):
                 return read(uri=uri_of_url(address), url=address, has_uri=False)
     is_complete = (
         uri and uri.startswith("resource://") and resource_id(uri) and _is_specified(fields, metadata)
@@ -257,7 +285,7 @@ def _is_specified(fields: Fields, metadata: Fields) -> bool:
     if "total_count" not in metadata and "totalCount" not in metadata:
         return False
     total = _either(metadata, "total_count", "totalCount")
-    return total is None or is_count(total)
+    return total is None or _count(total) is not None
 
 
 def _detected(
@@ -279,11 +307,11 @@ def _detected(
     )
 
 
-def _named_link(fields: Fields, has: HasAddress) -> Detected | None:
+def _named_link(fields: Fields, origins: Origins) -> Detected | None:
     """A link with a name, such as a resource_link."""
     uri, name = _text(fields.get("uri")), _text(fields.get("name"))
-    links = links_in(uri, has)[0] if uri and name else []
-    return Detected(uri=links[0].uri or "", name=name or "", url=links[0].url) if links else None
+    link = link_in(uri, origins) if uri and name else None
+    return Detected(uri=link.uri, name=name or "", url=link.url) if link else None
 
 
 def _count(total: object) -> int | None:

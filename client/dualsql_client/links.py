@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from html import unescape
-from typing import Literal
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from dualsql_client.addresses import ids_in, is_web, resource_id
+from dualsql_client.addresses import ids_in, resource_id
+from dualsql_client.origins import Origins
 
-UrlPart = Literal["resource", "origin"]
-HasAddress = Callable[[str, UrlPart], bool]
-"""Whether a URL is that of a resource at a configured address, or at the origin of one."""
-
-_MAXIMUM_LINKS = 1_000
+_MAXIMUM_LINKS = 200
 """Links of one text; the last ones."""
+_MAXIMUM_LINKS_IN_ALL = 5_000
+_MAXIMUM_CHARACTERS = 4 * 1024 * 1024
+_RESERVE = 1_024
+"""Characters at the end of each text that are searched in any case."""
 _BEFORE = 400
 """Characters before an id that say what it is."""
 _ESCAPED_SLASH = re.compile(r"\\+(?:u00|x)2f", re.IGNORECASE)
@@ -26,7 +25,11 @@ _ESCAPED_BREAK = re.compile(r"(?:\\+r)?\\+n")
 _URI = re.compile(
     r"([a-z][a-z0-9+.-]{0,31})://(?:[a-z0-9\[][\w.:@~\]-]{0,99}/){0,8}\Z", re.ASCII | re.IGNORECASE
 )
-_URL = re.compile(r"https?://[^\s\"'<>`\\]*\Z", re.IGNORECASE)
+_HOST_SCHEMES = frozenset({"http", "https", "ws", "wss", "ftp", "ftps"})
+_URL = re.compile(
+    r"(?:(?:https?|wss?|ftps?)://|(?<![a-z0-9:/])//[a-z0-9.-]+/)[^\s\"'<>`\\|,]*\Z", re.IGNORECASE
+)
+_ENDS_URL = re.compile(r"[\s\"'<>`\\|,]")
 _SENTENCE = re.compile(
     r"(?P<paragraph>(?:\A|\n[ \t\r]*\n)\s*)?"
     r"(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)"
@@ -37,8 +40,7 @@ _IN_RESOURCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A link to a result.
 
     Attributes:
@@ -47,57 +49,103 @@ class Link:
     """
 
     id: str
+    uri: str
+    url: str | None
+
+
+class _Mention(NamedTuple):
+    """One place of a link in a text."""
+
+    id: str
     uri: str | None
     url: str | None
-    is_announced: bool = False
-    begins_paragraph: bool = False
-    is_in_resource: bool = False
+    is_announced: bool
+    begins_paragraph: bool
+    is_in_resource: bool
 
 
-def links_in(text: str, has: HasAddress) -> tuple[list[Link], bool]:
-    """The links of a text, one for each result, and whether the text names them by the sentence of `dualsql`.
+class LinkReader:
+    """Reads texts up to a number of characters and of links in all, and the ends of further texts.
 
-    Such sentences are paragraphs: then only those count. Where the paragraphs are lost, the last sentence counts. In a
-    structure that is not read as one, such as a truncated one, the links of its `resource` count.
+    Attributes:
+        links: those of the texts.
     """
-    places = deque(ids_in(text), maxlen=_MAXIMUM_LINKS)
-    read = [_link(text, start, identifier, has) for start, identifier in places]
-    links = [link for link in read if link is not None]
-    announced = [link for link in links if link.is_announced]
-    chosen = (
-        [link for link in announced if link.begins_paragraph]
-        or announced[-1:]
-        or [link for link in links if link.is_in_resource]
-        or links
-    )
-    identifiers = dict.fromkeys(link.id for link in chosen)
-    return [_joined([link for link in links if link.id == each]) for each in identifiers], bool(announced)
+
+    def __init__(self, origins: Origins) -> None:
+        self.links: list[Link] = []
+        self._origins = origins
+        self._characters = _MAXIMUM_CHARACTERS
+        self._places = _MAXIMUM_LINKS_IN_ALL
+
+    def read(self, text: str) -> bool:
+        """Read a text. Returns whether it names its links by the sentence of `dualsql`.
+
+        Such sentences are paragraphs, and in a structure that is not read as one, such as a truncated one, the links of
+        its `resource` are the result's: then only those count. Where the paragraphs are lost, the last sentence counts.
+        """
+        end = text[-max(self._characters, _RESERVE) :]
+        self._characters -= len(end)
+        places = deque(ids_in(end), maxlen=min(_MAXIMUM_LINKS, self._places))
+        self._places -= len(places)
+        mentions = _mentions(end, places, self._origins)
+        announced = [each for each in mentions if each.is_announced]
+        chosen = (
+            [each for each in mentions if each.begins_paragraph or each.is_in_resource]
+            or announced[-1:]
+            or mentions
+        )
+        links = _by_id(mentions)
+        self.links += [links[identifier] for identifier in dict.fromkeys(each.id for each in chosen)]
+        return bool(announced)
 
 
-def _joined(links: list[Link]) -> Link:
+def link_in(address: str, origins: Origins) -> Link | None:
+    """The last link of a text that is a URI or a URL."""
+    places = deque(ids_in(address), maxlen=1)
+    return next(iter(_by_id(_mentions(address, places, origins)).values()), None)
+
+
+def _by_id(mentions: list[_Mention]) -> dict[str, Link]:
     """One link of all that a text says about one result."""
-    uri = next((link.uri for link in links if link.uri), f"resource://{links[0].id}")
-    url = next((link.url for link in links if link.url), None)
-    return Link(links[0].id, uri, url)
+    uris: dict[str, str] = {}
+    urls: dict[str, str] = {}
+    for each in mentions:
+        if each.uri:
+            uris.setdefault(each.id, each.uri)
+        if each.url:
+            urls.setdefault(each.id, each.url)
+    return {
+        each.id: Link(each.id, uris.get(each.id, f"resource://{each.id}"), urls.get(each.id))
+        for each in mentions
+    }
 
 
-def _link(text: str, start: int, identifier: str, has: HasAddress) -> Link | None:
-    """The link at a position; None for a URL at another origin."""
+def _mentions(text: str, places: deque[tuple[int, str]], origins: Origins) -> list[_Mention]:
+    mentions = (_mention(text, start, identifier, origins) for start, identifier in places)
+    return [each for each in mentions if each is not None]
+
+
+def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Mention | None:
+    """The link at a position; None for a URL at another origin, and for one that may be."""
     before = _decoded(text[max(start - _BEFORE, 0) : start])
     if start > _BEFORE:
         before = f"…{before}"  # it is not the start of the text
-    uri, url = _URI.search(before), _URL.search(before)
-    written = f"{uri.group()}{identifier}" if uri and not is_web(uri.group()) else None
-    address = f"{url.group()}{identifier}" if url and written is None else None
-    if address is not None and not has(address, "origin"):
+    uri = _URI.search(before)
+    own = uri if uri and uri[1].lower() not in _HOST_SCHEMES else None
+    url = None if own else _URL.search(before)
+    if url and not origins.has_origin(f"{url.group()}{identifier}"):
         return None
-    found = uri if written else url
-    said = before[: found.start()] if found else before
+    match = own or url
+    # The scheme of a long URL is before these characters.
+    if match is None and start > _BEFORE and not _ENDS_URL.search(before):
+        return None
+    said = before[: match.start()] if match else before
     sentence = _SENTENCE.search(said)
-    return Link(
+    written = f"{own.group()}{identifier}" if own else ""
+    return _Mention(
         id=identifier,
-        uri=written if written and resource_id(written) == identifier else None,
-        url=address,
+        uri=written if resource_id(written) == identifier else None,
+        url=f"{url.group()}{identifier}" if url else None,
         is_announced=sentence is not None,
         begins_paragraph=sentence is not None and sentence["paragraph"] is not None,
         is_in_resource=_IN_RESOURCE.search(said) is not None,

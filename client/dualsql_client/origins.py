@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from dualsql_client.addresses import origin_of, uri_of_url
-from dualsql_client.links import UrlPart
 from dualsql_client.transport import Auth, Transport
 
 
@@ -54,15 +53,12 @@ class Origins:
             return self._transports[0]
         return self.default
 
-    def has(self, url: str, part: UrlPart) -> bool:
-        """Whether `url`, any text, is the address of a resource at one of them, or at the origin of one.
+    def has_origin(self, url: str) -> bool:
+        """Whether `url`, any text, is at the origin of one of them. Without any, no origin is excluded."""
+        return not self._transports or any(is_same_origin(each.base_url, url) for each in self._transports)
 
-        Without configured addresses, no origin is excluded.
-        """
-        if part == "origin":
-            return not self._transports or any(
-                is_same_origin(each.base_url, url) for each in self._transports
-            )
+    def has_resource(self, url: str) -> bool:
+        """Whether `url`, any text, is the address of a resource at one of them."""
         uri = uri_of_url(url)
         return uri is not None and self.at(uri, url) is not None
 

@@ -30,6 +30,18 @@ def unlinked(text: str) -> str:
     return shown + text[end:]
 
 
+def without_links(value: Any) -> Any:
+    """Plain JSON whose texts and names are `unlinked`."""
+    match value:
+        case str():
+            return unlinked(value)
+        case list():
+            return [without_links(item) for item in value]
+        case dict():
+            return {unlinked(name): without_links(item) for name, item in value.items()}
+    return value
+
+
 class Fitted(NamedTuple):
     """Rows that fit. `width` is the length to which longer cells were cut; None if no cell was cut."""
 

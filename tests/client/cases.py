@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,15 @@ _NAMES = {
 }
 
 
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "$merge": lambda parts: {**parts[0], **parts[1]},
+    "$json": json.dumps,
+    "$cut": lambda cut: json.dumps(cut[0])[: -cut[1]],
+    "$repr": repr,
+    "$join": lambda pieces: "".join(text * times for text, times in pieces),
+}
+
+
 class Case(NamedTuple):
     """A value, and what is found in it: the URI, the rows of the sample and the total of each result."""
 
@@ -29,7 +38,8 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """The cases of `cases.json`. `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text."""
+    """The cases of `cases.json`. `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text,
+    `$cut` is JSON text without its last characters, `$repr` is Python's, and `$join` joins repeated texts."""
     written = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
     return [Case(*filled([each["name"], each["value"], each["found"]])) for each in written]
 
@@ -39,10 +49,8 @@ def filled(value: Any) -> Any:
     match value:
         case "$STRUCTURE":
             return structured()
-        case {"$merge": [base, parts]}:
-            return {**filled(base), **filled(parts)}
-        case {"$json": inner}:
-            return json.dumps(filled(inner))
+        case dict() if len(value) == 1 and (name := next(iter(value))) in _FUNCTIONS:
+            return _FUNCTIONS[name](filled(value[name]))
         case dict():
             return {name: filled(item) for name, item in value.items()}
         case list():

@@ -204,10 +204,10 @@ RESULTS: dict[str, Any] = {
         "resource": {"uri": f"resource://{DRAWN}"},
         "metadata": {"total_count": 2},
     },
-    "look-alike: total as text": {
+    "look-alike: total is a text": {
         "results": [],
         "resource": {"uri": f"resource://{DRAWN}"},
-        "metadata": {"total_count": "2"},
+        "metadata": {"total_count": "about 2"},
     },
     "look-alike: total is true": {
         "results": [],

@@ -15,8 +15,9 @@ import pytest
 from dualsql_client import DualResponseClient, parse_markdown
 from dualsql_client.codemode import CodeMode
 from dualsql_client.detect import find, read_structure
-from dualsql_client.links import links_in
+from dualsql_client.links import LinkReader
 from dualsql_client.markdown import undecorated
+from dualsql_client.origins import Origins
 from tests.client.hosting import RESOURCE_ID, structured
 
 CLIENT = DualResponseClient()
@@ -48,7 +49,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "a text block": lambda text: CLIENT.find({"content": [{"type": "text", "text": text}]}),
     "JSON in a text": lambda text: CLIENT.find(json.dumps({"resource": [text], "text": text})),
     "many texts": lambda text: find([{"text": line} for line in text.splitlines()]),
-    "links": lambda text: links_in(text, lambda *_: True),
+    "links": lambda text: LinkReader(Origins(None, ())).read(text),
     "a description": described,
     "a value": undecorated,
 }
