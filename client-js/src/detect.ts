@@ -87,11 +87,13 @@ const CALLS = ["tool_name", "toolName", "call_id", "tool_call_id", "toolCallId",
 const OF_TABLES = ["metadata", "columns", "total_count", "totalCount"];
 
 // Compared without case, - and _.
-const PERSON = /^(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?$/;
+const QUOTATION =
+  /^(?:(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?|.*(?:arguments|callinput|toolinput|inputjson).*)$/;
 const RESULT =
   /^(?:(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?)$/;
 const ARGUMENTS = new Set([
-  "arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs", "partialjson",
+  "arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs",
+  "partialjson", "argsdelta", "argstextdelta", "inputtextdelta",
 ]);
 const ARGUMENTS_OF_CALLS = new Set(["input", "kwargs", "parameters"]);
 const TABLES = new Set(["results", "data", "items", "records"]);
@@ -100,11 +102,11 @@ function plainName(name: unknown): string {
   return typeof name === "string" ? name.slice(0, 40).replace(/[-_ ]/g, "").toLowerCase() : "";
 }
 
-/** What counts in an object: nothing in a person's message or a piece of arguments, all in a tool's result inside. */
+/** What counts in an object: nothing in a person's message or a piece of arguments, all in a tool's result in it. */
 function scopeOf(fields: Fields, walk: Walk): Scope {
   const kinds = [...KINDS.map((name) => plainName(untyped(fields[name]))), plainName(walk.kind)];
   if (kinds.some((kind) => RESULT.test(kind))) return walk.scope || ANYTHING;
-  return kinds.some((kind) => PERSON.test(kind) || kind.includes("arguments")) ? NOTHING : walk.scope;
+  return kinds.some((kind) => QUOTATION.test(kind)) ? NOTHING : walk.scope;
 }
 
 /** Whether an object is a failed call, as an SDK or a protocol says it. */
@@ -121,9 +123,9 @@ function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boo
     const plain = plainName(name);
     if (ARGUMENTS.has(plain) || (isCall && ARGUMENTS_OF_CALLS.has(plain))) return NOTHING;
     if (isResponse && plain === "results") return NOTHING;
+    if (isResponse && (plain === "resource" || plain === "metadata")) return scope && RESPONSES;
     if (plain === "rows" || (TABLES.has(plain) && isTable(value, fields))) return scope && RESPONSES;
-    // The text of a failure may have the link of what failed.
-    return !(scope || (failed && typeof value === "string")) && RESULT.test(plain) ? ANYTHING : scope;
+    return !scope && !failed && RESULT.test(plain) ? ANYTHING : scope;
   };
 }
 

@@ -26,7 +26,7 @@ type Place = readonly [start: number, id: string];
 const MOST_LINKS = 200;
 const MOST_LINKS_IN_ALL = 5_000;
 const MOST_CHARACTERS = 4 * 1024 * 1024;
-/** Characters at the end of each text that are searched in any case. */
+/** Characters at the end of each text that are searched in any case, for one link. */
 const RESERVE = 1_024;
 /** Characters before an id that say what it is. */
 const BEFORE = 400;
@@ -35,7 +35,7 @@ const OF_HOST = /^(?:https?|wss?|ftps?)$/i;
 const ADDRESS = /(?:(?:https?|wss?|ftps?):\/\/|(?<![a-z0-9:/])\/\/[a-z0-9.-]+\/)[^\s"'<>`\\|,]*$/i;
 const ENDS_ADDRESS = /[\s"'<>`\\|,]/;
 const SENTENCE =
-  /((?:^|\n[ \t\r]*\n)\s*)?(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)\s+[<([`*_]{0,4}$/;
+  /(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)\s+[<([`*_]{0,4}$/;
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
@@ -59,7 +59,7 @@ export class LinkReader {
   read(text: string): boolean {
     const end = text.slice(-Math.max(this.characters, RESERVE));
     this.characters -= end.length;
-    const places = lastOf([...idsIn(end)], Math.min(MOST_LINKS, this.places));
+    const places = lastOf([...idsIn(end)], Math.max(Math.min(MOST_LINKS, this.places), 1));
     this.places -= places.length;
     const mentions = mentionsAt(end, places, this.origins);
     const announced = mentions.filter((each) => each.isAnnounced);
@@ -114,9 +114,14 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
     uri: resourceId(written) === id ? written : undefined,
     url: url ? `${url[0]}${id}` : undefined,
     isAnnounced: sentence !== null,
-    beginsParagraph: sentence?.[1] !== undefined,
+    beginsParagraph: sentence !== null && endsParagraph(said.slice(0, sentence.index)),
     isInResource: IN_RESOURCE.test(said),
   };
+}
+
+function endsParagraph(text: string): boolean {
+  const words = text.trimEnd();
+  return !words || text.slice(words.length).split("\n").length > 2;
 }
 
 const REFERENCES: Record<string, string> = { amp: "&", quot: '"', apos: "'", lt: "<", gt: ">", sol: "/", colon: ":", nbsp: " " };

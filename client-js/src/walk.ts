@@ -103,37 +103,42 @@ export class Walk {
     const { nesting } = this.here;
     let { scope } = this.here;
     let values: unknown[] = [];
+    let remains: unknown[] = [];
     let rest = text;
     if (nesting < MOST_NESTING && text.length <= this.characters) {
       this.characters -= text.length;
       values = whole(text);
-      [values, rest] = values.length ? [values, ""] : jsonWithin(text);
+      [values, remains, rest] = values.length ? [values, [], ""] : jsonWithin(text);
     }
     if (rest && scope === ANYTHING) scope = this.readText(rest);
     this.pushAll(values, scope, nesting + 1);
+    this.pushAll(remains, scope && RESPONSES, nesting + 1);
   }
 }
 
 /**
  * The JSON values within a text that may hold a result, and the text without them. The lines within a value that is no
- * JSON, or is truncated, are no values of their own.
+ * JSON, or is truncated, are no values of their own. The values behind its error on the same line may be parts of it: they
+ * are in the second list, and remain in the text.
  */
-function jsonWithin(text: string): [values: unknown[], rest: string] {
+function jsonWithin(text: string): [values: unknown[], remains: unknown[], rest: string] {
   const values: unknown[] = [];
+  const remains: unknown[] = [];
   const rest: string[] = [];
   const bracket = new RegExp(BRACKET);
   let line = 0;
   let scanned = 0;
   let taken = 0;
   /** The line of such a value. */
-  let broken: number | undefined;
+  let broken = -1;
   let budget = MOST_REPEATED * text.length;
-  for (let match = bracket.exec(text); match && budget > 0 && values.length < MOST_VALUES; match = bracket.exec(text)) {
+  for (let match = bracket.exec(text); match; match = bracket.exec(text)) {
+    if (budget <= 0 || values.length + remains.length >= MOST_VALUES) break;
     const start = match.index;
     const lineEnd = text.slice(scanned, start).lastIndexOf("\n");
     if (lineEnd >= 0) line = scanned + lineEnd + 1;
     scanned = start;
-    if (broken !== undefined && line > broken && /[\s}\]]/.test(text[line] ?? "")) {
+    if (-1 < broken && broken < line && /[\s}\]]/.test(text[line]!)) {
       const following = text.indexOf("\n", start);
       if (following < 0) break;
       bracket.lastIndex = following;
@@ -146,14 +151,18 @@ function jsonWithin(text: string): [values: unknown[], rest: string] {
       bracket.lastIndex = text[start] === "{" ? Math.max(end, start + 1) : start + 1;
       continue;
     }
-    broken = undefined;
     bracket.lastIndex = end;
+    if (line > broken) broken = -1;
     if (!mayHoldResult(text.slice(start, end))) continue;
-    values.push(value);
-    rest.push(text.slice(taken, start));
-    taken = end;
+    if (broken === line) {
+      remains.push(value);
+    } else {
+      values.push(value);
+      rest.push(text.slice(taken, start));
+      taken = end;
+    }
   }
-  return [values, [...rest, text.slice(taken)].join(" ")];
+  return [values, remains, [...rest, text.slice(taken)].join(" ")];
 }
 
 /** Whether a value has values, or is a text that may hold a result. */

@@ -114,8 +114,9 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     if walk.kind == "dict" and walk.scope and not _has_marks(tuple(fields)):
         walk.descend(fields)
         return None
-    is_failed = _is_failed(fields)
-    scope = Evidence.NOTHING if is_failed else _scope(fields, walk)
+    words = {name: _word(fields[name]) for name in _WORDS & fields.keys()}
+    is_failed = _is_failed(fields, words)
+    scope = Evidence.NOTHING if is_failed else _scope(words, walk)
     detected = _response(fields, origins) if scope else None
     if detected and detected.sample is not None:
         return detected
@@ -154,20 +155,24 @@ _CALLS = ("tool_name", "toolName", "call_id", "tool_call_id", "toolCallId", "jso
 _OF_TABLES = ("metadata", "columns", "total_count", "totalCount")
 """Fields beside the rows of a table. A link in a cell is no result."""
 
+_WORDS = frozenset((*_FAILURES, *_KINDS))
+
 # Compared without case, - and _.
-_PERSON = re.compile(r"(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?")
+_QUOTATION = re.compile(
+    r"(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?"
+    r"|.*(?:arguments|callinput|toolinput|inputjson).*"
+)
 _RESULT = re.compile(
     r"(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?"
 )
 _ARGUMENTS = frozenset(
-    {"arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs", "partialjson"}
+    {
+        *("arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs"),
+        *("partialjson", "argsdelta", "argstextdelta", "inputtextdelta"),
+    }
 )
 _ARGUMENTS_OF_CALLS = frozenset({"input", "kwargs", "parameters"})
 _TABLES = frozenset({"results", "data", "items", "records"})
-
-
-def _plain_name(name: object) -> str:
-    return _without_marks(name[:40]) if isinstance(name, str) else ""
 
 
 @lru_cache(maxsize=1_024)
@@ -175,12 +180,12 @@ def _without_marks(name: str) -> str:
     return re.sub(r"[-_ ]", "", name).lower()
 
 
-_MARKS = frozenset(
-    map(
-        _plain_name,
-        ("resource", "uri", "error", "exception", "rows", *_FAILURES, *_KINDS, *_CALLS, *_OF_TABLES),
-    )
-).union(_ARGUMENTS, _ARGUMENTS_OF_CALLS)
+def _plain_name(name: object) -> str:
+    return _without_marks(name[:40]) if isinstance(name, str) else ""
+
+
+_MARKS = frozenset(map(_plain_name, ("resource", "uri", "error", "exception", *_WORDS, *_CALLS, *_OF_TABLES)))
+_MARKS |= {"rows", *_ARGUMENTS, *_ARGUMENTS_OF_CALLS}
 
 
 @lru_cache(maxsize=64)
@@ -189,21 +194,28 @@ def _has_marks(names: tuple[object, ...]) -> bool:
     return not _MARKS.isdisjoint(map(_plain_name, names))
 
 
-def _scope(fields: Fields, walk: Walk) -> Evidence:
+def _scope(words: Mapping[str, object], walk: Walk) -> Evidence:
     """What counts in a mapping: nothing in a person's message or a piece of arguments, all in a tool's result in it."""
-    kinds = {_plain_name(_word(fields.get(name))) for name in _KINDS}
-    kinds.add(_plain_name(walk.kind))
-    if any(map(_RESULT.fullmatch, kinds)):
+    kinds = (walk.kind, *(words[name] for name in words.keys() & _KINDS))
+    evidence = {_evidence_of_kind(_plain_name(kind)) for kind in kinds}
+    if Evidence.ANYTHING in evidence:
         return walk.scope or Evidence.ANYTHING
-    is_quotation = any(_PERSON.fullmatch(kind) or "arguments" in kind for kind in kinds)
-    return Evidence.NOTHING if is_quotation else walk.scope
+    return Evidence.NOTHING if Evidence.NOTHING in evidence else walk.scope
 
 
-def _is_failed(fields: Fields) -> bool:
+@lru_cache(maxsize=1_024)
+def _evidence_of_kind(kind: str) -> Evidence | None:
+    """What counts in a tool's result or a quotation; None for any other kind."""
+    if _RESULT.fullmatch(kind):
+        return Evidence.ANYTHING
+    return Evidence.NOTHING if _QUOTATION.fullmatch(kind) else None
+
+
+def _is_failed(fields: Fields, words: Mapping[str, object]) -> bool:
     """Whether a mapping is a failed call, as an SDK or a protocol says it."""
-    if any(_word(fields.get(name)) in words for name, words in _FAILURES.items()):
+    if any(word in _FAILURES.get(name, ()) for name, word in words.items()):
         return True
-    is_call = fields.get("type") == "mcp_call" or not fields.keys().isdisjoint(_CALLS)
+    is_call = words.get("type") == "mcp_call" or not fields.keys().isdisjoint(_CALLS)
     return is_call and bool(fields.get("error") or fields.get("exception"))
 
 
@@ -223,12 +235,11 @@ def _scopes(
         plain = _plain_name(name)
         if plain in _ARGUMENTS or (is_call and plain in _ARGUMENTS_OF_CALLS):
             return Evidence.NOTHING
-        if is_response and plain == "results":
-            return Evidence.NOTHING
+        if is_response and plain in {"results", "resource", "metadata"}:
+            return Evidence.NOTHING if plain == "results" else min(scope, Evidence.RESPONSES)
         if plain == "rows" or (plain in _TABLES and _is_table(value, fields)):
             return min(scope, Evidence.RESPONSES)
-        # The text of a failure may have the link of what failed.
-        is_result = not (scope or (is_failed and isinstance(value, str))) and _RESULT.fullmatch(plain)
+        is_result = not scope and not is_failed and _RESULT.fullmatch(plain)
         return Evidence.ANYTHING if is_result else scope
 
     return scope_of

@@ -16,7 +16,7 @@ _MAXIMUM_LINKS = 200
 _MAXIMUM_LINKS_IN_ALL = 5_000
 _MAXIMUM_CHARACTERS = 4 * 1024 * 1024
 _RESERVE = 1_024
-"""Characters at the end of each text that are searched in any case."""
+"""Characters at the end of each text that are searched in any case, for one link."""
 _BEFORE = 400
 """Characters before an id that say what it is."""
 _ESCAPED_SLASH = re.compile(r"\\+(?:u00|x)2f", re.IGNORECASE)
@@ -31,7 +31,6 @@ _URL = re.compile(
 )
 _ENDS_URL = re.compile(r"[\s\"'<>`\\|,]")
 _SENTENCE = re.compile(
-    r"(?P<paragraph>(?:\A|\n[ \t\r]*\n)\s*)?"
     r"(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)"
     r"\s+[<(\[`*_]{0,4}\Z"
 )
@@ -85,7 +84,7 @@ class LinkReader:
         """
         end = text[-max(self._characters, _RESERVE) :]
         self._characters -= len(end)
-        places = deque(ids_in(end), maxlen=min(_MAXIMUM_LINKS, self._places))
+        places = deque(ids_in(end), maxlen=max(min(_MAXIMUM_LINKS, self._places), 1))
         self._places -= len(places)
         mentions = _mentions(end, places, self._origins)
         announced = [each for each in mentions if each.is_announced]
@@ -147,9 +146,14 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
         uri=written if resource_id(written) == identifier else None,
         url=f"{url.group()}{identifier}" if url else None,
         is_announced=sentence is not None,
-        begins_paragraph=sentence is not None and sentence["paragraph"] is not None,
+        begins_paragraph=sentence is not None and _ends_paragraph(said[: sentence.start()]),
         is_in_resource=_IN_RESOURCE.search(said) is not None,
     )
+
+
+def _ends_paragraph(text: str) -> bool:
+    words = text.rstrip()
+    return not words or text.count("\n", len(words)) > 1
 
 
 def _decoded(text: str) -> str:

@@ -139,69 +139,76 @@ class Walk:
 
     def descend(self, fields: Fields, scope_of: Callable[[object, object], Evidence] | None = None) -> None:
         """Visit the values of a mapping, too, each in the scope of its name."""
-        self._depth += 1
-        if self._depth <= MAXIMUM_DEPTH:
+        if self._depth < MAXIMUM_DEPTH:
             for name, value in fields.items():
                 if _may_lead_on(value):
                     scope = scope_of(name, value) if scope_of else self.scope
-                    self._queue.append((value, self._depth, self._nesting, scope))
+                    self._queue.append((value, self._depth + 1, self._nesting, scope))
 
     def _push_all(self, values: Iterable[object], scope: Evidence) -> None:
-        self._depth += 1
-        if self._depth <= MAXIMUM_DEPTH:
+        if self._depth < MAXIMUM_DEPTH:
             for value in values:
                 if _may_lead_on(value):
-                    self._queue.append((value, self._depth, self._nesting, scope))
+                    self._queue.append((value, self._depth + 1, self._nesting, scope))
 
     def _open(self, value: str | bytes | bytearray) -> None:
         text = value if isinstance(value, str) else value.decode("utf-8", "replace")
         if text.startswith(_BEGINS_BASE64):
             text = _of_base64(text) or text
-        values, rest = [], text
+        values, remains, rest = [], [], text
         if self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters:
             self._characters -= len(text)
             values = _whole(text)
-            values, rest = (values, "") if values else _json_within(text)
+            values, remains, rest = (values, [], "") if values else _json_within(text)
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
         self._nesting += 1
         self._push_all(values, scope)
+        self._push_all(remains, min(scope, Evidence.RESPONSES))
 
 
-def _json_within(text: str) -> tuple[list[Any], str]:
+def _json_within(text: str) -> tuple[list[Any], list[Any], str]:
     """The JSON values within a text that may hold a result, and the text without them.
 
-    The lines within a value that is no JSON, or is truncated, are no values of their own.
+    The lines within a value that is no JSON, or is truncated, are no values of their own. The values behind its error
+    on the same line may be parts of it: they are in the second list, and remain in the text.
     """
     values: list[Any] = []
+    remains: list[Any] = []
     rest: list[str] = []
     at = line = scanned = taken = 0
-    broken: int | None = None  # the line of such a value
+    broken = -1  # the line of such a value
     budget = _MOST_REPEATED * len(text)
-    while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at)):
+    while (
+        budget > 0 and len(values) + len(remains) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at))
+    ):
         start = bracket.start()
         line, scanned = max(line, text.rfind("\n", scanned, start) + 1), start
-        if broken is not None and line > broken and text[line] in " \t}]":
+        if -1 < broken < line and text[line] in " \t}]":
             at = text.find("\n", start) + 1 or len(text)
             continue
         try:
-            value, end = _DECODER.raw_decode(text, start)
+            value, at = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             stop = getattr(error, "pos", len(text))
             # The error counts the lines before it, 32 times as fast as the decoder reads.
             budget -= stop - start + stop // 32 + 64
+            at = start + 1
             if text[start] == "{":
-                broken, at = line, max(stop, start + 1)
-            else:
-                at = start + 1
+                broken, at = line, max(stop, at)
             continue
-        broken, at = None, end
-        if _may_hold_result(text[start:end]):
+        if line > broken:
+            broken = -1
+        if not _may_hold_result(text[start:at]):
+            continue
+        if broken == line:
+            remains.append(value)
+        else:
             values.append(value)
             rest.append(text[taken:start])
-            taken = end
-    return values, " ".join((*rest, text[taken:]))
+            taken = at
+    return values, remains, " ".join((*rest, text[taken:]))
 
 
 def _may_lead_on(value: object) -> bool:
