@@ -20,13 +20,13 @@ export function parseJSON(text: string): unknown {
   return isShort ? JSON.parse(text) : new ExactReader(text).read();
 }
 
-/** The JSON value at a position of a text, undefined if there is none, and the position where it ends. */
+/** The JSON value at a position of a text, undefined if there is none, and where reading ended: of deep nesting, the end. */
 export function jsonAt(text: string, start: number): [value: unknown, end: number] {
   const reader = new ExactReader(text, start);
   try {
     return [reader.value(), reader.at];
-  } catch {
-    return [undefined, reader.at];
+  } catch (error) {
+    return [undefined, error instanceof RangeError ? text.length : reader.at];
   }
 }
 

@@ -146,7 +146,8 @@ function jsonWithin(text: string): [values: unknown[], remains: unknown[], rest:
     }
     const [value, end] = jsonAt(text, start);
     if (value === undefined) {
-      budget -= end - start + 64;
+      // An error takes as long as 256 characters.
+      budget -= end - start + 256;
       if (text[start] === "{") broken = line;
       bracket.lastIndex = text[start] === "{" ? Math.max(end, start + 1) : start + 1;
       continue;

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dualsql_client import DualResponseClient, parse_markdown
+from dualsql_client.addresses import with_checksum
 from dualsql_client.codemode import CodeMode
 from dualsql_client.detect import find, read_structure
 from dualsql_client.links import LinkReader
@@ -58,7 +59,7 @@ PIECES = (
     "```\n", "```json\n[1]\n```\n", "`", "`SELECT 1 FROM x` ", "FROM ", "error: ", "a_1", "_1234567890", " ", "\n",
     "\r", "\t", "😀", "*😀", "{", "[", '{"resource":', '{"a":1}\n', "data:{}\n", '"', "\\", "\\u0041", "0", "1e",
     "x", "é", f"resource://{RESOURCE_ID} ", f"resource://{RESOURCE_ID}/", RESOURCE_ID,
-    RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T",
+    '["', '{"a": x}\n', "[INFO] ", "//a/", "\n \n ", RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T",
 )  # fmt: skip
 SIZE = 16 * 1024
 
@@ -73,7 +74,7 @@ def in_turn(one: str, other: str, *, size: int) -> str:
     return repeated(one, size=size // 2) + repeated(other, size=size // 2)
 
 
-def seconds(read: Callable[[str], object], text: str) -> float:
+def seconds(read: Callable[[Any], object], text: Any) -> float:
     started = time.process_time()
     read(text)
     return time.process_time() - started
@@ -115,3 +116,16 @@ def test_the_longest_text_of_small_tables_is_read_at_once() -> None:
     text = repeated("|a|b|\n|-|-|\n" + "|x|y|\n" * 3, size=1024 * 1024)
     assert seconds(parse_markdown, text) < 2
     assert len(parse_markdown("|a|b|\n|-|-|\n|x|y|\n" * 3).tables) == 3
+
+
+def test_the_longest_texts_that_are_no_json_are_read_at_once() -> None:
+    for piece in ("[[", '["', '{"a": "', '{"resource": "abc", def}\n', "{'a': 1, 'resource': 2}\n"):
+        assert seconds(find, f"resource {repeated(piece, size=4 * 1024 * 1024)}") < 2, piece
+
+
+def test_many_links_of_many_results() -> None:
+    """They took 11 seconds."""
+    links = " ".join(
+        f"resource://{with_checksum(f'Tq4x9hXv2ZkLwPmB7sYd1RcE{place:03}')}" for place in range(1_000)
+    )
+    assert seconds(find, [f"{place} {links}" for place in range(100)]) < 3

@@ -102,3 +102,11 @@ test("two results are not one", () => {
   assert.equal(dual.parse([result, other]), undefined);
   assert.throws(() => dual.parse([result, other], { strict: true }), { code: "PARSE_ERROR", hint: /find/ });
 });
+
+test("the longest texts that are no JSON are read at once", () => {
+  for (const piece of ["[[", '["', '{"a": "', '{"resource": "abc", def}\n', "{'a': 1, 'resource': 2}\n"]) {
+    const started = performance.now();
+    assert.deepEqual(dual.find(`resource ${piece.repeat((4 * 1024 * 1024) / piece.length)}`), []);
+    assert.ok(performance.now() - started < 6_000, piece);
+  }
+});
