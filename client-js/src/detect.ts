@@ -113,7 +113,12 @@ function scopeOf(fields: Fields, walk: Walk): Scope {
 function isFailed(fields: Fields): boolean {
   if (FAILURES.some(([name, words]) => words.includes(untyped(fields[name])))) return true;
   const isCall = fields["type"] === "mcp_call" || CALLS.some((name) => name in fields);
-  return isCall && Boolean(fields["error"] || fields["exception"]);
+  return isCall && (isFilled(fields["error"]) || isFilled(fields["exception"]));
+}
+
+function isFilled(value: unknown): boolean {
+  const isEmpty = typeof value === "object" && value !== null && !(value instanceof Error) && !Object.keys(value).length;
+  return Boolean(value) && !isEmpty;
 }
 
 /** What counts under each name of an object. */

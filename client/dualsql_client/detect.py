@@ -249,7 +249,8 @@ def _is_table(rows: object, fields: Fields) -> bool:
     """Whether the value of a mapping is the rows or columns of a table: neither messages nor content blocks."""
     if all(fields.get(name) is None for name in _OF_TABLES):
         return False
-    columns = fields.get("columns") or ()
+    columns = fields.get("columns")
+    columns = columns if isinstance(columns, list) else ()
     names = [(fields_of(column) or {}).get("name", column) for column in columns]
     first = rows[0] if isinstance(rows, list) and rows else rows
     if isinstance(first, list):

@@ -155,7 +155,9 @@ class Walk:
         text = value if isinstance(value, str) else value.decode("utf-8", "replace")
         if text.startswith(_BEGINS_BASE64):
             text = _of_base64(text) or text
-        values, remains, rest = [], [], text
+        values: list[Any] = []
+        remains: list[Any] = []
+        rest = text
         if self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters:
             self._characters -= len(text)
             values = _whole(text)
@@ -191,7 +193,7 @@ def _json_within(text: str) -> tuple[list[Any], list[Any], str]:
         try:
             value, at = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            stop = getattr(error, "pos", len(text))
+            stop = _position(error, len(text))
             # The error counts the lines before it, 32 times as fast as the decoder reads.
             budget -= stop - start + stop // 32 + 64
             at = start + 1
@@ -209,6 +211,12 @@ def _json_within(text: str) -> tuple[list[Any], list[Any], str]:
             rest.append(text[taken:start])
             taken = at
     return values, remains, " ".join((*rest, text[taken:]))
+
+
+def _position(error: Exception, end: int) -> int:
+    """Where the decoder stopped to read; `end` for deep nesting and a string without its end."""
+    is_within = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
+    return error.pos if is_within else end  # type: ignore[attr-defined]
 
 
 def _may_lead_on(value: object) -> bool:
@@ -287,11 +295,12 @@ def untyped(value: Any, depth: int = 0) -> Any:
         return value
     ((kind, inner),) = value.items()
     if kind in _TYPED_MAPS and isinstance(inner, Mapping):
-        inner = inner.get("fields", inner)
-        return {name: untyped(item, depth + 1) for name, item in inner.items()}
+        fields = inner.get("fields")
+        fields = fields if isinstance(fields, Mapping) else inner
+        return {name: untyped(item, depth + 1) for name, item in fields.items()}
     if kind in _TYPED_LISTS:
-        items = inner.get("values", []) if isinstance(inner, Mapping) else inner
-        return [untyped(item, depth + 1) for item in items]
+        items = inner.get("values") if isinstance(inner, Mapping) else inner
+        return [untyped(item, depth + 1) for item in items] if isinstance(items, list) else []
     if kind in _TYPED_NUMBERS:
         return _number(inner)
     if kind in {"NULL", "nullValue", "null_value"}:
