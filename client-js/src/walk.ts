@@ -148,8 +148,12 @@ function jsonWithin(text: string): [values: unknown[], remains: unknown[], rest:
     if (value === undefined) {
       // An error takes as long as 256 characters.
       budget -= end - start + 256;
-      if (text[start] === "{") broken = line;
-      bracket.lastIndex = text[start] === "{" ? Math.max(end, start + 1) : start + 1;
+      bracket.lastIndex = start + 1;
+      if (text[start] === "{") {
+        const lineBreak = text.slice(start, end).indexOf("\n");
+        broken = line;
+        bracket.lastIndex = Math.max(start + 1, lineBreak < 0 ? end : start + lineBreak);
+      }
       continue;
     }
     bracket.lastIndex = end;

@@ -198,7 +198,8 @@ def _json_within(text: str) -> tuple[list[Any], list[Any], str]:
             budget -= stop - start + stop // 32 + 64
             at = start + 1
             if text[start] == "{":
-                broken, at = line, max(stop, at)
+                following = text.find("\n", start, stop)
+                broken, at = line, max(at, stop if following < 0 else following)
             continue
         if line > broken:
             broken = -1
