@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from dualsql_client import DualResponseClient
+from dualsql_client.addresses import with_checksum
 from tests.client.cases import BASE_URL, CARRIED, CARRIED_URI, Case, cases, cut_texts
+from tests.client.hosting import structured
+from tests.client.mixtures import mixed_texts, mixed_values
 
 client = DualResponseClient(BASE_URL)
 parser = DualResponseClient()
@@ -33,3 +37,17 @@ def test_there_are_two_hundred_of_them() -> None:
 def test_a_result_that_is_cut_anywhere_behind_its_link() -> None:
     for name, text, has_id in cut_texts():
         assert [each.resource_uri for each in client.find(text)] == [CARRIED_URI] * has_id, name
+
+
+def test_nothing_before_or_beside_a_result_hides_it() -> None:
+    uri = f"resource://{with_checksum('Zq4x9hXv2ZkLwPmB7sYd1RcE0aT')}"
+    structure = structured()
+    structure["resource"]["uri"] = uri
+    announced = f"Rows.\n\nThe application gets every row from {uri} (expires 2026-11-21 10:15 UTC)."
+    for text in mixed_texts(1_000, seed=7):
+        assert uri in [each.resource_uri for each in client.find(f"{text}\n\n{announced}")], text
+        parsed = {each.resource_uri: each for each in client.find(f"{text}\n{json.dumps(structure)}")}
+        assert len(parsed[uri].sample) == 1, text
+    for value in mixed_values(1_000, seed=7):
+        found = client.find([value, {"role": "tool", "content": announced}])
+        assert uri in [each.resource_uri for each in found], value

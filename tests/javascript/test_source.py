@@ -12,6 +12,7 @@ import pytest
 from dualsql_client import DualResponseClient
 from tests.client import foreign, ordinary
 from tests.client.cases import BASE_URL, CARRIED, cases, cut_texts
+from tests.client.mixtures import mixed_values
 from tests.client.recorded import SHAPES
 from tests.javascript.running import PACKAGE, node, run
 from tests.javascript.serving import given_to_client
@@ -70,6 +71,7 @@ def _inputs() -> Iterator[tuple[str, Any]]:
         (name, json.loads(json.dumps(value, default=bytes.decode))) for name, value in CARRIED.items()
     )
     yield from ((name, text) for name, text, _ in cut_texts())
+    yield from ((json.dumps(value), value) for value in mixed_values(1_500, seed=36))
 
 
 async def test_rows_of_a_real_server_and_errors_of_wrong_ones(sqlite_url: str) -> None:
