@@ -182,6 +182,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_links.py::test_no_other_word_of_that_length",
             "client/test_cases.py::test_each_case",
             "client/test_cases.py::test_each_carrier",
+            "client/test_cases.py::test_nothing_before_or_beside_a_result_hides_it",
         ),
         "S5.2 `parse_structured` takes the structured content alone.": (
             "client/test_detect.py::test_carriers",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from random import Random
 from typing import Any
@@ -55,7 +55,7 @@ _PIECES = (
     *(_JSON, json.dumps(_STRUCTURE, indent=1), repr(_STRUCTURE)),
     json.dumps({"resource": {"uri": _URIS[1]}, "note": _URIS[0]}),
 )
-_ENCODINGS = (quote, json.dumps, repr, escape, *[str] * 6)
+_ENCODINGS: tuple[Callable[[str], str], ...] = (quote, json.dumps, repr, escape, *[str] * 6)
 
 
 def mixed_texts(number: int, *, seed: int) -> Iterator[str]:
