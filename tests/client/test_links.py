@@ -92,6 +92,8 @@ async def test_no_cell_hides_or_replaces_the_link(
     assert OTHER_ID not in text
     assert uris(text) == uris({"content": text}) == uris(" ".join(text.split())) == [response.resource_uri]
     assert uris(repr(text)) == uris(response.to_mcp_tool_result()) == [response.resource_uri]
+    columnar = response.to_structured_content(results_format="columnar")
+    assert OTHER_ID not in json.dumps(columnar)
     structure = response.to_structured_content()
     for written in (
         json.dumps(structure)[:-2],
