@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from functools import wraps
@@ -22,6 +22,23 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+PANELS: Mapping[str, Collection[str]] = {
+    "What is served": {
+        "database", "schema", "tables", "everything", "read_only_role", "unproved_read_only", "notes",
+    },
+    "Where": {"host", "port", "base_url", "stdio", "rest_url", "opens_browser", "name"},
+    "Who may call": {
+        "token", "authenticate", "cors_origins", "allowed_hosts", "trusted_proxies", "rate_limits",
+        "address_rate_limits",
+    },
+    "What a model sees": {
+        "wait", "sample_size", "count_budget", "results_format", "text_format", "pages_in_text",
+    },
+    "Where results are stored": {"store", "secret_file", "keep", "keep_cache", "keep_cache_bytes"},
+    "Operation": {"admin_port", "admin_host", "metrics", "log"},
+}  # fmt: skip
+"""The groups of options in `--help`, by the names of their fields."""
+
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
@@ -34,6 +51,7 @@ def takes_options(options: type[Options]) -> Callable[[Callable[[Options], None]
     for each in fields(options):
         (option,) = hints[each.name].__metadata__
         option.envvar = option.envvar or f"DUALSQL_{each.name.upper()}"
+        option.rich_help_panel = next((panel for panel, names in PANELS.items() if each.name in names), None)
     parameters = [
         Parameter(
             each.name,

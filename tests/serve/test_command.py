@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sys
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from typer.testing import CliRunner
 
 from dualsql import ConfigurationError, Registry
 from dualsql.cli.commands import app
+from dualsql.cli.options import PANELS, ServeOptions
 from dualsql.databases import open_source
 from dualsql.databases.reach import reach
 from dualsql.store import upgrade
@@ -426,6 +428,11 @@ def free_port() -> int:
     """A port of the loopback that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         return int(bound.getsockname()[1])
+
+
+def test_every_option_has_a_group_in_the_help() -> None:
+    grouped = [name for names in PANELS.values() for name in names]
+    assert sorted(grouped) == sorted(each.name for each in fields(ServeOptions) if each.name != "files")
 
 
 def test_a_store_that_is_not_migrated(shop: str, tmp_path: Path) -> None:
