@@ -105,7 +105,7 @@ def test_the_entry_of_the_registry_is_valid() -> None:
 
 
 def test_the_registry_finds_its_name_in_the_package() -> None:
-    readme = (ROOT / PYPROJECTS[0]["project"]["readme"]).read_text()
+    readme = (ROOT / "README.md").read_text()
     assert f"mcp-name: {ENTRY['name']} " in readme
 
 
