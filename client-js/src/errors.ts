@@ -59,6 +59,8 @@ export class FetchError extends DualError {
   retryAfter: number | undefined;
   /** The same request may succeed later. */
   mayPass: boolean;
+  /** The server has no such route: 405, 501, or a 404 that is no JSON. */
+  isUnrouted = false;
 
   constructor(message: string, fields: ErrorFields & { status?: number | undefined } = {}) {
     super(message, "FETCH_ERROR", { ...fields, hint: fields.hint ?? HINTS[fields.code ?? ""] });
@@ -96,7 +98,7 @@ export function fetchError(status: number, body: unknown): FetchError {
   const code = typeof word === "string" && /^[A-Z][A-Z0-9_]{1,63}$/.test(word) ? word : undefined;
   const isForeign = status === 404 && !("code" in problem || "error" in problem || "message" in problem);
   const details = problem["details"];
-  return new FetchError(
+  const error = new FetchError(
     text(problem["message"]) ??
       (isForeign ? "The server answered with status 404, and not as dualsql does." : `The server answered with status ${status}.`),
     {
@@ -106,6 +108,8 @@ export function fetchError(status: number, body: unknown): FetchError {
       details: isObject(details) ? details : undefined,
     },
   );
+  error.isUnrouted = status === 405 || status === 501 || (status === 404 && body === undefined);
+  return error;
 }
 
 function text(value: unknown): string | undefined {

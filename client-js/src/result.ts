@@ -284,15 +284,44 @@ export class DualResult {
 
   async *#rows(options: RowOptions): AsyncGenerator<Row[], void, undefined> {
     const transport = this.#configured();
-    const texts = options.textColumns ?? [];
-    const columns = options.typed ? (await this.#knownColumns(options.signal)).filter(({ name }) => !texts.includes(name)) : [];
     const stopTouching = this.#keepAlive();
+    let hasRows = false;
     try {
-      for await (const rows of rowBlocks(transport, this.uri, rowsBody(options), options.signal)) {
-        yield decodeRows(rows, columns);
+      for await (const rows of transport.hasStreams ? rowBlocks(transport, this.uri, rowsBody(options), options.signal) : []) {
+        hasRows = true;
+        yield options.typed ? decodeRows(rows, await this.#typedColumns(options)) : rows;
       }
+      if (!transport.hasStreams) yield* this.#rowsOfPages(options);
+    } catch (error) {
+      // Either the resource does not exist, or the server has no streams.
+      const mayHavePages = error instanceof FetchError && (error.isUnrouted || error.status === 404);
+      if (hasRows || !mayHavePages || !transport.hasStreams) throw error;
+      yield* this.#rowsOfPages(options);
     } finally {
       stopTouching();
+    }
+  }
+
+  /** All rows from a server without streams. */
+  async *#rowsOfPages(options: RowOptions): AsyncGenerator<Row[], void, undefined> {
+    const { columns, textColumns = [], batchSize = 0, limit = Infinity, sort } = options;
+    if (textColumns.length) {
+      throw new FetchError("The server has no streams, and its pages have no textColumns.", {
+        hint: "Leave textColumns out, and write the values as text yourself.",
+      });
+    }
+    const transport = this.#configured();
+    const budget = transport.budget();
+    for (let offset: number | null = 0; offset !== null && offset < limit; ) {
+      const body = { offset, limit: Math.min(batchSize || ROWS_OF_PAGE, limit - offset), ...sorted(sort) };
+      const page: Page = await this.#page("", body, options, budget);
+      // Only after a page: for a missing resource the answer is 404, too.
+      transport.hasStreams = false;
+      offset = page.nextOffset;
+      if (offset !== null) budget.page(page.data.length, page.totalCountKind === "exact" ? page.totalCount : null);
+      const receivedAt = Date.now();
+      yield withColumns(page.data, columns);
+      budget.leaveOut(Date.now() - receivedAt);
     }
   }
 
@@ -316,19 +345,22 @@ export class DualResult {
   }
 
   async #page(below: string, body: object, options: PageOptions, budget?: Budget): Promise<Page> {
-    const answer = await this.#configured().send("POST", this.uri, { body, below, signal: options.signal, budget });
-    const page = readPage(answer.body, (body as PageBody).cursor === undefined ? (options.offset ?? (body as PageBody).offset ?? 0) : undefined);
+    const transport = this.#configured();
+    const how = { below, signal: options.signal, budget };
+    const answer = below ? (await transport.send("POST", this.uri, { ...how, body })).body : await transport.page(this.uri, body, how);
+    const page = readPage(answer, (body as PageBody).cursor === undefined ? (options.offset ?? (body as PageBody).offset ?? 0) : undefined);
+    requireConfirmed(page, body);
     if (!below) {
-      requireConfirmed(page, body);
-      this.#noteExpiry(answer.body);
+      if (!page.columns.length) page.columns = this.columns;
+      this.#noteExpiry(answer);
     }
     if (options.typed) decodeRows(page.data, page.columns);
     return page;
   }
 
-  async #knownColumns(signal: AbortSignal | undefined): Promise<Column[]> {
+  async #typedColumns({ signal, textColumns = [] }: StreamOptions): Promise<Column[]> {
     if (!this.columns.length) this.columns = (await this.metadata(signal ? { signal } : {})).columns;
-    return this.columns;
+    return this.columns.filter(({ name }) => !textColumns.includes(name));
   }
 
   #update(metadata: Metadata): Metadata {
@@ -349,6 +381,8 @@ export class DualResult {
   }
 }
 
+/** Rows of a page, of a server without streams. */
+const ROWS_OF_PAGE = 500;
 /** Milliseconds: no lifetime is extended more often. */
 const SHORTEST_LIFE = 100;
 const LONGEST_TIMER = 86_400_000;
@@ -398,11 +432,14 @@ function rowsBody(options: StreamOptions): RowsBody {
 function readPage(answer: unknown, requested: number | undefined): Page {
   if (!isObject(answer) || !isRows(answer["data"])) throw unusable("it is no page of rows");
   const { data } = answer;
-  const offset = requested ?? answer["offset"];
+  // The reference design has other names, where pages are read by GET.
+  const start = answer["offset"] ?? answer["skip"];
+  const hasPrevious = answer["has_previous"] ?? answer["has_prev"];
+  const offset = requested ?? start;
   const columns = readColumns(answer["columns"]);
   if (!isCount(offset) || typeof answer["has_next"] !== "boolean" || !columns) throw unusable("it is no page of rows");
   const end = offset + data.length;
-  if ((answer["offset"] ?? offset) !== offset) throw unusable("it starts at another row than was asked for");
+  if ((start ?? offset) !== offset) throw unusable("it starts at another row than was asked for");
   if ((answer["returned_count"] ?? data.length) !== data.length) throw unusable("it has fewer or more rows than it says");
   if (answer["has_next"] && (answer["next_offset"] ?? end) !== end) throw unusable("the next page would not follow its last row");
   const total = answer["total_count"] ?? null;
@@ -416,7 +453,7 @@ function readPage(answer: unknown, requested: number | undefined): Page {
     totalCountKind: kindOfTotal(total, answer["total_count_kind"]),
     offset,
     hasNext,
-    hasPrevious: typeof answer["has_previous"] === "boolean" ? answer["has_previous"] : offset > 0,
+    hasPrevious: typeof hasPrevious === "boolean" ? hasPrevious : offset > 0,
     nextOffset: hasNext ? end : null,
     nextCursor: stringOrNull(answer["next_cursor"]),
     previousCursor: stringOrNull(answer["previous_cursor"]),
@@ -425,13 +462,30 @@ function readPage(answer: unknown, requested: number | undefined): Page {
   };
 }
 
-/** Refuses a page of a server that says nothing of the order: it may have ignored several sort keys, or a cursor. */
-function requireConfirmed(page: Page, { sort, cursor }: PageBody): void {
-  const asked = Array.isArray(sort) ? "several sort keys" : cursor === undefined ? undefined : "a cursor";
-  if (asked === undefined || page.order !== null) return;
-  throw new FetchError(`The server does not confirm ${asked}: it may have ignored them.`, {
+/** Refuses a page of a server that says nothing of the order: it may have ignored a cursor, several sort keys, or a query. */
+function requireConfirmed(page: Page, request: PageBody): void {
+  if (page.order !== null) return;
+  const parts = Array.isArray(request.sort) ? ["several sort keys"] : [];
+  for (const key of Object.keys(request)) if (!EVERY_SERVER_HAS.has(key)) parts.push(PARTS[key] ?? key);
+  if (!parts.length) return;
+  throw new FetchError(`The server does not confirm ${parts[0]}: it may have ignored this part of the request.`, {
     status: 200,
-    hint: "Sort by one key, and read the pages by offset.",
+    hint: "Sort by one key, and read the pages by offset. A server of dualsql has the rest.",
+  });
+}
+
+const EVERY_SERVER_HAS = new Set(["offset", "limit", "sort"]);
+const PARTS: Record<string, string> = { cursor: "a cursor", sql: "the SQL text" };
+
+/** The rows with only these columns, in this order. */
+function withColumns(rows: Row[], names: readonly string[] | undefined): Row[] {
+  if (names === undefined) return rows;
+  return rows.map((row) => {
+    const missing = names.find((name) => !Object.hasOwn(row, name));
+    if (missing === undefined) return Object.fromEntries(names.map((name) => [name, row[name]]));
+    throw new FetchError(`The rows have no column "${missing.slice(0, 100)}".`, {
+      status: 200, hint: `They have: ${Object.keys(row).slice(0, 20).join(", ")}.`,
+    });
   });
 }
 

@@ -1,8 +1,9 @@
 /** Requests to one configured address: credentials, retries, bounds and time. */
 import { requiredId } from "./addresses.ts";
 import { Budget, type Retry } from "./budget.ts";
-import { FetchError, NotConfiguredError, fetchError } from "./errors.ts";
+import { FetchError, NotConfiguredError, fetchError, isObject } from "./errors.ts";
 import { parseJSON } from "./json.ts";
+import type { PageBody } from "./wire.ts";
 
 /** A bearer token, or a function that returns one. It is called at the first request, and again after a 401. */
 export type Token = string | (() => string | Promise<string>);
@@ -39,12 +40,17 @@ export interface RequestOptions {
 }
 
 const CHECK_ADDRESS = "Check that the configured address is that of dual response resources.";
+const ROWS_BY_GET = 100;
 const LONGEST_TOKEN = 16 * 1024;
 
 /** Sends requests to the resources below one address. */
 export class Transport {
   readonly settings: Settings;
   readonly base: string;
+  /** False for a server that has turned out to have pages only. */
+  hasStreams = true;
+  /** False for a server that has turned out to have pages by GET only. */
+  hasPosts = true;
   private readonly origin: OriginOptions;
   private token: Promise<string> | undefined;
   private skew = 0;
@@ -80,6 +86,51 @@ export class Transport {
   /** The same for the collection. */
   list(options: RequestOptions): Promise<Answer> {
     return this.sendTo("GET", `${this.base}/`, options);
+  }
+
+  /** The JSON of POST /{id}; of GET /{id}?skip=&limit= from a server without POST.
+   *
+   * @throws {FetchError} the request failed, or its answer is an error; or the server has GET only, and the request has a sort
+   * or a cursor, or the answer may be another page.
+   */
+  async page(uri: string, body: PageBody, options: RequestOptions): Promise<unknown> {
+    let refusal: FetchError | undefined;
+    if (this.hasPosts) {
+      try {
+        return (await this.send("POST", uri, { ...options, body })).body;
+      } catch (error) {
+        if (!(error instanceof FetchError && error.isUnrouted)) throw error;
+        refusal = error;
+      }
+    }
+    try {
+      const answer = await this.pageByGet(uri, body, options);
+      this.hasPosts = this.hasStreams = false;
+      return answer;
+    } catch (error) {
+      throw error instanceof FetchError && error.isUnrouted && refusal ? refusal : error;
+    }
+  }
+
+  private async pageByGet(uri: string, request: PageBody, options: RequestOptions): Promise<unknown> {
+    const unsupported = request.sort === undefined ? (request.cursor === undefined ? undefined : "cursor") : "sort";
+    if (unsupported !== undefined) {
+      throw new FetchError(`The server takes no POST, and its pages by GET have no ${unsupported}.`, {
+        hint: "Fetch the rows by offset, in the result's own order.",
+      });
+    }
+    // A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
+    const { offset = 0, limit = ROWS_BY_GET } = request;
+    const query = { skip: String(offset), offset: String(offset), limit: String(limit) };
+    const { body } = await this.send("GET", uri, { ...options, query });
+    const fields = isObject(body) ? body : {};
+    const hasPosition = ["skip", "offset", "next_offset"].some((name) => (fields[name] ?? null) !== null);
+    if (!("data" in fields) || (offset && !hasPosition)) {
+      throw new FetchError("The server takes no POST, and its answer to GET does not say which rows of the result it has.", {
+        status: 200, hint: CHECK_ADDRESS,
+      });
+    }
+    return fields;
   }
 
   private async sendTo(method: string, address: string, options: RequestOptions): Promise<Answer> {

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from dualsql_client.conversions import is_count, read_instant
-from dualsql_client.errors import FetchError, pages_only
+from dualsql_client.errors import FetchError, rows_for_metadata
 from dualsql_client.ndjson import decode_rows
 from dualsql_client.object_walk import fields_of
-from dualsql_client.wire import ENCODINGS, Column, ColumnType, Encoding, PageBody, Row, TotalCountKind
+from dualsql_client.wire import ENCODINGS, Column, ColumnType, Encoding, Row, TotalCountKind
 
 # Other servers of the pattern name the database's type; these are the four words of the specification.
 _TYPES: Mapping[object, ColumnType] = {
@@ -175,23 +175,46 @@ def read_page(
     )
 
 
-def require_confirmed(page: FetchResult, request: PageBody) -> None:
+_EVERY_SERVER_HAS = frozenset({"offset", "limit", "sort"})
+_PARTS = {"cursor": "a cursor", "sql": "the SQL text"}
+
+
+def require_confirmed(page: FetchResult, request: Mapping[str, Any]) -> None:
     """Refuse a page of a server that may have ignored a part of the request: one that says nothing of the order.
 
+    Args:
+        request: the body of a page or of a query.
+
     Raises:
-        FetchError: the request has a cursor or several sort keys.
+        FetchError: the request has a cursor, several sort keys or a query.
     """
-    unconfirmed = {
-        "several sort keys": isinstance(request.get("sort"), list),
-        "a cursor": "cursor" in request,
-    }
-    asked = [name for name, is_asked in unconfirmed.items() if is_asked]
-    if asked and page.order is None:
+    if page.order is not None:
+        return
+    parts = ["several sort keys"] if isinstance(request.get("sort"), list) else []
+    parts += [_PARTS.get(key, key) for key in request if key not in _EVERY_SERVER_HAS]
+    if parts:
         raise FetchError(
-            f"The server does not confirm {asked[0]}: it may have ignored them.",
+            f"The server does not confirm {parts[0]}: it may have ignored this part of the request.",
             status=200,
-            hint="Sort by one key, and read the pages by offset.",
+            hint="Sort by one key, and read the pages by offset. A server of dualsql has the rest.",
         )
+
+
+def with_columns(rows: list[Row], names: Sequence[str] | None) -> list[Row]:
+    """The rows with only these columns, in this order; all of them for None.
+
+    Raises:
+        FetchError: a row lacks one of them.
+    """
+    if names is None:
+        return rows
+    if missing := next((name for row in rows for name in names if name not in row), None):
+        raise FetchError(
+            f"The rows have no column {missing[:100]!r}.",
+            status=200,
+            hint=f"They have: {', '.join(list(rows[0])[:20])}.",
+        )
+    return [{name: row[name] for name in names} for row in rows]
 
 
 def exact_total(page: FetchResult) -> int | None:
@@ -207,7 +230,7 @@ def read_metadata(answer: object) -> ResourceMetadata:
     """
     fields = _fields(answer)
     if "status" not in fields and "data" in fields:
-        raise pages_only(200)
+        raise rows_for_metadata()
     total = _count(fields, "total_count", None)
     return ResourceMetadata(
         status=_typed(fields, "status", str),

@@ -224,13 +224,25 @@ def fetch_error(status: int, body: object) -> FetchError:
     return error
 
 
-def pages_only(status: int | None) -> FetchError:
-    """The error for an operation that a server with nothing but pages by GET does not have."""
-    return FetchError(
-        "This server has pages by GET and nothing else: no streams, no metadata, no queries, no pins.",
-        status=status,
-        hint="Read the rows with fetch, fetch_all or fetch_stream. A server of dualsql has the rest.",
+_PAGES_REMAIN = "Read the rows with fetch, fetch_all or fetch_stream. A server of dualsql has the rest."
+
+
+def pages_only(status: int | None, *, has_posts: bool) -> FetchError:
+    """The error for an operation that a server without it refused, which has pages of the result.
+
+    Args:
+        has_posts: it has pages by POST; without them it has nothing of dualsql's but pages by GET.
+    """
+    has_only_get = (
+        "This server has pages by GET and nothing else: no streams, no metadata, no queries, no pins."
     )
+    refused = f"This server has pages of the result, and refuses this request with status {status}."
+    return FetchError(refused if has_posts else has_only_get, status=status, hint=_PAGES_REMAIN)
+
+
+def rows_for_metadata() -> FetchError:
+    """The error for rows as the answer to a request for metadata, as servers of the reference design send them."""
+    return FetchError("This server sends rows where metadata were asked for.", status=200, hint=_PAGES_REMAIN)
 
 
 def query_failed(error: Mapping[str, Any]) -> ResourceFailedError:

@@ -23,6 +23,7 @@ from dualsql_client.answers import (
     read_page,
     require_confirmed,
     rows_so_far,
+    with_columns,
 )
 from dualsql_client.budget import Budget
 from dualsql_client.conversions import read_instant
@@ -476,8 +477,13 @@ class ParsedDualResponse(QueryMethods):
     async def _pages(
         self, batch_size: int, options: StreamOptions, *, typed: bool, is_iterated: bool
     ) -> AsyncGenerator[list[Row], None]:
+        if options.get("text_columns"):
+            raise FetchError(
+                "The server has no streams, and its pages have no text_columns.",
+                hint="Leave text_columns out, and write the values as text yourself.",
+            )
         offset: int | None = 0
-        columns, most = options.get("columns"), options.get("limit")
+        most = options.get("limit")
         budget = self._configured().budget()
         with self._meter(options) as meter:
             async with self.kept_alive():
@@ -490,11 +496,7 @@ class ParsedDualResponse(QueryMethods):
                     if offset is not None:
                         budget.page(len(page.data), exact_total(page))
                     with budget.paused() if is_iterated else nullcontext():
-                        yield (
-                            page.data
-                            if columns is None
-                            else [{n: row[n] for n in columns} for row in page.data]
-                        )
+                        yield with_columns(page.data, options.get("columns"))
 
     async def _page(self, request: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
         transport = self._configured()

@@ -13,7 +13,7 @@ from uuid import UUID
 from typing_extensions import TypedDict, Unpack
 
 from dualsql_client import detect
-from dualsql_client.answers import FetchResult, exact_total, read_page
+from dualsql_client.answers import FetchResult, exact_total, read_page, require_confirmed
 from dualsql_client.budget import Budget
 from dualsql_client.errors import FetchError, checked_keywords
 from dualsql_client.progress import OnProgress, ProgressCallback
@@ -422,7 +422,9 @@ class QueryMethods:
     ) -> FetchResult:
         transport = self._configured()
         answer = await transport.send("POST", self.resource_uri, body, below=f"/{route}", budget=budget)
-        return read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
+        page = read_page(answer, offset=body.get("offset"), known_columns=(), typed=typed)
+        require_confirmed(page, body)
+        return page
 
     async def _post_for_all(
         self, route: str, body: Mapping[str, Any], page_size: int | None, *, typed: bool

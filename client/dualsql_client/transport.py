@@ -259,19 +259,21 @@ class Transport:
             raise
 
     async def require_more_than_pages(self, uri: str, error: FetchError) -> None:
-        """Check whether a request was refused because the server has nothing but pages by GET.
+        """Check whether a request was refused because the server has only pages of the result.
 
         Raises:
-            FetchError: it has nothing else.
+            FetchError: it has only pages.
         """
         # The check would use up a link for a single use.
         if not error.is_unrouted or self.carries_link:
             return
         try:
-            await self._page_by_get(uri, {"limit": 1}, None)
+            answer = await self.page(uri, {"offset": 0, "limit": 1})
         except FetchError:
             return
-        raise pages_only(error.status) from None
+        if not isinstance(answer, dict) or "data" not in answer:
+            return
+        raise pages_only(error.status, has_posts=self.has_posts) from None
 
     async def page(self, uri: str, body: Mapping[str, Any], *, budget: Budget | None = None) -> Any:
         """The decoded JSON of POST /{id}; of GET /{id}?skip=&limit= from a server without POST.

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from dualsql_client import DualResponseClient, FetchError, FetchResult, ResourceNotFoundError
+from dualsql_client import DualResponseClient, FetchError, FetchResult, ResourceNotFoundError, where
 from tests.client.conftest import Open
 from tests.client.hosting import RESOURCE_ID, Host
 
@@ -91,21 +91,19 @@ async def test_what_pages_by_get_cannot_do_is_an_error(host: Host, open_at: Open
     assert (await parsed.fetch(limit=1)).data == ROWS[:1]
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        lambda parsed, folder: parsed.save(folder / "rows.csv"),
-        lambda parsed, _: parsed.to_arrow(),
-        lambda parsed, _: parsed.get_metadata(),
-        lambda parsed, _: parsed.query(aggregates=["count"]),
-        lambda parsed, _: parsed.sql("SELECT 1"),
-        lambda parsed, _: parsed.profile(),
-        lambda parsed, _: parsed.pin(),
-        lambda parsed, _: parsed.delete(),
-        lambda parsed, _: parsed.refine(limit=1),
-    ],
-    ids=["save", "to_arrow", "get_metadata", "query", "sql", "profile", "pin", "delete", "refine"],
-)
+LACKING: dict[str, Any] = {
+    "save": lambda parsed, folder: parsed.save(folder / "rows.csv"),
+    "to_arrow": lambda parsed, _: parsed.to_arrow(),
+    "query": lambda parsed, _: parsed.query(aggregates=["count"]),
+    "sql": lambda parsed, _: parsed.sql("SELECT 1"),
+    "profile": lambda parsed, _: parsed.profile(),
+    "pin": lambda parsed, _: parsed.pin(),
+    "delete": lambda parsed, _: parsed.delete(),
+    "refine": lambda parsed, _: parsed.refine(limit=1),
+}
+
+
+@pytest.mark.parametrize("asked", LACKING.values(), ids=LACKING)
 async def test_what_it_lacks_is_said(host: Host, open_at: Open, tmp_path: Path, asked: Any) -> None:
     parsed = open_at(host.serve(Reference(HTMLResponse("<pre>Cannot POST</pre>", 404))))
     with pytest.raises(FetchError, match="pages by GET and nothing else") as caught:
@@ -154,9 +152,57 @@ async def test_a_server_that_does_not_say_the_order_may_have_ignored_what_was_as
     for one_key in ("-id", ["-id"], {"field": "id", "order": "desc"}, [{"field": "id", "order": "desc"}]):
         assert (await parsed.fetch(sort=one_key)).order is None  # type: ignore[arg-type]
         assert bodies.pop()["sort"] == {"field": "id", "order": "desc"}
-    for asked, named in ({"sort": "id,-name"}, "several sort keys"), ({"cursor": "abc"}, "a cursor"):
-        with pytest.raises(FetchError, match=f"does not confirm {named}"):
-            await parsed.fetch(**asked)  # type: ignore[arg-type]
+    for answer, named in (
+        (parsed.fetch(sort="id,-name"), "several sort keys"),
+        (parsed.fetch(cursor="abc"), "a cursor"),
+        (parsed.query(filters=where("id").eq(1)), "filters"),
+        (parsed.query(columns=["id"]), "columns"),
+        (parsed.query_all(aggregates=["count"]), "aggregates"),
+        (parsed.sql("SELECT 1"), "the SQL text"),
+    ):
+        with pytest.raises(FetchError, match=f"does not confirm {named}:"):
+            await answer
+
+
+class PagesByPost(Reference):
+    """Metadata by GET, pages by POST and nothing else: the seeds' server without pins."""
+
+    async def __call__(self, request: Request) -> Response:
+        if request.url.path.endswith(f"/{RESOURCE_ID}") and request.method == "GET":
+            return JSONResponse({"status": "ready", "total_count": 7, "columns": []})
+        if request.url.path.endswith(f"/{RESOURCE_ID}") and request.method == "POST":
+            start, limit = (await request.json())["offset"], (await request.json()).get("limit", 100)
+            rows = ROWS[start : start + limit]
+            return JSONResponse({"data": rows, "offset": start, "has_next": start + len(rows) < len(ROWS)})
+        return self.refusal
+
+
+async def test_a_server_with_more_than_pages_by_get_is_not_said_to_have_nothing_else(
+    host: Host, open_at: Open, tmp_path: Path
+) -> None:
+    parsed = open_at(host.serve(PagesByPost(HTMLResponse("<pre>Cannot POST</pre>", 404))))
+    for asked in LACKING.values():
+        with pytest.raises(FetchError, match="has pages of the result, and refuses") as caught:
+            await asked(parsed, tmp_path)
+        assert "fetch_all" in caught.value.hint
+    assert (await parsed.get_metadata()).status == "ready"
+    assert await parsed.fetch_all(batch_size=3) == ROWS
+
+
+async def test_rows_in_place_of_metadata_are_no_metadata(host: Host, open_at: Open) -> None:
+    with pytest.raises(FetchError, match="sends rows where metadata") as caught:
+        await open_at(host.serve(Reference())).get_metadata()
+    assert "fetch_all" in caught.value.hint
+
+
+async def test_columns_that_pages_lack_are_errors(host: Host, open_at: Open) -> None:
+    parsed = open_at(host.serve(Reference()))
+    assert await parsed.fetch_all(columns=["name"], limit=1) == [{"name": "School 0"}]
+    with pytest.raises(FetchError, match="no column 'price'") as caught:
+        await parsed.fetch_all(columns=["id", "price"])
+    assert "id, name" in caught.value.hint
+    with pytest.raises(FetchError, match="no text_columns"):
+        await parsed.fetch_all(text_columns=["id"])
 
 
 async def test_an_unknown_resource_is_asked_for_by_post_alone(host: Host, http: Any) -> None:

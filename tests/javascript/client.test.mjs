@@ -1,5 +1,6 @@
 // The client and a real server of dualsql, whose rows are given; and servers that do wrong.
 import assert from "node:assert/strict";
+import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { all, client, given, ID, json, tagged, toolResult, withServer } from "./checking.mjs";
 
@@ -285,6 +286,81 @@ test("pages that could lose or repeat rows are errors", async () => {
   const circle = { data: [row], offset: 0, has_next: true, order: "total", next_cursor: "same" };
   await withServer((_, response) => json(response, 200, circle), (origin) =>
     assert.rejects(all(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).pages()), { message: /repeatedly/ }));
+});
+
+const SCHOOLS = Array.from({ length: 7 }, (_, id) => ({ id, name: `School ${id}` }));
+
+/** Pages by GET alone, as the reference design has them. */
+function byGetAlone(requests, { refusal = 405, named = "skip" } = {}) {
+  return (request, response) => {
+    const url = new URL(request.url, "http://x");
+    requests.push([request.method, url.search]);
+    if (request.method !== "GET") {
+      response.writeHead(refusal, { "content-type": "text/html" }).end("<pre>Cannot POST</pre>");
+      return;
+    }
+    const start = Number(url.searchParams.get(named));
+    const data = SCHOOLS.slice(start, start + Number(url.searchParams.get("limit") ?? 7));
+    json(response, 200, { data, [named]: start, has_next: start + data.length < 7, has_prev: start > 0, total_count: 7 });
+  };
+}
+
+test("every row of a server with pages only is read, by GET or by POST", async () => {
+  for (const refusal of [405, 404, 501]) {
+    for (const named of ["skip", "offset"]) {
+      const requests = [];
+      await withServer(byGetAlone(requests, { refusal, named }), async (origin) => {
+        const result = new DualClient({ baseUrl: origin }).parse(toolResult(undefined));
+        assert.deepEqual(await all(result.stream({ batchSize: 3 })), SCHOOLS);
+        assert.deepEqual(requests.filter(([method]) => method === "GET").map(([, query]) => query),
+          [0, 3, 6].map((at) => `?skip=${at}&offset=${at}&limit=3`));
+        assert.deepEqual(await result.fetchAll({ columns: ["name"], limit: 2 }), SCHOOLS.slice(0, 2).map(({ name }) => ({ name })));
+        assert.deepEqual(await all(result.pages({ limit: 2 })), SCHOOLS);
+        const page = await result.page({ offset: 5 });
+        assert.deepEqual([page.data.length, page.hasNext, page.hasPrevious, page.totalCount, page.order], [2, false, true, 7, null]);
+        for (const options of [{ sort: "id" }, { cursor: "abc" }]) await assert.rejects(result.page(options), { message: /takes no POST/ });
+        await assert.rejects(result.fetchAll({ textColumns: ["id"] }), { message: /no textColumns/ });
+        await assert.rejects(result.fetchAll({ columns: ["id", "price"] }), { message: /no column "price"/, hint: /id, name/ });
+      });
+    }
+  }
+  const bodies = [];
+  const byPost = async (request, response) => {
+    if (request.method !== "POST" || request.url !== `/${ID}`) return response.writeHead(404).end("nothing");
+    const body = JSON.parse(await text(request));
+    bodies.push(body);
+    const data = SCHOOLS.slice(body.offset, body.offset + body.limit);
+    return json(response, 200, { data, has_next: body.offset + data.length < 7, offset: body.offset });
+  };
+  await withServer(byPost, async (origin) => {
+    const result = new DualClient({ baseUrl: origin }).parse(toolResult(undefined));
+    assert.deepEqual(await result.fetchAll({ sort: "-id" }), SCHOOLS);
+    assert.deepEqual(bodies, [{ offset: 0, limit: 500, sort: { field: "id", order: "desc" } }]);
+  });
+});
+
+test("a server whose answer to GET may be another page repeats no row", async () => {
+  const first = (request, response) => (request.method === "GET" ? json(response, 200, { data: SCHOOLS.slice(0, 3), has_next: true }) : response.writeHead(405).end());
+  await withServer(first, (origin) =>
+    assert.rejects(all(new DualClient({ baseUrl: origin }).parse(toolResult(undefined)).stream({ batchSize: 3 })), { message: /which rows/ }));
+});
+
+test("what a server does not confirm is an error", async () => {
+  const page = { data: SCHOOLS, offset: 0, has_next: false };
+  await withServer((_, response) => json(response, 200, page), async (origin) => {
+    const result = new DualClient({ baseUrl: origin }).parse(toolResult(undefined));
+    const unconfirmed = {
+      "several sort keys": result.page({ sort: "id,-name" }),
+      "a cursor": result.page({ cursor: "abc" }),
+      filters: all(result.pages({ filters: { column: "id", op: "eq", value: 1 } })),
+      aggregates: result.query({ aggregates: ["count"] }),
+      "the SQL text": result.sql("SELECT 1"),
+    };
+    for (const [part, answer] of Object.entries(unconfirmed)) {
+      await assert.rejects(answer, { name: "FetchError", message: new RegExp(`does not confirm ${part}:`) }, part);
+    }
+    assert.equal((await result.page({ sort: "-id" })).order, null);
+  });
 });
 
 const MEMBERS = ["constructor", "toString", "__proto__", { toString: null, valueOf: null }];
