@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, get_args
 
 from dualsql.errors import ConfigurationError, RateLimitedError
@@ -20,6 +19,7 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.request_log import Log
 from dualsql.resource import Principal
+from dualsql.results.quotas import network_of
 from dualsql.settings import LimitedAction, Rate, takes
 
 if TYPE_CHECKING:
@@ -132,17 +132,6 @@ _DOES: Mapping[LimitedAction, str] = {
     "ask": "asks for rows",
     "stream": "opens streams",
 }
-
-
-def network_of(address: str) -> str:
-    """Whose an address is: of IPv6 the network of 64 bits, in which a host may choose any address."""
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address[:64]  # of a test's transport, or a socket without addresses
-    if isinstance(ip, IPv6Address):
-        return str(ip.ipv4_mapped or IPv6Network((int(ip) >> 64 << 64, 64)))
-    return str(ip)
 
 
 class Rates(Feature):

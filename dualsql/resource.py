@@ -203,6 +203,14 @@ def id_in(uri: str) -> str:
 LINEAGE = "lineage"
 """The key of a resource's metadata that names its parent."""
 
+
+def parent_of(resource: Resource) -> str | None:
+    """The id of the result that this one was refined from; None if it was not."""
+    lineage = resource.metadata.get(LINEAGE)
+    parent = lineage.get("parent") if isinstance(lineage, Mapping) else None
+    return id_in(parent) if isinstance(parent, str) else None
+
+
 RELATION = "data"
 """The name of the stored result in a SQL text about it."""
 
@@ -316,6 +324,7 @@ class Resource:
         pending_until: the end of the lease, which the server that runs the query renews.
         failure: the error of a failed query.
         kept: the rows of its run, if keeping them was asked for.
+        pinned_by: who pinned it, if it belongs to nobody and the server's own code did not: a MAC of the caller.
     """
 
     id: str
@@ -339,6 +348,7 @@ class Resource:
     pending_until: datetime | None = None
     failure: ToolProblem | None = None
     kept: KeptRows | None = None
+    pinned_by: str | None = None
 
     def is_expired(self, now: datetime) -> bool:
         """Whether it has expired at `now`."""

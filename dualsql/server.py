@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, Self
 
 from dualsql.databases import (
@@ -147,9 +147,16 @@ class UncheckedResults:
         resource = await self._parts.access.load(resource_id)
         return None if resource is None or resource.is_expired(self._parts.clock.now()) else resource
 
-    async def pin(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """Keep a result until it is deleted; False if it does not exist. `principal` is for the audit."""
-        is_pinned = await self._parts.access.pin(resource_id, principal)
+    async def pin(
+        self, resource_id: str, principal: Principal | None = None, *, pinned_by: str | None = None
+    ) -> bool:
+        """Keep a result until it is deleted; False if it does not exist.
+
+        Args:
+            principal: for the audit.
+            pinned_by: whose quota counts it, from `AccessControl.admit_pin`; None if none does.
+        """
+        is_pinned = await self._parts.access.pin(resource_id, principal, pinned_by=pinned_by)
         self._features.changed(resource_id)
         return is_pinned
 
@@ -341,15 +348,34 @@ class ResultServer:
             await self.open_resource(resource_id, principal, "read"), principal, count=count
         )
 
-    async def pin_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
-        """Keep a result until it is deleted; False where `principal` sees no such result.
+    async def pin_resource(
+        self,
+        resource_id: str,
+        principal: Principal | EllipsisType | None = ...,
+        *,
+        address: str | None = None,
+    ) -> bool:
+        """Keep a result until it is deleted; False where there is none, or none that `principal` sees.
+
+        Args:
+            principal: for whom it is pinned; None for an anonymous caller. Without the argument, the server's own code
+                pins a result, whose ever it is.
+            address: of the caller. The pins of results that belong to nobody count against it, or without one against
+                the link.
 
         Raises:
             ForbiddenError: `principal` may not pin it.
+            LimitExceededError: the caller's pins of results that belong to nobody fill the quota.
         """
-        return await self._is_open(resource_id, principal, "pin") and await self.unchecked.pin(
-            resource_id, principal
-        )
+        await self._ready()
+        if isinstance(principal, EllipsisType):
+            return await self.unchecked.pin(resource_id)
+        try:
+            resource = await self.open_resource(resource_id, principal, "pin")
+        except (ResourceNotFoundError, ResourceExpiredError):
+            return False
+        pinned_by = await self.parts.access.admit_pin(resource, principal, address)
+        return await self.unchecked.pin(resource_id, principal, pinned_by=pinned_by)
 
     async def delete_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result, so that its links stop working; False where `principal` sees no such result.
@@ -357,16 +383,11 @@ class ResultServer:
         Raises:
             ForbiddenError: `principal` may not delete it.
         """
-        return await self._is_open(resource_id, principal, "delete") and await self.unchecked.delete(
-            resource_id, principal
-        )
-
-    async def _is_open(self, resource_id: str, principal: Principal | None, action: Action) -> bool:
         try:
-            await self.open_resource(resource_id, principal, action)
+            await self.open_resource(resource_id, principal, "delete")
         except (ResourceNotFoundError, ResourceExpiredError):
             return False
-        return True
+        return await self.unchecked.delete(resource_id, principal)
 
     async def list_resources(
         self, principal: Principal | None, *, limit: int | None = None, cursor: str | None = None

@@ -242,18 +242,21 @@ class Settings(SettingsGroup):
     keep_sample: bool = setting(False, "Store the sample rows with the resource (data at rest).")
     allow_text: bool = setting(False, "Accept text() and literal_column() in statements.")
     anonymous_actions: frozenset[Action] = setting(
-        frozenset({"read", "delete"}),
-        "What an anonymous caller may do with a resource that belongs to nobody. Not by default: pinning, as a "
-        "resource that anyone can pin never expires, and refreshing, which takes up to `pending_timeout`.",
+        frozenset({"read", "pin", "delete"}),
+        "What an anonymous caller may do with a resource that belongs to nobody; who may pin may unpin and renew. What "
+        "one address pins counts against `quota_resources` and `quota_bytes`. Not by default: refreshing, which takes "
+        "up to `pending_timeout`.",
     )
     quota_resources: int | None = setting(
         1_000,
-        "Resources that one principal may keep; None for no limit. The oldest unpinned ones are deleted.",
+        "Resources that one principal may keep; None for no limit. The oldest unpinned ones are deleted. As many may "
+        "be pinned from one address of anonymous callers.",
         positive=True,
     )
     quota_bytes: int | None = setting(
         256 * 1024 * 1024,
-        "Bytes that the resources of one principal may take in the store; None for no limit.",
+        "Bytes that the resources of one principal, or the pins of one address, may take in the store; None for no "
+        "limit.",
         positive=True,
     )
     cors_origins: Sequence[str] = setting((), "Browser origins that may read the REST resources.")

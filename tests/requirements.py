@@ -37,7 +37,9 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "server/test_lifecycle.py::test_the_sweeper_takes_what_is_long_gone_and_nothing_else",
             "store/test_concurrency.py::test_parallel_sweepers_delete_each_expired_resource_once",
         ),
-        "S1.7 `pin_resource` removes the expiry of a resource.": (
+        "S1.7 `pin_resource` removes the expiry of a resource. Without a principal, it is the server's own code and no "
+        "anonymous caller.": (
+            "identity/test_strangers.py::test_the_server_s_own_code_pins_whatever_callers_may_do",
             "server/test_lifecycle.py::test_a_pinned_resource_has_no_expiry",
             "store/test_every_store.py::test_only_a_living_resource_is_pinned",
         ),
@@ -173,6 +175,15 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "http/test_openapi.py::test_every_error_is_described_with_its_status_and_an_example",
             "http/test_openapi_fuzz.py::test_answers_are_as_described",
         ),
+        "S4.9 Any caller may read, pin, renew and delete a resource that belongs to nobody, unless `anonymous_actions` "
+        "says otherwise. What it pins counts against its address, or without one against the link, by number and "
+        "bytes.": (
+            "identity/test_strangers.py::test_the_operator_decides_what_is_done_with_what_nobody_owns",
+            "identity/test_quotas.py::test_pins_of_what_nobody_owns_count_against_their_address",
+            "identity/test_quotas.py::test_pins_without_an_address_count_against_the_link",
+            "identity/test_quotas.py::test_the_bytes_of_pins_count",
+            "client/test_against_server.py::test_metadata_pin_and_delete",
+        ),
     },
     "5 Client": {
         "S5.1 `parse` finds the dual response in a tool result. It returns None for anything else.": (
@@ -221,7 +232,9 @@ PROMISES: dict[str, dict[str, Tests]] = {
         "S5.8 If a result has no URL, its link is resolved against the client's base URL.": (
             "client/test_trust.py::test_an_id_stays_below_the_base_url",
         ),
-        "S5.9 A result may name a configured URL only. A server may give pages by `GET` only.": (
+        "S5.9 A result may name a configured URL only. A server may give pages by `GET` only. What a server does not "
+        "confirm is an error.": (
+            "client/test_reference_design.py::test_a_server_that_does_not_say_the_order_may_have_ignored_what_was_asked",
             "client/test_reference_design.py::test_every_row_is_fetched_by_get",
             "client/test_reference_design.py::test_a_url_at_a_configured_address_is_enough",
             "client/test_reference_design.py::test_a_server_that_ignores_where_to_begin_repeats_no_row",
@@ -301,7 +314,8 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "results/paging/test_pages_equal_the_query.py::test_in_the_query_s_own_order",
             "results/paging/test_pages_equal_the_query.py::test_random_windows_are_slices_of_the_whole",
         ),
-        "S9.4 `GET` takes pages by `skip` and `limit`.": (
+        "S9.4 `GET` takes pages by `skip` and `limit`. Without parameters of a page it returns the metadata.": (
+            "http/test_resources.py::test_get_answers_what_the_resource_is_and_no_rows",
             "http/test_pages.py::test_get_with_skip_and_limit_answers_rows",
             "http/test_parameters.py::test_a_url_asks_for_a_page",
         ),
@@ -618,8 +632,6 @@ BEYOND: dict[str, str] = {
     "identity/test_listing.py": "a principal's own resources",
     "serve/test_doctor.py": "dualsql doctor finds each fault, says what to do, and tells no secret",
     "identity/test_rates.py": "how often one principal, and one address, may do what",
-    "identity/test_quotas.py": "how much one principal may keep",
-    "identity/test_strangers.py": "what a stranger learns: nothing",
     "http/live/test_connections.py": "real connections: slow, cut, endless",
     "http/live/test_streams.py": "streams over real sockets: readers who leave or stall, databases that break",
     "mcp/test_catalogue_tenants.py": "two tenants look at one catalogue",

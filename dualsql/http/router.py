@@ -255,8 +255,10 @@ class Routes:
         """PUT of the resource or of /pin: keep it until it is deleted."""
         refuse_query(request.scope["query_string"])
         principal, resource = await self._opened(request, "pin")
+        address = None if request.client is None else request.client.host
+        pinned_by = await self.server.access.admit_pin(resource, principal, address)
         # Deleted, or expired, since it was opened.
-        if not await self.server.unchecked.pin(resource.id, principal):
+        if not await self.server.unchecked.pin(resource.id, principal, pinned_by=pinned_by):
             raise not_found()
         return JSONAnswer(Pinned(status="pinned", expires_at=None))
 

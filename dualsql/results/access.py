@@ -10,7 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,9 +28,9 @@ from dualsql.errors import (
 from dualsql.events import EVENTS, CallerRefused, ResultStored
 from dualsql.freeze import Seal
 from dualsql.log import REQUEST
-from dualsql.resource import Clock, Principal, Resource
+from dualsql.resource import Clock, Principal, Resource, parent_of
 from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
-from dualsql.results.quotas import evict, find_surplus
+from dualsql.results.quotas import evict, find_surplus, network_of, require_pin
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
@@ -100,7 +100,7 @@ async def decide(
     if resource.is_expired(now):
         return _over(resource, now, settings)
     if resource.owner is None and action not in settings.anonymous_actions:
-        return AccessRefusal(_not_anonymously(action), "not anonymously")
+        return AccessRefusal(_not_anonymously(action, settings), "not anonymously")
     if action != "read" and authorize is not None and not await authorize(principal, resource, action):
         return AccessRefusal(ForbiddenError(f"You may not {action} this resource."), "denied")
     return None
@@ -126,10 +126,12 @@ def _over(resource: Resource, now: datetime, settings: Settings) -> AccessRefusa
     )
 
 
-def _not_anonymously(action: Action) -> ForbiddenError:
+def _not_anonymously(action: Action, settings: Settings) -> ForbiddenError:
+    allowed = [each for each in get_args(Action) if each in settings.anonymous_actions]
     return ForbiddenError(
-        f"An anonymous caller may not {action} this resource.",
-        hint="Send a credential, or ask the operator to allow it with anonymous_actions.",
+        f"Nobody may {action} this resource, which belongs to no principal.",
+        hint=f"Allowed: {', '.join(allowed)}. The operator can allow more with anonymous_actions.",
+        details={"allowed": allowed},
     )
 
 
@@ -334,10 +336,38 @@ class AccessControl:
         assert resource is not None  # or it would have been refused
         return resource
 
-    async def pin(self, resource_id: str, principal: Principal | None) -> bool:
+    async def admit_pin(
+        self, resource: Resource, principal: Principal | None, address: str | None
+    ) -> str | None:
+        """Check that a caller may pin one more resource that belongs to nobody.
+
+        Returns whose pin it is: the principal's, else its address's, else that of the link, of which the result is a
+        refinement. None for a resource of a principal, whose quota counts it.
+
+        Raises:
+            LimitExceededError: its pins fill the quota.
+        """
+        if resource.owner is not None:
+            return None
+        if principal is not None:
+            caller = ("principal", principal.id, principal.tenant)
+        elif address is not None:
+            caller = ("address", network_of(address), None)
+        else:
+            caller = ("link", parent_of(resource) or resource.id, None)
+        # A MAC: the store need not know who calls from where.
+        pinned_by = self._seal.sign("pinned by", *caller).hex()
+        if not resource.is_pinned:
+            await require_pin(self._store, pinned_by, size_of(resource), self._settings)
+        return pinned_by
+
+    async def pin(
+        self, resource_id: str, principal: Principal | None, *, pinned_by: str | None = None
+    ) -> bool:
         """Remove the expiry of a resource; False if it does not exist or has expired."""
         await self.note("pin", principal, resource_id=resource_id)
-        return await self._store.update(resource_id, ResourceChanges(pin=True, now=self.clock.now()))
+        changes = ResourceChanges(pin=True, pinned_by=pinned_by, now=self.clock.now())
+        return await self._store.update(resource_id, changes)
 
     async def unpin(self, resource_id: str, principal: Principal | None) -> datetime | None:
         """Let a pinned resource expire one lifetime from now; others keep their expiry. None if it does not exist."""

@@ -1,13 +1,15 @@
-"""Limits how much one principal keeps. Only the principal's own oldest unpinned resources are deleted to make room.
+"""Limits how much one principal keeps, and how much one caller pins of what belongs to nobody. Only the principal's own
+oldest unpinned resources are deleted to make room, and no pinned ones.
 
 Processes that create resources for one principal at the same time may each find room. The quota can then be exceeded by
-the number of simultaneous creations. The next creation deletes the surplus.
+the number of simultaneous creations. The next creation deletes the surplus. Pins may exceed it likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal
@@ -50,6 +52,35 @@ async def find_surplus(
 async def evict(store: ResourceStore, resource_ids: Sequence[str]) -> int:
     """Delete the resources that are still unpinned."""
     return await store.delete(*resource_ids, expired_before=_ANY_EXPIRY)
+
+
+async def require_pin(store: ResourceStore, pinned_by: str, size: int, settings: Settings) -> None:
+    """Check that the caller may pin one more resource of this size that belongs to nobody.
+
+    Raises:
+        LimitExceededError: its pins fill the quota.
+    """
+    resources, octets = settings.quota_resources, settings.quota_bytes
+    if resources is None and octets is None:
+        return
+    usage = await store.pins(pinned_by)
+    if _exceeds(usage.count + 1, resources) or _exceeds(usage.size + size, octets):
+        raise LimitExceededError(
+            "The quota for results that are pinned from one address is full.",
+            hint="Unpin or delete results that are no longer needed, or pin as a known caller.",
+            details={"quota_resources": resources, "quota_bytes": octets},
+        )
+
+
+def network_of(address: str) -> str:
+    """Whose an address is: of IPv6 the network of 64 bits, in which a host may choose any address."""
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:64]  # of a test's transport, or a socket without addresses
+    if isinstance(ip, IPv6Address):
+        return str(ip.ipv4_mapped or IPv6Network((int(ip) >> 64 << 64, 64)))
+    return str(ip)
 
 
 def _exceeds(value: int, quota: int | None) -> bool:

@@ -34,6 +34,7 @@ from dualsql.store.rows import (
     in_utc,
     is_comparable,
     is_owned_by,
+    is_pinned_by,
     is_storable_id,
     is_visible_to,
     newest,
@@ -150,6 +151,9 @@ class KeyValueStore(ABC):
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         return usage_of(await self._rows_of(principal, now))
+
+    async def pins(self, pinned_by: str) -> Usage:
+        return usage_of(await self._rows(lambda row: is_pinned_by(pinned_by, row)))
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int

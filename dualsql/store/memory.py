@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from dualsql.errors import LimitExceededError
-from dualsql.resource import LINEAGE, Principal, Resource, id_in
+from dualsql.resource import Principal, Resource, parent_of
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -31,6 +31,7 @@ from dualsql.store.rows import (
     has_expired,
     in_utc,
     is_owned_by,
+    is_pinned_by,
     is_visible_to,
     newest,
     oldest_unpinned,
@@ -130,6 +131,9 @@ class MemoryStore:
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         return usage_of(self._rows_of(principal, now))
 
+    async def pins(self, pinned_by: str) -> Usage:
+        return usage_of([row for row in self._rows.values() if is_pinned_by(pinned_by, row)])
+
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
@@ -192,11 +196,9 @@ class MemoryStore:
     def _group_of(self, resource: Resource) -> Group:
         if resource.owner is not None:
             return ("principal", resource.owner, resource.tenant)
-        lineage = resource.metadata.get(LINEAGE)
-        parent = lineage.get("parent") if isinstance(lineage, Mapping) else None
-        if not isinstance(parent, str):
+        parent_id = parent_of(resource)
+        if parent_id is None:
             return ("tools", None, None)
-        parent_id = id_in(parent)
         above = self._groups.get(parent_id)
         # A caller with the link of a result can refine it, and refine the refinement, any number of times.
         return above if above is not None and above[0] == "link" else ("link", parent_id, None)

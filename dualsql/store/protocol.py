@@ -36,6 +36,7 @@ class ResourceChanges:
         total: a later count; a count that is not exact never replaces an exact one.
         kept: another record of kept rows. If the stored record is not `kept.before`, nothing changes.
         pin: remove the expiry of a resource that has not expired.
+        pinned_by: who pins it (`Resource.pinned_by`); of a resource that is pinned already, nothing changes.
         unpin_to: the new expires_at of a pinned resource; an unpinned one keeps its own.
         now: the instant that decides whether it has expired; required with extend_to and pin.
     """
@@ -46,6 +47,7 @@ class ResourceChanges:
     total: Total | None = None
     kept: KeptChange | None = None
     pin: bool = False
+    pinned_by: str | None = None
     unpin_to: datetime | None = None
     now: datetime | None = None
 
@@ -191,6 +193,10 @@ class ResourceStore(Protocol):
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         """How much is bound to `principal` and live at `now`."""
+        ...
+
+    async def pins(self, pinned_by: str) -> Usage:
+        """How much this caller has pinned of what belongs to nobody (`Resource.pinned_by`)."""
         ...
 
     async def find_unpinned(

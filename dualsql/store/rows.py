@@ -58,6 +58,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     "pending_until": (datetime, type(None)),
     "failure": (dict, type(None)),
     "kept": (dict, type(None)),
+    "pinned_by": (str, type(None)),
 }
 
 
@@ -240,6 +241,11 @@ def is_visible_to(viewer: Requester | None, row: Row) -> bool:
     return row["owner"] is None or (viewer.principal is not None and is_owned_by(viewer.principal, row))
 
 
+def is_pinned_by(pinned_by: str, row: Row) -> bool:
+    """Whether the row is pinned, and by this caller."""
+    return row["expires_at"] is None and row.get("pinned_by") == pinned_by
+
+
 def is_owned_by(principal: Principal, row: Row) -> bool:
     """Whether the row is bound to the principal."""
     return bool((row["owner"], row["tenant"]) == (principal.id, principal.tenant))
@@ -340,6 +346,8 @@ def apply_changes(row: Row, changes: ResourceChanges) -> Row | None:
         "access_count": row["access_count"] + changes.accesses,
         "expires_at": _expiry_after(row, changes),
     }
+    if changes.pin and row["expires_at"] is not None:
+        after["pinned_by"] = changes.pinned_by
     if changes.accessed_at is not None:
         last = in_utc(changes.accessed_at)
         after["last_accessed_at"] = max(last, row["last_accessed_at"] or last)

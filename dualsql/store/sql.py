@@ -264,6 +264,12 @@ class SQLResourceStore:
         return page_of(rows, limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
+        return await self._usage_of(*_lives_for(principal, now))
+
+    async def pins(self, pinned_by: str) -> Usage:
+        return await self._usage_of(_t.pinned_by == pinned_by, _t.expires_at.is_(None))
+
+    async def _usage_of(self, *conditions: ColumnElement[bool]) -> Usage:
         is_pinned = _t.expires_at.is_(None)
         statement = select(
             func.count().label("count"),
@@ -271,7 +277,7 @@ class SQLResourceStore:
             _total(case((is_pinned, 1), else_=0)).label("pinned_count"),
             _total(case((is_pinned, _t.size), else_=0)).label("pinned_size"),
         )
-        return Usage(**(await self._rows(statement.where(*_lives_for(principal, now))))[0])
+        return Usage(**(await self._rows(statement.where(*conditions)))[0])
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
@@ -385,6 +391,8 @@ def _update(resource_id: str, changes: ResourceChanges) -> Update:
         values["last_accessed_at"] = _later(_t.last_accessed_at, _instant(changes.accessed_at))
     if changes.pin and changes.now is not None:
         values["expires_at"] = None
+        by = literal(changes.pinned_by, String())
+        values["pinned_by"] = case((_t.expires_at.is_(None), _t.pinned_by), else_=by)
         statement = statement.where(or_(_t.expires_at.is_(None), _t.expires_at > changes.now))
     elif changes.unpin_to is not None:
         values["expires_at"] = func.coalesce(_t.expires_at, _instant(changes.unpin_to))

@@ -105,8 +105,10 @@ resources = Table(
     Column("pending_until", UTCTimestamp),
     Column("failure", Text),
     Column("kept", Text),
+    Column("pinned_by", String(64)),
     Index("ix_dualsql_resources_expires_at", "expires_at"),
     Index("ix_dualsql_resources_pending_until", "pending_until"),
+    Index("ix_dualsql_resources_pinned_by", "pinned_by"),
     # For the listing of one principal, newest first, and for its quota.
     Index("ix_dualsql_resources_owner", "owner", "tenant", "created_at", "id"),
 )

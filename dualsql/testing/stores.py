@@ -541,6 +541,24 @@ class ResourceStoreTests:
         assert sum(size for _, size in rows) == usage.size - usage.pinned_size
         assert list(await store.find_unpinned(ANA, now=NOW, limit=1)) == rows[:1]
 
+    async def test_pins_of_a_caller_are_counted_while_they_last(self, store: ResourceStore) -> None:
+        light, heavy, other = of(None), of(None, metadata={"note": "x" * 10_000}), of(None)
+        await save_all(store, light, heavy, other, of(None, expires_at=None))
+        assert await store.pins("caller") == Usage(0, 0, 0, 0)
+        for resource_id, by in ((light.id, "caller"), (heavy.id, "caller"), (other.id, "another")):
+            assert await store.update(resource_id, ResourceChanges(pin=True, pinned_by=by, now=NOW))
+        # Of a pinned resource, nothing changes: not whose pin it is.
+        await store.update(heavy.id, ResourceChanges(pin=True, pinned_by="another", now=NOW))
+        await store.update(other.id, ResourceChanges(pin=True, now=NOW))
+        usage, others = await store.pins("caller"), await store.pins("another")
+        assert (usage.count, usage.pinned_count, others.count) == (2, 2, 1)
+        assert usage.size == usage.pinned_size > 10_000 > others.size
+        await store.update(heavy.id, ResourceChanges(unpin_to=minutes(1)))
+        await store.update(heavy.id, ResourceChanges(pin=True, now=NOW))
+        assert (await store.pins("caller")).count == 1
+        await store.delete(light.id)
+        assert await store.pins("caller") == Usage(0, 0, 0, 0)
+
     # Signed links
 
     async def test_a_link_lives_until_it_is_ended(self, store: ResourceStore) -> None:
@@ -651,6 +669,7 @@ def _random_step(
         accessed_at=choose.choice(instants),
         extend_to=choose.choice(instants),
         pin=choose.random() < 0.2,
+        pinned_by=choose.choice([None, "caller"]),
         now=now,
     )
     steps: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -660,6 +679,7 @@ def _random_step(
         ("update", (identifier, changes), {}),
         ("delete", tuple(choose.sample(ids, 2)), {"expired_before": now}),
         ("delete", (identifier,), {}),
+        ("pins", ("caller",), {}),
         ("find_expired", (), {"before": now, "limit": choose.randrange(4)}),
     ]
     return choose.choice(steps)

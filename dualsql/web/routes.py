@@ -45,7 +45,15 @@ from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates
 from dualsql.web.forms import FIELD, read_form, render_form
-from dualsql.web.words import api_reference, cells, is_number, profile_rows, time_left, total_in_words
+from dualsql.web.words import (
+    api_reference,
+    cells,
+    is_number,
+    profile_rows,
+    refusals,
+    time_left,
+    total_in_words,
+)
 from dualsql_client.wire import Column, SortKey
 
 if TYPE_CHECKING:
@@ -288,6 +296,7 @@ class WebPages:
     ) -> dict[str, Any]:
         """What the reader may do with the result."""
         allowed = self.server.settings.anonymous_actions if resource.owner is None else ALL_ACTIONS
+        may_pin, may_delete = "pin" in allowed, "delete" in allowed
         formats = frozenset(FORMATS)
         if link is not None:
             formats = self.server.features.get(SignedLinks).service.formats(link.token)
@@ -300,8 +309,9 @@ class WebPages:
                 self.server.settings.maximum_page_size,
                 max(10, _MOST_GRID_CELLS // max(1, len(resource.columns))),
             ),
-            "may_pin": link is None and "pin" in allowed,
-            "may_delete": link is None and "delete" in allowed,
+            "may_pin": link is None and may_pin,
+            "may_delete": link is None and may_delete,
+            "refusals": "" if link else refusals(may_pin=may_pin, may_delete=may_delete),
             "chart": None,
             "lineage": None,
             "parent": None,

@@ -130,6 +130,12 @@ def time_left(expires_at: datetime | None, now: datetime) -> str:
     return f"expires in {minutes // 60} hours"
 
 
+def refusals(*, may_pin: bool, may_delete: bool) -> str:
+    """What a reader may not do with a result that belongs to nobody; empty if nothing is missing."""
+    names = [*([] if may_pin else ["pin", "renew"]), *([] if may_delete else ["delete"])]
+    return f"Not allowed here: {', '.join(names)}." if names else ""
+
+
 def vocabulary() -> str:
     """What the dialogs of a page offer: the JSON in its attribute `data-vocabulary`, which `static/dialogs.js` reads.
 

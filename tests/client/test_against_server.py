@@ -17,7 +17,6 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DualResponseServer
-from dualsql.settings import ALL_ACTIONS
 from dualsql_client import (
     DualResponseClient,
     FetchError,
@@ -52,7 +51,7 @@ async def pair(sqlite_url: str, make_engine: Callable[[str], AsyncEngine], http:
     await fill(engine)
     with listening_socket() as port:
         base_url = f"{origin_of(port)}/resources"
-        server = create_server(engine, base_url=base_url, tables=Base, anonymous_actions=ALL_ACTIONS)
+        server = create_server(engine, base_url=base_url, tables=Base)
         app = Starlette(routes=[Mount("/resources", server.router())], lifespan=server.lifespan)
         async with serving(app, port), DualResponseClient(base_url, http=http) as client:
             yield Pair(server, client, engine)

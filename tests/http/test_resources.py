@@ -73,9 +73,10 @@ async def test_what_is_pinned_can_expire_again(institutions_url: str) -> None:
         problem_of(await application.http.get(f"{path}/pin"), 405)
 
 
-async def test_what_nobody_owns_is_not_pinned_by_whoever_holds_its_link(application: Application) -> None:
-    """It would live for ever."""
-    assert (await application.http.put(await application.create())).status_code == 403
+async def test_what_nobody_owns_is_pinned_by_whoever_holds_its_link(application: Application) -> None:
+    path = await application.create()
+    assert (await application.http.put(path)).json() == {"status": "pinned", "expires_at": None}
+    assert (await application.http.get(path)).json()["status"] == "pinned"
 
 
 async def test_delete_ends_the_resource_for_every_verb(application: Application) -> None:

@@ -42,7 +42,8 @@ async def test_refusals_are_told_apart_here_and_nowhere_else(institutions_url: s
     async def denies(principal: Principal | None, resource: Any, action: str) -> bool:
         return resource.name != "Denied" and action != "delete"
 
-    async with people(institutions_url, audit=trail, authorize=denies, signed_links=True) as application:
+    options = {"audit": trail, "authorize": denies, "signed_links": True, "anonymous_actions": {"read"}}
+    async with people(institutions_url, **options) as application:
         mine = await application.create(principal=ANA)
         dead = await application.create(principal=ANA, expiration=timedelta(microseconds=1))
         denied = await application.server.create_response(select(INSTITUTIONS), name="Denied", principal=ANA)

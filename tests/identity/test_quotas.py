@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.errors import ConfigurationError, LimitExceededError
 from dualsql.resource import Principal
@@ -83,6 +89,86 @@ async def test_without_quotas_there_is_no_end(institutions_url: str) -> None:
     async with people(institutions_url, quota_resources=None, quota_bytes=None) as application:
         paths = [await application.create(principal=ANA) for _ in range(5)]
         assert all(await _alive(application, *paths))
+
+
+@asynccontextmanager
+async def calling_from(application: Application, *addresses: str | None) -> AsyncIterator[list[Any]]:
+    """A client at each address; None for a socket without one."""
+    app = Starlette(routes=[Mount("/resources", application.server.router())])
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                httpx.AsyncClient(
+                    transport=httpx.ASGITransport(_without_client(app), client=("", 0))
+                    if address is None
+                    else httpx.ASGITransport(app, client=(address, 1)),
+                    base_url="http://127.0.0.1:8000",
+                )
+            )
+            for address in addresses
+        ]
+
+
+def _without_client(app: ASGIApp) -> ASGIApp:
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "client": None}, receive, send)
+
+    return call
+
+
+async def test_pins_of_what_nobody_owns_count_against_their_address(institutions_url: str) -> None:
+    async with (
+        people(institutions_url, quota_resources=2) as application,
+        calling_from(application, "203.0.113.7", "203.0.113.8", "2001:db8::1", "2001:db8::2") as callers,
+    ):
+        one, other, six, six_again = callers
+        first, second, third = [await application.create() for _ in range(3)]
+        for path in (first, second, first):  # what is pinned already counts once
+            assert (await one.put(path)).status_code == 200
+        refused = problem_of(await one.put(third), 413)
+        assert refused["code"] == "LIMIT_EXCEEDED" and "npin or delete" in refused["hint"]
+        assert (await other.put(third)).status_code == 200
+        assert (await other.put(first)).status_code == 200  # whose pin it is stays
+        assert (await one.delete(f"{first}/pin")).status_code == 200
+        assert (await one.put(first)).status_code == 200
+        more = [await application.create() for _ in range(4)]
+        # A host of IPv6 may choose any address of its network.
+        statuses = [
+            (await caller.put(path)).status_code
+            for caller, path in zip((six, six_again) * 2, more, strict=True)
+        ]
+        assert statuses == [200, 200, 413, 413]
+        assert (await one.put(more[2], headers=AS_ANA)).status_code == 200  # a known caller's own count
+
+
+async def test_pins_without_an_address_count_against_the_link(institutions_url: str) -> None:
+    async with (
+        people(institutions_url, quota_resources=1) as application,
+        calling_from(application, None) as [nowhere],
+    ):
+        path = await application.create()
+        refined = []
+        for limit in (1, 2):
+            answer = await nowhere.post(f"{path}/refine", json={"limit": limit})
+            refined.append("/resources/" + answer.json()["resource"]["uri"].rpartition("/")[2])
+        assert [(await nowhere.put(each)).status_code for each in (*refined, path)] == [200, 413, 413]
+        assert (await nowhere.put(await application.create())).status_code == 200
+
+
+async def test_the_bytes_of_pins_count(institutions_url: str) -> None:
+    note = {"note": "x" * 10_000}
+    async with people(institutions_url, quota_bytes=25_000) as application:
+        paths = [await application.create(metadata=note) for _ in range(3)]
+        assert [(await application.http.put(each)).status_code for each in paths] == [200, 200, 413]
+
+
+async def test_the_store_does_not_learn_an_address(institutions_url: str) -> None:
+    async with people(institutions_url) as application, calling_from(application, "203.0.113.7") as [one]:
+        path = await application.create()
+        await one.put(path)
+        found = await application.server.unchecked.get(path.rpartition("/")[2])
+        assert found is not None and found.pinned_by is not None
+        assert re.fullmatch("[0-9a-f]{64}", found.pinned_by)
 
 
 @pytest.mark.parametrize("option", [{"quota_resources": 0}, {"quota_bytes": -1}, {"quota_resources": "9"}])

@@ -11,8 +11,9 @@ from starlette.routing import Mount
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dualsql.errors import ConfigurationError, RateLimitedError
-from dualsql.rates import MOST_BUCKETS, Buckets, RateLimiter, RateLimits, network_of
+from dualsql.rates import MOST_BUCKETS, Buckets, RateLimiter, RateLimits
 from dualsql.resource import Principal
+from dualsql.results.quotas import network_of
 from dualsql.settings import Rate
 from tests.http.application import ALL, Application, problem_of, running
 from tests.http.test_request_log import calling

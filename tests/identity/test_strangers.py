@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dualsql import DualResponseError, DualResponseServer, Extension, Kept, LocalResultStorage, Profiles
+from dualsql.errors import ForbiddenError
 from dualsql.resource import Principal, Resource, new_resource_id
 from dualsql.results.access import require_signature
 from dualsql.settings import Action
@@ -166,7 +167,8 @@ class TestAuthorize:
         async def yes(principal: Principal | None, resource: Resource, action: Action) -> bool:
             return True
 
-        async with people(institutions_url, authorize=yes) as application:
+        allowed: frozenset[Action] = frozenset({"read"})
+        async with people(institutions_url, authorize=yes, anonymous_actions=allowed) as application:
             path = await application.create(principal=ANA)
             problem_of(await application.http.get(path, headers=AS_BOB), 404)
             anonymous = await application.create()
@@ -219,12 +221,23 @@ class TestAuthorize:
                 assert problem_of(answer, 500) and "hunter2" not in answer.text
 
 
-async def test_what_nobody_owns_cannot_be_kept_for_ever_by_anybody(institutions_url: str) -> None:
+async def test_the_operator_decides_what_is_done_with_what_nobody_owns(institutions_url: str) -> None:
+    """Reading, pinning, renewing and deleting are alike unless the operator says otherwise."""
     async with people(institutions_url) as application:
+        for headers in STRANGERS:
+            path = await application.create()
+            assert (await application.http.put(path, headers=headers)).json()["status"] == "pinned"
+            assert (await application.http.delete(f"{path}/pin", headers=headers)).json()["status"] == "ready"
+            assert (await application.http.delete(path, headers=headers)).status_code == 204
+    reading: frozenset[Action] = frozenset({"read"})
+    async with people(institutions_url, anonymous_actions=reading) as application:
         path = await application.create(expiration=timedelta(hours=24))
         for headers in STRANGERS:
             assert (await application.http.get(path, headers=headers)).status_code == 200
-            assert problem_of(await application.http.put(path, headers=headers), 403)["code"] == "FORBIDDEN"
+            for verb, below in (("PUT", ""), ("PUT", "/pin"), ("DELETE", "/pin"), ("DELETE", "")):
+                refused = problem_of(await application.http.request(verb, path + below, headers=headers), 403)
+                assert (refused["code"], refused["details"]) == ("FORBIDDEN", {"allowed": ["read"]})
+                assert refused["hint"].startswith("Allowed: read.")
         found = await application.server.unchecked.get(path.rpartition("/")[2])
         assert found is not None and found.expires_at is not None
         assert found.expires_at - found.created_at == application.server.settings.maximum_lifetime
@@ -267,6 +280,22 @@ async def test_a_method_refuses_as_its_route_does(institutions_url: str, name: s
         assert left is not None
         assert not left.is_pinned
         await method(left.id, ANA)  # whose it is
+
+
+async def test_the_server_s_own_code_pins_whatever_callers_may_do(institutions_url: str) -> None:
+    reading: frozenset[Action] = frozenset({"read"})
+    async with people(institutions_url, anonymous_actions=reading, quota_resources=1) as application:
+        server = application.server
+        for owner in (None, None, ANA):
+            resource_id = (await application.create(principal=owner)).rpartition("/")[2]
+            if owner is None:
+                with pytest.raises(ForbiddenError):
+                    await server.pin_resource(resource_id, None)
+            assert await server.pin_resource(resource_id) is True
+            found = await server.unchecked.get(resource_id)
+            assert found is not None
+            assert (found.is_pinned, found.pinned_by) == (True, None)
+        assert await server.pin_resource("unknown") is False
 
 
 async def test_the_names_of_the_specification_check_rights_too(institutions_url: str) -> None:

@@ -111,14 +111,13 @@ async def site(flights: AsyncEngine) -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def listening(engine: AsyncEngine, **options: Any) -> AsyncIterator[Site]:
-    """A server under uvicorn. Anonymous callers may pin."""
+    """A server under uvicorn."""
     listener = socket.create_server(("127.0.0.1", 0))
     origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings: dict[str, Any] = {
         "pages": True,
         "signed_links": True,
         "authenticate": by_header,
-        "anonymous_actions": frozenset({"read", "pin", "delete"}),
         **options,
     }
     async with create_server(

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql import OpenAPI
 from dualsql.formats.table import FORMATS
 from dualsql.resource import Principal
+from dualsql.settings import Action
 from dualsql.web.assets import assets, compressed_asset
 from dualsql.web.routes import MOST_CELLS
 from tests.http.application import INSTITUTIONS, Application, by_header, running
@@ -110,6 +111,30 @@ async def test_a_page_where_the_operator_allows_few_rows(institutions_url: str) 
         page = await shop.http.get(await shop.create(), headers=BROWSER)
         assert (page.status_code, len(cells_of(page))) == (200, 7)
     await engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("actions", "sentence"),
+    [
+        (None, ""),
+        ({"read", "delete"}, "Not allowed here: pin, renew."),
+        ({"read", "pin"}, "Not allowed here: delete."),
+        ({"read"}, "Not allowed here: pin, renew, delete."),
+    ],
+)
+async def test_the_page_says_what_is_not_allowed(
+    institutions_url: str, actions: set[Action] | None, sentence: str
+) -> None:
+    options = {} if actions is None else {"anonymous_actions": frozenset(actions)}
+    async with running(institutions_url, pages=True, authenticate=by_header, **options) as application:
+        page = (await application.http.get(await application.create(), headers=BROWSER)).text
+        buttons = {name: f'data-{name}="yes"' in page for name in ("pin", "delete")}
+        assert buttons == {name: actions is None or name in actions for name in buttons}
+        assert ("Not allowed here" in page, sentence in page) == (bool(sentence), True)
+        own = await application.create(principal=Principal(id="ann"))
+        assert (
+            "Not allowed" not in (await application.http.get(own, headers=BROWSER | {"X-User": "ann"})).text
+        )
 
 
 async def test_a_header_sorts(pages: Application) -> None:

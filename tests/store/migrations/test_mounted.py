@@ -84,7 +84,7 @@ print(migrate({sqlite_url!r}, create=True))
 """
     found, said = _run(code, folder=tmp_path, path=[installed]).splitlines()
     assert Path(found) == installed / "dualsql" / "migrations"
-    assert "revision dualsql_0005" in said
+    assert "revision dualsql_0006" in said
 
 
 @pytest.mark.long

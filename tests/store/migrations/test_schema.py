@@ -23,7 +23,7 @@ from dualsql.testing.stores import resource
 from tests import engines
 
 ROOT = Path(__file__).parents[3]
-HEAD = "dualsql_0005"
+HEAD = "dualsql_0006"
 
 
 async def _tables(url: str) -> set[str]:
