@@ -284,7 +284,10 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/test_against_server.py::test_an_http_client_that_asks_tools_for_another_form_reads_rows_too",
             "http/test_dual_mode.py::test_with_one_it_is_in_the_dual_mode_shape",
         ),
-        "S8.6 `CodeMode` calls tools, reads data, queries staged data and lists tools, over any MCP client.": (
+        "S8.6 `CodeMode` calls tools, reads data, queries staged data and lists tools, over any MCP client, with or "
+        "without REST.": (
+            "client/code/test_codemode.py::test_without_rest_all_staged_rows_are_read_by_the_data_manager",
+            "client/code/test_codemode.py::test_staged_data_without_a_table_are_the_answer",
             "mcp/test_result_tools.py::test_clients_of_staged_data_go_on_working",
             "mcp/test_negotiation.py::test_code_mode_reads_all_that_a_dual_mode_tool_says",
             "mcp/test_negotiation.py::test_a_program_is_told_what_came_and_what_was_expected",
@@ -292,7 +295,10 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "client/code/test_codemode.py::test_staged_data_are_queried_by_the_server_s_data_manager",
             "client/code/test_codemode.py::test_a_failure_is_told_and_never_taken_for_data",
         ),
-        "S8.7 A parser reads Markdown answers of servers without structured content.": (
+        "S8.7 A parser reads Markdown answers of servers without structured content. It expects the fields of the "
+        "tool's output schema.": (
+            "client/code/test_codemode.py::test_the_expected_fields_are_those_of_the_output_schema",
+            "client/code/test_codemode.py::test_formats_of_the_return_and_strategies",
             "client/code/test_markdown.py::test_no_value_is_wrong_and_none_is_missed",
             "client/code/test_codemode.py::test_a_text_that_begins_with_a_failure_is_one",
         ),
@@ -390,6 +396,10 @@ PROMISES: dict[str, dict[str, Tests]] = {
             "mcp/test_catalogue.py::test_everything_is_listed_and_everything_listed_is_read",
             "mcp/test_catalogue.py::test_a_long_list_comes_in_pages",
             "mcp/test_catalogue.py::test_completion_knows_what_was_chosen_before",
+        ),
+        "S10.7 MCP and REST are at the port, and for the pages of the origins, that the operator names.": (
+            "serve/test_command.py::test_mcp_and_rest_are_at_the_port_and_for_the_origins_of_the_options",
+            "serve/test_application.py::test_pages_of_a_named_origin_may_call",
         ),
     },
     "11 Execute query": {

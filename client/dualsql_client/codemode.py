@@ -12,18 +12,22 @@ In short:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, overload
 
+from dualsql_client.budget import Budget, Retry
 from dualsql_client.client import DualResponseClient
-from dualsql_client.errors import ToolFailedError
+from dualsql_client.errors import NotConfiguredError, ToolFailedError
 from dualsql_client.markdown import TABLE_NAME, ParseStrategy
+from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.tool_answers import (
     ToolAnswer,
     ToolDescription,
+    field_names,
     is_failed,
+    is_text,
     list_all,
     parameters_error,
     quoted,
@@ -41,6 +45,7 @@ NEGOTIATION: Mapping[str, str] = MappingProxyType(
 that reads headers only, set them in the HTTP client or transport of the MCP client."""
 
 DATA_MANAGER = "data_manager"
+_PAGED = ("cursor", "offset")
 STAGED_ROWS = 100
 """Rows that `get_data` reads of staged data, from specification S8."""
 
@@ -69,8 +74,8 @@ class CodeMode:
         arguments: Mapping[str, Any] | None = None,
         *,
         return_format: Literal["parsed"],
-        parse_strategy: ParseStrategy = "conservative",
-        expected_fields: Sequence[str] = (),
+        parse_strategy: ParseStrategy = "aggressive",
+        expected_fields: Sequence[str] | None = None,
     ) -> ToolAnswer: ...
     @overload
     async def invoke(
@@ -79,8 +84,8 @@ class CodeMode:
         arguments: Mapping[str, Any] | None = None,
         *,
         return_format: ReturnFormat = "auto",
-        parse_strategy: ParseStrategy = "conservative",
-        expected_fields: Sequence[str] = (),
+        parse_strategy: ParseStrategy = "aggressive",
+        expected_fields: Sequence[str] | None = None,
     ) -> Any: ...
 
     async def invoke(
@@ -89,8 +94,8 @@ class CodeMode:
         arguments: Mapping[str, Any] | None = None,
         *,
         return_format: ReturnFormat = "auto",
-        parse_strategy: ParseStrategy = "conservative",
-        expected_fields: Sequence[str] = (),
+        parse_strategy: ParseStrategy = "aggressive",
+        expected_fields: Sequence[str] | None = None,
     ) -> Any:
         """Call a tool. A failure of the tool is in the answer; exceptions of the MCP client are not caught.
 
@@ -98,17 +103,22 @@ class CodeMode:
             return_format: "parsed" for a ToolAnswer; "raw" for the result of the MCP client; "auto" for a ToolAnswer if
                 anything could be read, else for the raw result.
             parse_strategy: see `parse_markdown`.
-            expected_fields: names of values that the answer should have, for `fields` and `missing`.
+            expected_fields: names of values that the answer should have, for `fields` and `missing`. By default, those
+                in the tool's output schema if the answer is a text.
         """
         raw = await self._call(tool, dict(arguments or {}), **self._options)
         if return_format == "raw":
             return raw
+        response = self._client.parse(raw)
+        if expected_fields is None and response is None and is_text(raw):
+            described = (await self._tools_by_name()).get(tool)
+            expected_fields = field_names(described.output_schema if described else None)
         answer = read_answer(
             tool,
             raw,
-            response=self._client.parse(raw),
+            response=response,
             strategy=parse_strategy,
-            expected_fields=expected_fields,
+            expected_fields=expected_fields or (),
             query=self._query,
         )
         if answer.error is not None and answer.source in {"nothing", "markdown"} and is_failed(raw):
@@ -119,19 +129,23 @@ class CodeMode:
         """The rows of a tool's answer: all of a dual response, the first hundred of staged data, or those in it.
 
         The rows in an answer with staged data are a preview and are not returned. Of an answer that is no table, the
-        answer's data are returned.
+        answer's data are returned, and of staged data without the name of a table the data, or the ToolAnswer, whose
+        `query` takes a statement.
 
         Raises:
             ToolFailedError: the tool failed, or its answer has no data that could be read.
             NotConfiguredError, FetchError: a dual response's rows could not be fetched.
         """
-        answer = await self.invoke(tool, arguments, return_format="parsed", parse_strategy="aggressive")
+        answer = await self.invoke(tool, arguments, return_format="parsed")
         if answer.error is not None:
             raise answer.error
         if answer.response is not None:
-            return await answer.response.fetch_all()
+            rows = answer.response.fetch_all()
+            return await self._with_manager(rows, answer.response, "SELECT * FROM data")
         if answer.data_access_id is not None:
-            if answer.table is None or not TABLE_NAME.fullmatch(answer.table):
+            if answer.table is None:
+                return answer.data if answer.data is not None and answer.rows is None else answer
+            if not TABLE_NAME.fullmatch(answer.table):
                 raise ToolFailedError(
                     f"The name of the data that {tool} has staged cannot be used in a statement.",
                     hint="Write the statement and call query_staged_data().",
@@ -151,13 +165,15 @@ class CodeMode:
     async def query_staged_data(self, data_access_id: str, sql: str) -> list[Row]:
         """All rows of a statement over staged data, by the server's `data_manager`, or over REST if there is none.
 
-        If the `data_manager` returns only the first rows, all rows are read over REST.
+        If the `data_manager` returns only the first rows, all rows are read over REST. Without an address for REST, the
+        others are read by the `data_manager` if it has pages, as that of dualsql.
 
         Raises:
             ToolFailedError: the server rejected the statement, or returned no rows.
             NotConfiguredError, FetchError: over REST.
         """
-        if DATA_MANAGER not in await self._tools_by_name():
+        manager = (await self._tools_by_name()).get(DATA_MANAGER)
+        if manager is None:
             return await self._client.query_staged_data(data_access_id, sql)
         arguments = {"operation": "query", "data_access_id": data_access_id, "sql": sql}
         answer = await self.invoke(DATA_MANAGER, arguments, return_format="parsed")
@@ -165,13 +181,44 @@ class CodeMode:
             raise answer.error
         if answer.response is not None:
             return await answer.response.fetch_all()
-        if answer.rows is None:
-            raise ToolFailedError(
-                f"The answer of the server's data_manager contains no readable rows.{quoted(answer)}"
-            )
-        if answer.has_more:
+        rows = _rows_of(answer)
+        if not answer.has_more:
+            return rows
+        try:
             return await self._client.query_staged_data(data_access_id, sql)
-        return answer.rows
+        except NotConfiguredError:
+            if any(name not in (manager.input_schema or {}).get("properties", {}) for name in _PAGED):
+                raise
+        return await self._other_pages(arguments, answer)
+
+    async def _other_pages(self, arguments: Mapping[str, Any], answer: ToolAnswer) -> list[Row]:
+        """The rows of an answer of the data manager, and of its next pages."""
+        rows, budget = _rows_of(answer), Budget(Retry())
+        cursors: set[str] = set()
+        while answer.has_more:
+            cursor = answer.next_cursor
+            # A faulty server could repeat its cursors for ever.
+            if cursor is not None and cursor in cursors:
+                raise ToolFailedError("The server's data_manager returns the same page repeatedly.")
+            cursors |= {cursor} if cursor is not None else set()
+            budget.page(len(_rows_of(answer)))
+            start = {"offset": len(rows)} if cursor is None else {"cursor": cursor}
+            answer = await self.invoke(DATA_MANAGER, {**arguments, **start}, return_format="parsed")
+            if answer.error is not None:
+                raise answer.error
+            rows += _rows_of(answer)
+        return rows
+
+    async def _with_manager(
+        self, rows: Awaitable[list[Row]], response: ParsedDualResponse, sql: str
+    ) -> list[Row]:
+        """The rows over REST; without an address for it, those of a statement from the server's data manager."""
+        try:
+            return await rows
+        except NotConfiguredError:
+            if DATA_MANAGER not in await self._tools_by_name():
+                raise
+        return await self.query_staged_data(response.resource_uri, sql)
 
     async def list_tools(self) -> list[str]:
         """The names of the server's tools."""
@@ -205,7 +252,7 @@ class CodeMode:
 
     async def _query(self, answer: ToolAnswer, sql: str) -> list[Row]:
         if answer.response is not None:
-            return await answer.response.sql_all(sql)
+            return await self._with_manager(answer.response.sql_all(sql), answer.response, sql)
         assert answer.data_access_id is not None
         return await self.query_staged_data(answer.data_access_id, sql)
 
@@ -214,6 +261,14 @@ class CodeMode:
             tools = [] if self._list is None else await list_all(self._list)
             self._tools = {tool.name: tool for tool in tools}
         return self._tools
+
+
+def _rows_of(answer: ToolAnswer) -> list[Row]:
+    if answer.rows is None:
+        raise ToolFailedError(
+            f"The answer of the server's data_manager contains no readable rows.{quoted(answer)}"
+        )
+    return answer.rows
 
 
 def _negotiating_options(call: Any) -> dict[str, Any]:

@@ -149,6 +149,7 @@ _LONGEST_VALUE = 500
 
 # With a digit: no word, such as "pending", is an id.
 _ID = re.compile(r"(?=\D*\d)[A-Za-z0-9][A-Za-z0-9_.:-]{4,127}", re.ASCII)
+_NAMED = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 TABLE_NAME = re.compile(r"[^\W\d]\w{0,62}(?:\.[^\W\d]\w{0,62}){0,2}")
 _OPERATION = re.compile(r"[^\W\d][\w .:/-]{0,79}")
 
@@ -168,14 +169,25 @@ _ERROR_LABELS = _words(
     "error|error message|errors|fehler|erreur|errore|erro|mensaje de error|错误|エラー|ошибка"
 )
 _NO_VALUE = _words(
-    "|none|no|null|0|false|na|n/a|nil|unknown|undefined|pending|unavailable|tbd|todo|true|yes|example|placeholder|"
+    "|string|str|text|id|value|data_access_id|none|no|null|0|false|na|n/a|nil|unknown|undefined|pending|unavailable|tbd|todo|true|yes|example|placeholder|"
     "keine|keiner|unbekannt|ninguno|ninguna|desconocido|aucun|aucune|inconnu|nessuno|nenhum|无|なし|нет"
 )
 
 # With underscores and a long number, as servers of specification S8 generate them.
 _GENERATED_ID = re.compile(r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)*_\d{10,16}_[a-z0-9]{4,16}(?![\w-])")
+# In a sentence: `data_access_id "x"`, or before an id with a digit.
+_NAMED_ID = re.compile(
+    r"\bdata[_ ]?access[_ ]?id[\"'`]?[\s:=]{1,4}(?:([\"'`])([A-Za-z0-9][\w.:-]{0,127})\1"
+    r"|((?=[\w.:-]*\d)[A-Za-z0-9][\w.:-]{3,126}\w)(?![\w}>]))",
+    re.IGNORECASE | re.ASCII,
+)
 _STATEMENT = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
-_FROM = re.compile(rf"\bFROM\s+({TABLE_NAME.pattern})(?![\w.(])", re.IGNORECASE)
+# A name at the end of a sentence has a full stop.
+_FROM = re.compile(rf"\bFROM\s+({TABLE_NAME.pattern})(?![\w(]|\.\w)", re.IGNORECASE)
+# In prose: `FROM protein` in capitals before a name that is not, or `select * from protein`.
+_FROM_IN_PROSE = re.compile(
+    rf"(?:\bFROM|(?i:\bselect\s+\*\s+from))\s+(?=\w*[^\W\dA-Z_])({TABLE_NAME.pattern})(?![\w(]|\.\w)"
+)
 _FAILED = re.compile(
     r"^\W{0,6}(?:[\w ]{1,40} )?(?:error|failed|exception)[*_`]*:\s*(?P<message>[^\s|].*)$", re.IGNORECASE
 )
@@ -226,8 +238,8 @@ def parse_markdown(
 
     Args:
         strategy: "conservative" reads labelled values, and an error message at the beginning. "aggressive" also reads
-            an id in the form that servers generate, the table of the only SQL example, and an error message in any
-            line.
+            an id in the form that servers generate or behind `data_access_id`, the table of the only SQL example or
+            after `FROM`, and an error message in any line.
         expected_fields: other labels to read; case, spaces and underscores do not matter.
     """
     prose, fences = split_fences(text[:MAXIMUM_CHARACTERS])
@@ -284,10 +296,15 @@ def _first_failure(prose: Sequence[str]) -> str | None:
 
 
 def _guesses(prose: Sequence[str], fences: Sequence[Fence]) -> dict[str, str | None]:
-    failures = {undecorated(match["message"]) for line in prose if (match := _FAILED.match(line))}
+    messages = [undecorated(match["message"]) for line in prose if (match := _FAILED.match(line))]
+    failures = {message for message in messages if not _FIGURE.match(message)}
+    ids = {value for line in prose for value in _GENERATED_ID.findall(line)}
+    ids |= {quoted or bare for line in prose for _, quoted, bare in _NAMED_ID.findall(line)}
+    tables = {name for sql in _examples(prose, fences) for name in _FROM.findall(sql)}
+    tables |= {name for line in prose for name in _FROM_IN_PROSE.findall(line)}
     return {
-        "data_access_id": _only({value for line in prose for value in _GENERATED_ID.findall(line)}, _ID),
-        "table": _only({name for sql in _examples(prose, fences) for name in _FROM.findall(sql)}, TABLE_NAME),
+        "data_access_id": _only(ids, _NAMED),
+        "table": _only(tables, TABLE_NAME),
         "error": _failure(failures),
     }
 

@@ -137,8 +137,13 @@ class ToolAnswer:
     @property
     def has_more(self) -> bool:
         """Whether the answer is marked as having more rows."""
-        fields = self.data if isinstance(self.data, Mapping) else {}
+        fields = _mapping(self.data)
         return _named(fields, "hasMore") is True or _named(fields, "truncated") is True
+
+    @property
+    def next_cursor(self) -> str | None:
+        """The cursor of the next rows, of an answer that has one."""
+        return _text(_named(_mapping(self.data), "nextCursor"))
 
     async def query(self, sql: str) -> list[Row]:
         """The rows of a statement over the staged data, or over the rows of the dual response.
@@ -200,6 +205,33 @@ def read_answer(
         return ToolAnswer(**common, source="nothing", error=error, missing=tuple(expected_fields))
     markdown = parse_markdown(text, strategy=strategy, expected_fields=expected_fields)
     return ToolAnswer(**common, **_of_markdown(markdown, expected_fields, failed=failed))
+
+
+def is_text(raw: Any) -> bool:
+    """Whether the result of a call is a text that is no JSON, and has no structure."""
+    text = text_of(raw)
+    return text is not None and _structure(raw, text) is None
+
+
+_MAXIMUM_FIELDS = 100
+
+
+def field_names(output_schema: Mapping[str, Any] | None) -> Sequence[str]:
+    """The names of the values in a tool's output schema; of a dual-mode answer, those of its data."""
+    root = _mapping(output_schema)
+    properties = _properties(root, root)
+    # Both SDKs wrap what is no object as `result`, and specification S8 has the values of a tool in `data`.
+    inner = properties.get("result" if properties.keys() == {"result"} else "data")
+    is_wrapped = properties.keys() == {"result"} or {"data", "display"} <= properties.keys()
+    names = _properties(_mapping(inner), root) if is_wrapped else properties
+    return [str(name) for name in names][:_MAXIMUM_FIELDS]
+
+
+def _properties(schema: Mapping[Any, Any], root: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The properties of a schema, or of the definition that it refers to."""
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    found = _mapping(_mapping(root.get("$defs")).get(name)) if "$ref" in schema else schema
+    return _mapping(found.get("properties"))
 
 
 def _structure(raw: Any, text: str | None) -> tuple[Source, Any] | None:

@@ -82,7 +82,13 @@ async def dripping_rows(request: Request) -> Response:
 def pages(*, total: int | None) -> Handler:
     async def page(request: Request) -> Response:
         offset = (await request.json()).get("offset", 0)
-        answer = {"data": [{"id": 1}], "columns": [], "has_next": True, "total_count": total}
+        answer = {
+            "data": [{"id": 1}],
+            "columns": [],
+            "order": "total",
+            "has_next": True,
+            "total_count": total,
+        }
         return JSONResponse({**answer, "offset": offset, "next_cursor": str(next(CURSORS))})
 
     return page

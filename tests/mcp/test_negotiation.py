@@ -144,6 +144,10 @@ async def test_code_mode_reads_all_that_a_dual_mode_tool_says(make_dual: MakeDua
         code = CodeMode(model.session)
         staged = await code.invoke("both", expected_fields=wanted)
         plain = await code.invoke("plainly", expected_fields=["totalCount", "results", "entities"])
+        with pytest.raises(
+            NotConfiguredError
+        ):  # over REST: it is known where, and only the address is missing
+            await staged.query(f"SELECT * FROM {staged.table} LIMIT 10")
     assert (staged.source, staged.success, staged.rows) == ("dual response", True, staged.response.sample)
     assert staged.response.resource_uri == f"resource://{staged.data_access_id}"
     assert (staged.table, staged.operation) == ("data", "both")
@@ -155,8 +159,6 @@ async def test_code_mode_reads_all_that_a_dual_mode_tool_says(make_dual: MakeDua
     assert (plain.data_access_id, plain.table, plain.missing) == (None, None, ("entities",))
     assert plain.fields == {"totalCount": len(SCHOOLS), "results": plain.response.sample}
     assert plain.metadata["sample_count"] == 2
-    with pytest.raises(NotConfiguredError):  # over REST: it is known where, and only the address is missing
-        await staged.query(f"SELECT * FROM {staged.table} LIMIT 10")
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,37 @@ async def test_a_refused_origin_or_host_is_told_the_flag_that_allows_it(shop: st
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("origins", "allowed", "refused"),
+    [
+        (None, [], ["https://app.example", "https://evil.example"]),
+        ("https://app.example", ["https://app.example"], ["https://evil.example"]),
+        ("*", ["https://app.example", "https://evil.example"], []),
+    ],
+)
+async def test_mcp_and_rest_are_at_the_port_and_for_the_origins_of_the_options(
+    shop: str, origins: str | None, allowed: list[str], refused: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    variables = {} if origins is None else {"DUALSQL_CORS_ORIGINS": origins}
+    async with (
+        serving_process("--database", shop, "--all", "--port", str(port), **variables) as served,
+        httpx.AsyncClient() as http,
+    ):
+        assert f"http://127.0.0.1:{port}/mcp" in served.said
+        for path in ("/mcp", "/resources/x"):
+            for origin in (*allowed, *refused):
+                asking = {"origin": origin, "access-control-request-method": "POST"}
+                answer = await http.options(f"http://127.0.0.1:{port}{path}", headers=asking)
+                said = answer.headers.get("access-control-allow-origin")
+                assert (answer.status_code, said in {origin, "*"}) == (
+                    (200, True) if origin in allowed else (403, False)
+                )
+        assert (await http.get(f"http://127.0.0.1:{port}/mcp")).status_code == 405
+
+
+@pytest.mark.long
 async def test_callers_and_addresses_are_limited_as_the_operator_says(shop: str) -> None:
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     flags = ("--all", "--rate-limits", "create=1/2", "--address-rate-limits", "ask=1/3")

@@ -87,6 +87,30 @@ ANSWERS: dict[str, Answer] = {
         "Query it:\n```sql\nSELECT * FROM protein LIMIT 10\n```", {}, {"table": "protein"}
     ),
     "an SQL example in a line": Answer("Try `SELECT * FROM protein LIMIT 10`.", {}, {"table": "protein"}),
+    "an id in a sentence": Answer(
+        'Call data_manager with data_access_id "x" to query it.', {}, {"data_access_id": "x"}
+    ),
+    "an id in a sentence, bare": Answer(
+        "Use data_access_id staged-42 to query.", {}, {"data_access_id": "staged-42"}
+    ),
+    "an id in an example call": Answer(
+        f'data_manager(operation="query", data_access_id="{ID}", sql="SELECT * FROM protein")',
+        {},
+        {"data_access_id": ID, "table": "protein"},
+    ),
+    "an id in JSON in a line": Answer(f'{{"data_access_id": "{ID}"}}', {}, {"data_access_id": ID}),
+    "two ids in sentences": Answer('data_access_id "x" or data_access_id "y"'),
+    "an id that is a kind": Answer('It takes data_access_id "string" and sql.'),
+    "an id that is a word": Answer("A data_access_id is needed."),
+    "FROM in prose": Answer("Query the rows FROM protein, please.", {}, {"table": "protein"}),
+    "a statement in prose": Answer("SELECT * FROM protein LIMIT 10", {}, {"table": "protein"}),
+    "a statement in small letters": Answer("Try select * from protein.", {}, {"table": "protein"}),
+    "a statement at the end of a sentence": Answer(
+        "Run SELECT id FROM public.protein.", {}, {"table": "public.protein"}
+    ),
+    "two tables in prose": Answer("SELECT * FROM protein\nSELECT * FROM feature"),
+    "FROM in a heading": Answer("RESULTS FROM UNIPROT"),
+    "a subquery in prose": Answer("SELECT * FROM (SELECT 1)"),
     "two tables in examples": Answer("`SELECT * FROM protein` or `SELECT * FROM feature`"),
     "a join in an example": Answer(
         "```sql\nSELECT * FROM protein p JOIN feature f ON f.id = p.id\n```", {}, {"table": "protein"}
@@ -132,8 +156,8 @@ ANSWERS: dict[str, Answer] = {
     "a failure with a picture": Answer(
         "⚠️ Request failed: 429 Too Many Requests", begins={"error": "429 Too Many Requests"}
     ),
-    "a statistical error": Answer("Standard error: 0.03\nMean: 5.2", {}, {"error": "0.03"}),
-    "failed checks": Answer("Checks failed: 3 of 25", {}, {"error": "3 of 25"}),
+    "a statistical error": Answer("Standard error: 0.03\nMean: 5.2"),
+    "failed checks": Answer("Checks failed: 3 of 25"),
     "a report on errors": Answer("# Types of error\n\n- syntax\n- semantics"),
     "no error": Answer("Errors: none\nRows: 5"),
     "errors, counted": Answer("Errors: 0"),
@@ -194,5 +218,5 @@ ANSWERS: dict[str, Answer] = {
     "an address": Answer("See https://example.com/table:protein?operation=x"),
     "a time": Answer("Finished at 10:30:00, operation took 3 s"),
     "empty": Answer(""),
-    "JSON alone": Answer('{"dataAccessId": "x"}'),
+    "JSON alone": Answer('{"dataAccessId": "x"}', {}, {"data_access_id": "x"}),
 }

@@ -18,12 +18,13 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.orm import aliased
 
 from dualsql import DualResponseServer
 from dualsql.mcp import add_data_manager
 from dualsql_client import DualResponseClient, NotConfiguredError, ToolFailedError
 from dualsql_client.codemode import NEGOTIATION, CodeMode
-from dualsql_client.tool_answers import rows_in
+from dualsql_client.tool_answers import field_names, rows_in
 from tests.client.code.answers import ANSWERS, ID
 from tests.client.hosting import listening_socket, origin_of, serving, structured
 from tests.schools import SCHOOLS, Base, School, fill
@@ -105,8 +106,10 @@ async def test_formats_of_the_return_and_strategies() -> None:
     assert await code.invoke("prose") is prose
     assert (await code.invoke("prose", return_format="parsed")).source == "nothing"
     assert await code.invoke("vague", return_format="raw") is vague
-    assert await code.invoke("vague") is vague
-    assert (await code.invoke("vague", parse_strategy="aggressive")).data_access_id == ID
+    assert (await code.invoke("vague")).data_access_id == ID
+    assert await code.invoke("vague", parse_strategy="conservative") is vague
+    # Whether a text has a dual response does not depend on guesses about other values.
+    assert DualResponseClient().find(vague) == []
 
 
 @pytest.mark.parametrize(
@@ -227,9 +230,112 @@ async def test_a_glance_at_staged_data_is_not_taken_for_it() -> None:
     code = CodeMode(Tools(search=text(glance), data_manager={"rows": ROWS}))
     assert (await code.invoke("search")).rows == ROWS[:1]
     assert await code.get_data("search") == ROWS
-    unnamed = CodeMode(Tools(search=text(glance.replace("Table: protein", "")), data_manager={"rows": ROWS}))
-    with pytest.raises(ToolFailedError, match="query_staged_data"):
-        await unnamed.get_data("search")
+
+
+async def test_staged_data_without_a_table_are_the_answer() -> None:
+    preview = f"Data Access ID: {ID}\n\n| accession |\n|---|\n| P04637 |"
+    block = f'Data Access ID: {ID}\n```json\n{{"entities": 25}}\n```'
+    envelope = {"data": {"dataAccessId": ID, "entities": 25}, "metadata": {"status": "staged"}}
+    answers = {
+        "preview": text(preview),
+        "block": text(block),
+        "envelope": envelope,
+        "id": text(f"Staged: {ID}"),
+    }
+    code = CodeMode(Tools(**answers, data_manager={"rows": ROWS}))
+    assert await code.get_data("block") == {"entities": 25}
+    assert await code.get_data("envelope") == {"dataAccessId": ID, "entities": 25}
+    for name in ("preview", "id"):
+        answer = await code.get_data(name)
+        assert (answer.data_access_id, answer.table) == (ID, None)
+        assert await answer.query("SELECT * FROM protein") == ROWS
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"dataAccessId": {}, "entities": {}, "accession": {}}},
+        {"properties": {"data": {"properties": {"dataAccessId": {}, "entities": {}, "accession": {}}}, "display": {}}},
+        {"properties": {"result": {"$ref": "#/$defs/Found"}},
+         "$defs": {"Found": {"properties": {"dataAccessId": {}, "entities": {}, "accession": {}}}}},
+    ],
+    ids=["plain", "dual mode", "wrapped"],
+)  # fmt: skip
+async def test_the_expected_fields_are_those_of_the_output_schema(schema: dict[str, Any]) -> None:
+    tools = Tools(
+        plain=text(ANSWERS["all of it"].text + "\nAccession: P04637"), none=text("Accession: P04637")
+    )
+
+    async def list_tools() -> list[Any]:
+        described = {"plain": {"type": "object", **schema}, "none": None}
+        return [
+            mcp.types.Tool(name=name, input_schema={"type": "object"}, output_schema=output)
+            for name, output in described.items()
+        ]
+
+    tools.list_tools = list_tools  # type: ignore[method-assign]
+    code = CodeMode(tools)
+    answer = await code.invoke("plain")
+    assert answer.fields == {"dataAccessId": ID, "entities": 25, "accession": "P04637"}
+    assert (await code.invoke("plain", expected_fields=["entities"])).fields == {"entities": 25}
+    assert (await code.invoke("plain", expected_fields=[])).fields == {}
+    assert (await code.invoke("none", return_format="parsed")).fields == {}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None, {}, 5, {"properties": 5}, {"properties": {"result": {"type": "string"}}},
+        {"properties": {"result": {"$ref": "elsewhere"}}}, {"$ref": "#/$defs/x"},
+    ],
+)  # fmt: skip
+def test_a_schema_without_names_expects_nothing(schema: Any) -> None:
+    assert field_names(schema) == []
+
+
+async def test_without_rest_all_staged_rows_are_read_by_the_data_manager(
+    sqlite_url: str, make_engine: Callable[[str], AsyncEngine]
+) -> None:
+    engine = make_engine(sqlite_url)
+    await fill(engine)
+    async with DualResponseServer(engine, base_url="http://127.0.0.1:1/resources", tables=Base) as dual:
+        server = MCPServer("schools")
+
+        @dual.tool(server)
+        def pairs() -> Select[int, int]:
+            """Pairs of schools."""
+            other = aliased(School)
+            return select(School.id.label("one"), other.id.label("other")).join(other, School.id != other.id)
+
+        add_data_manager(dual, server)
+        async with mcp.Client(server) as client:
+            code = CodeMode(client)
+            rows = await code.get_data("pairs")
+            answer = await code.invoke("pairs")
+            count = await answer.query("SELECT count(*) AS n FROM data")
+            staged = await code.query_staged_data(
+                answer.response.resource_uri, "SELECT other, one FROM data ORDER BY other DESC, one"
+            )
+    ids = [school["id"] for school in SCHOOLS]
+    expected = {(one, other) for one in ids for other in ids if one != other}
+    assert len(expected) > 300
+    assert len(rows) == len(expected) and {(row["one"], row["other"]) for row in rows} == expected
+    assert count == [{"n": len(expected)}]
+    ordered = sorted(expected, key=lambda pair: (-pair[1], pair[0]))
+    assert [(row["one"], row["other"]) for row in staged] == ordered
+
+
+async def test_a_data_manager_whose_pages_never_end_is_given_up() -> None:
+    page = text("x", structured_content={"rows": ROWS, "hasMore": True, "nextCursor": "same"})
+    tools = Tools(search=STAGED, data_manager=page)
+
+    async def list_tools() -> list[Any]:
+        schema = {"type": "object", "properties": {"cursor": {}, "offset": {}}}
+        return [mcp.types.Tool(name="data_manager", input_schema=schema)]
+
+    tools.list_tools = list_tools  # type: ignore[method-assign]
+    with pytest.raises(ToolFailedError, match="same page repeatedly"):
+        await CodeMode(tools).get_data("search")
 
 
 async def test_rows_that_were_cut_are_not_taken_for_all() -> None:
