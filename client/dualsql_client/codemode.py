@@ -189,25 +189,28 @@ class CodeMode:
         except NotConfiguredError:
             if any(name not in (manager.input_schema or {}).get("properties", {}) for name in _PAGED):
                 raise
-        return await self._other_pages(arguments, answer)
+        return await self._managed_pages(arguments)
 
-    async def _other_pages(self, arguments: Mapping[str, Any], answer: ToolAnswer) -> list[Row]:
-        """The rows of an answer of the data manager, and of its next pages."""
-        rows, budget = _rows_of(answer), Budget(Retry())
+    async def _managed_pages(self, arguments: Mapping[str, Any]) -> list[Row]:
+        """All rows from a data manager that has pages. Each follows the last by its cursor, if there is one."""
+        rows, budget = list[Row](), Budget(Retry())
         cursors: set[str] = set()
-        while answer.has_more:
-            cursor = answer.next_cursor
-            # A faulty server could repeat its cursors for ever.
-            if cursor is not None and cursor in cursors:
-                raise ToolFailedError("The server's data_manager returns the same page repeatedly.")
-            cursors |= {cursor} if cursor is not None else set()
-            budget.page(len(_rows_of(answer)))
-            start = {"offset": len(rows)} if cursor is None else {"cursor": cursor}
+        start: dict[str, Any] = {"cursor": ""}
+        while True:
             answer = await self.invoke(DATA_MANAGER, {**arguments, **start}, return_format="parsed")
             if answer.error is not None:
                 raise answer.error
-            rows += _rows_of(answer)
-        return rows
+            page, cursor = _rows_of(answer), answer.next_cursor
+            rows += page
+            if not answer.has_more:
+                return rows
+            # A faulty server could repeat its cursors for ever.
+            if cursor in cursors:
+                raise ToolFailedError("The server's data_manager returns the same page repeatedly.")
+            if cursor is not None:
+                cursors.add(cursor)
+            budget.page(len(page))
+            start = {"offset": len(rows)} if cursor is None else {"cursor": cursor}
 
     async def _with_manager(
         self, rows: Awaitable[list[Row]], response: ParsedDualResponse, sql: str

@@ -448,7 +448,7 @@ def _keeping() -> list[Operation]:
         summary="Pin a result: it does not expire.",
         methods=METHODS,
         answers=in_json("Pinned"),
-        errors=OPENS,
+        errors=(*OPENS, "LIMIT_EXCEEDED"),
     )
     unpinned = Operation(
         method="DELETE",

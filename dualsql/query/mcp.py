@@ -34,11 +34,11 @@ Operation = Literal["query", "schema", "list"]
 class Managed(TypedDict, total=False):
     """The answer of one operation.
 
-    Operation "query" answers with `columns`, `rows` and `rowCount`, with `hasMore` and `nextCursor` for further rows,
-    with `asOf` if the rows are kept, and with `notes` on how the SQL was read, where that is not plain. Operation
-    "schema" answers with the name, type and encoding of each column; its `rowCount` is the total of the result, or null
-    if it was not counted. Operation "list" answers with `resources`, each as "schema" describes it, and with `notes` if
-    some cannot be read.
+    Operation "query" answers with `columns`, `rows` and `rowCount`, with `hasMore` and, if the call has a cursor,
+    `nextCursor` for further rows, with `asOf` if the rows are kept, and with `notes` on how the SQL was read, where that
+    is not plain. Operation "schema" answers with the name, type and encoding of each column; its `rowCount` is the
+    total of the result, or null if it was not counted. Operation "list" answers with `resources`, each as "schema"
+    describes it, and with `notes` if some cannot be read.
     """
 
     operation: Operation
@@ -225,7 +225,7 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
         limit: Annotated[int, Field(description="The most rows.", ge=1)] = 100,
         *,
         offset: Annotated[int, Field(description="Rows to leave out before.", ge=0)] = 0,
-        cursor: Annotated[str | None, Field(description="nextCursor of an answer; not with offset.")] = None,
+        cursor: Annotated[str | None, Field(description="For programs: empty, then nextCursor.")] = None,
         caller: Principal | None,
     ) -> Managed:
         """Query results that are kept: list them, read their columns, or run a SELECT over one."""
@@ -241,11 +241,15 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
             return _schema(dual, resource)
         if sql is None:
             raise BadParameterError("query needs sql.", hint="SELECT * FROM data LIMIT 100")
-        request = PageRequest(limit=limit, offset=offset, cursor=cursor)
+        request = PageRequest(limit=limit, offset=offset, cursor=cursor or None)
         page = await dual.features.get(Queries).service.page_unchecked(
             resource, SQLQuery(sql, reads_tables=True), request, principal=caller
         )
-        return await run_heavy(_query, resource, page) if page.is_heavy else _query(resource, page)
+        answer = await run_heavy(_query, resource, page) if page.is_heavy else _query(resource, page)
+        # Only for those who ask: a model has no use for a cursor.
+        if cursor is not None and page.next_cursor is not None:
+            answer["nextCursor"] = page.next_cursor
+        return answer
 
     plain_tool(dual, server, envelope=envelope)(data_manager)
 
@@ -292,8 +296,6 @@ def _query(resource: Resource, page: ResultPage) -> Managed:
         rowCount=len(rows),
         hasMore=page.has_next,
     )
-    if page.next_cursor is not None:
-        answer["nextCursor"] = page.next_cursor
     if page.as_of is not None:
         answer["asOf"] = instant(page.as_of)
     if page.notes:
