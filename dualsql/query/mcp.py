@@ -35,9 +35,9 @@ class Managed(TypedDict, total=False):
     """The answer of one operation.
 
     Operation "query" answers with `columns`, `rows` and `rowCount`, with `hasMore` and, if the call has a cursor,
-    `nextCursor` for further rows, with `asOf` if the rows are kept, and with `notes` on how the SQL was read, where that
-    is not plain. Operation "schema" answers with the name, type and encoding of each column; its `rowCount` is the
-    total of the result, or null if it was not counted. Operation "list" answers with `resources`, each as "schema"
+    `nextCursor` for further rows, with `asOf` if the rows are kept, and with `notes` on how the SQL was read, where
+    that is not plain. Operation "schema" answers with the name, type and encoding of each column; its `rowCount` is
+    the total of the result, or null if it was not counted. Operation "list" answers with `resources`, each as "schema"
     describes it, and with `notes` if some cannot be read.
     """
 
