@@ -138,8 +138,13 @@ class QueryTimeoutError(DualResponseError):
 
 
 class DatabaseBusyError(DualResponseError):
-    """The database could not answer now. A later attempt may succeed."""
+    """The database could not answer now. A later attempt may succeed.
 
+    Attributes:
+        is_full: it ran out of disk space or memory.
+    """
+
+    is_full = False
     code = "DATABASE_BUSY"
     default_hint = "Try again in a moment."
 

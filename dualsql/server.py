@@ -48,7 +48,7 @@ from dualsql.results.options import (
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
-from dualsql.results.view import Views
+from dualsql.results.view import ReadTarget, Views, kept_or_live
 from dualsql.run import Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, takes
 from dualsql.store import MemoryStore
@@ -100,8 +100,12 @@ class UncheckedResults:
         await self._parts.ready()
         checked = request.checked(self._parts.settings)
         with step("page"):
-            return await self._parts.pages.read(
-                await self._parts.views.target(resource, principal, checked.sort), checked
+            pages, views = self._parts.pages, self._parts.views
+            target = await views.target(resource, principal, checked.sort)
+            return await kept_or_live(
+                target.view,
+                pages.read(target, checked),
+                lambda: pages.read(views.live_target(resource, principal), checked),
             )
 
     async def check_page(
@@ -118,9 +122,13 @@ class UncheckedResults:
         """See `ResultServer.stream`."""
         await self._parts.ready()
         checked = request.checked(self._parts.settings)
-        return self._parts.streams.open(
-            await self._parts.views.target(resource, principal, checked.sort), checked
-        )
+        views = self._parts.views
+        target = await views.target(resource, principal, checked.sort)
+
+        async def live() -> ReadTarget:
+            return views.live_target(resource, principal)
+
+        return self._parts.streams.open(target, checked, instead=None if target.view.kept is None else live)
 
     async def describe(
         self, resource: Resource, principal: Principal | None, *, count: Count = "none", counts: bool = True

@@ -187,7 +187,9 @@ def _translated(
 ) -> DualResponseError:
     if fault in _OF_THE_DATABASE:
         message, hint = _OF_THE_DATABASE[fault]
-        return DatabaseBusyError(message, hint=hint)
+        busy = DatabaseBusyError(message, hint=hint)
+        busy.is_full = fault is FailureKind.FULL
+        return busy
     if fault is FailureKind.UNREACHABLE:
         return DatabaseUnreachableError("The database could not be reached.")
     if fault is FailureKind.SIZE:

@@ -390,15 +390,26 @@ _TEXT_AS_GIVEN = 114
 class KeptWriter:
     """A Writer of streams: batches of Arrow, in the form in which the rows are kept.
 
+    Args:
+        most_first: how many of the first rows are remembered; fewer, if they are larger than `most_bytes`.
+
     Attributes:
         cells: how the cells of each column are kept; known with the first rows.
         refusal: why the rows cannot be kept, once that is seen. No rows are written from then on.
         copied: what `note_csv` was told; empty for a database that does not write CSV itself.
+        first_rows: as the database gave them.
+        number: of all rows that the database gave.
     """
 
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect) -> None:
+    def __init__(
+        self, columns: Sequence[ResultColumn], dialect: Dialect, *, most_first: int = 0, most_bytes: int = 0
+    ) -> None:
         self._columns = columns
         self._dialect = dialect
+        self._most_first = most_first
+        self._bytes_left = most_bytes
+        self.first_rows: list[Sequence[Any]] = []
+        self.number = 0
         self._kept_columns: list[_KeptColumn] | None = None
         self.refusal: str | None = None
         self.copied: list[int | None] = []
@@ -430,6 +441,7 @@ class KeptWriter:
     def rows(self, rows: Rows) -> Chunk:
         import pyarrow as pa
 
+        self._remember(rows)
         if self.refusal is not None or not rows:
             return Chunk(b"", 0)
         values = list(zip(*rows))  # noqa: B905 - rows are equally long
@@ -448,6 +460,15 @@ class KeptWriter:
 
     def failure(self, error: Any, summary: StreamEnd) -> bytes | None:
         return None
+
+    def _remember(self, rows: Rows) -> None:
+        self.number += len(rows)
+        for row in rows[: self._most_first - len(self.first_rows)]:
+            self._bytes_left -= sum(len(value) for value in row if isinstance(value, str | bytes))
+            if self._bytes_left < 0:
+                self._most_first = len(self.first_rows)
+                return
+            self.first_rows.append(row)
 
     def _start(self, values: Sequence[Sequence[Any]]) -> list[_KeptColumn]:
         columns = values or [()] * len(self._columns)

@@ -6,26 +6,41 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from time import monotonic
+from functools import partial
+from typing import NamedTuple
 
 from dualsql import plan
-from dualsql.databases import Source, chosen_source, ran_too_long
+from dualsql.databases import Rows, Sample, Source, chosen_source, ran_too_long
+from dualsql.databases.guard import too_large
 from dualsql.errors import DualResponseError, LimitExceededError
 from dualsql.formats.writer import Chunk
 from dualsql.kept.cells import KeptWriter
-from dualsql.kept.service import KeptRun, ResultKeeper, UnusableError
+from dualsql.kept.service import UNREADABLE, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
+from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, opened
 from dualsql.log import log_failure
 from dualsql.pending.progress import report_to_caller
-from dualsql.resource import KeptRows, Principal, Resource, Total
+from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total
 from dualsql.results.create import RunProgress, RunRequest, RunResult, ShownSample
-from dualsql.results.streams import OF_VALUES
-from dualsql.results.view import NOT_KEPT_ROWS, ROWS_OF_NOW, KeptAnswer, View, Views
+from dualsql.results.options import MAXIMUM_SAMPLE_SIZE
+from dualsql.results.view import (
+    NOT_KEPT_ROWS,
+    OF_VALUES,
+    ROWS_OF_NOW,
+    KeptAnswer,
+    View,
+    Views,
+    is_of_kept_rows,
+)
+from dualsql.settings import KeepOption
 
 _log = logging.getLogger(__name__)
 
 _UNANSWERABLE = "The kept rows cannot be asked in this way."
+_UNFINISHED = "The rows could not all be read."
+_FAILURES = frozenset({UNWRITABLE, UNREADABLE})
+"""Reasons of which the operator's log has the cause."""
 
 
 class KeptRunner:
@@ -48,7 +63,9 @@ class KeptRunner:
     async def run(self, request: RunRequest) -> RunResult:
         """See `Runner`."""
         run = await self._run(request)
-        answer = request.answer
+        reason, answer = (run.kept or {}).get("reason"), request.answer
+        if reason is not None and (self._asked(request) is True or reason in _FAILURES):
+            run = run._replace(notes=[f"{reason} Each page has the rows that the database has at its time."])
         if answer is None or answer.view is None or run.view.kept is not None:
             return run
         is_unanswerable = run.kept == KeptRows(reason=_UNANSWERABLE)
@@ -73,7 +90,7 @@ class KeptRunner:
         """
         source = chosen_source(self._sources, resource.source).in_background()
         view = self._views.open(source, resource.document, principal).in_background()
-        kept, _ = await self._keep(view, resource, progress, must_succeed=True)
+        kept = (await self._keep(view, resource, progress, must_succeed=True)).kept
         if "reason" in kept:
             raise LimitExceededError(
                 f"The rows cannot be kept: {kept['reason']}", hint="The result stays as it was."
@@ -81,63 +98,93 @@ class KeptRunner:
         return kept
 
     async def _run(self, request: RunRequest) -> RunResult:
-        keep = self._kept.keep if request.options.keep is None else request.options.keep
+        keep = self._asked(request)
         view, progress = request.view, request.progress
         if keep is False:
-            return RunResult(await request.sample(view), view)
+            return RunResult(await request.sample(view, None), view)
         report_to_caller(progress)
         if request.answer is not None:
             return await self._run_over_kept_rows(request, request.answer)
+        file = None
         if keep == "slow":
             run = await self._run_quickly(request)
-            if run is not None:
+            if isinstance(run, RunResult):
                 return run
-        kept, source = await self._keep(view, request.resource, progress, must_succeed=keep is True)
-        return await self._read_sample(request, source, kept)
+            file = run
+        outcome = await self._keep(view, request.resource, progress, must_succeed=keep is True, file=file)
+        return await self._read_sample(request, outcome)
+
+    def _asked(self, request: RunRequest) -> KeepOption:
+        return self._kept.keep if request.options.keep is None else request.options.keep
 
     async def _run_over_kept_rows(self, request: RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
-        kept, source = KeptRows(reason=_UNANSWERABLE), view
+        outcome = _Outcome(KeptRows(reason=_UNANSWERABLE), view)
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
-            kept, source = await self._keep(
+            outcome = await self._keep(
                 view, request.resource, request.progress, must_succeed=False, answer=answer
             )
-        return await self._read_sample(request, source, kept)
+        return await self._read_sample(request, outcome)
 
-    async def _run_quickly(self, request: RunRequest) -> RunResult | None:
-        """Read the sample from the database. None if that takes long and the rows can be kept: then it was stopped."""
+    async def _run_quickly(self, request: RunRequest) -> RunResult | RunFile | None:
+        """Read the sample from the database.
+
+        If that takes long and the rows can be kept, it is stopped, and the result is the file for them; None if
+        there is no time for it at all.
+        """
         view, wait = request.view, request.options.wait
         at_most = self._kept.keep_after if wait is None else min(self._kept.keep_after, wait)
         if not at_most:
             return None
-        running = asyncio.ensure_future(request.sample(view))
+        running = asyncio.ensure_future(request.sample(view, None))
+        opening: asyncio.Future[RunFile] | None = None
+        obstacle = None
         try:
             await asyncio.wait({running}, timeout=at_most.total_seconds())
-            obstacle = None
             if not running.done():
-                obstacle = await self._kept_views.obstacle_to_keeping(
-                    view, self._kept_views.fingerprint(view)
-                )
-            if not running.done() and obstacle is None:
-                return None
-            sample = await running
+                # Before it is stopped: if there is no file, it goes on.
+                opening = asyncio.ensure_future(self._opened(view, request.resource))
+                await asyncio.wait({running, opening}, return_when=asyncio.FIRST_COMPLETED)
+                if not running.done():
+                    try:
+                        file, opening = opening.result(), None
+                        return file
+                    except UnusableError as error:
+                        obstacle = KeptRows(reason=str(error))
+            return RunResult(await running, view, obstacle)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-        return RunResult(sample, view, None if obstacle is None else KeptRows(reason=obstacle))
+            if opening is not None:
+                await asyncio.shield(_closed(opening))
 
-    async def _read_sample(self, request: RunRequest, view: View, kept: KeptRows) -> RunResult:
-        """Read the sample of a run from `view`."""
-        if "rows" not in kept:
+    async def _opened(self, view: View, resource: Resource) -> RunFile:
+        """A file for the rows of a view; raises UnusableError, with the reason, if there is none."""
+        obstacle = await self._kept_views.obstacle_to_keeping(view, self._kept_views.fingerprint(view))
+        if obstacle is not None:
+            raise UnusableError(obstacle)
+        return await opened(self._keeper, resource)
+
+    async def _read_sample(self, request: RunRequest, outcome: _Outcome) -> RunResult:
+        """Read the sample of a run: from the file, from the first rows of the run, or from the database."""
+        kept, view, rows = outcome
+        if "rows" in kept:
+            try:
+                sample = await request.sample(view, None)
+            except BaseException as error:
+                await asyncio.shield(self._keeper.forget(request.resource.id, kept))
+                if rows is None or not is_of_kept_rows(error):
+                    raise
+                kept = KeptRows(reason=UNREADABLE)
+            else:
+                return RunResult(_with_total_of(kept, sample), view, kept)
+        if rows is None:
             request.progress.rows = 0  # of the run that failed
-        try:
-            sample = await request.sample(view)
-        except BaseException:
-            await asyncio.shield(self._keeper.forget(request.resource.id, kept))
-            raise
-        return RunResult(_with_total_of(kept, sample), view, kept)
+            return RunResult(await request.sample(request.view, None), request.view, kept)
+        sample = await request.sample(request.view, partial(rows.sample, request.view))
+        return RunResult(sample, request.view, kept)
 
     async def _keep(
         self,
@@ -147,73 +194,117 @@ class KeptRunner:
         *,
         must_succeed: bool,
         answer: KeptAnswer | None = None,
-    ) -> tuple[KeptRows, View]:
+        file: RunFile | None = None,
+    ) -> _Outcome:
         """Run a statement once and keep its rows.
-
-        Returns where they are, or why they are not kept, and the view to read them from.
 
         Args:
             must_succeed: raise the error of a run that fails. Otherwise it is tried as one that is not kept.
             answer: where the rows are read; None for the database.
+            file: for the rows, if it is open already.
         """
-        fingerprint = self._kept_views.fingerprint(view)
-        obstacle = await self._kept_views.obstacle_to_keeping(view, fingerprint)
-        if obstacle is not None or fingerprint is None:
-            return KeptRows(reason=obstacle or ""), view
-        ran = view if answer is None or answer.view is None else answer.view
-        rows = plan.page(ran.ordered(), offset=0, limit=None)
         limit = view.settings.query_timeout
-        most = None if must_succeed else limit.total_seconds()
-        run = KeptRun(
-            stream=lambda writer: _count(ran.stream(writer, ran.columns, rows), progress, most),
-            writer=KeptWriter(view.columns, view.dialect),
-            fingerprint=fingerprint,
-            as_of=None if answer is None else answer.as_of,
+        most_bytes = view.source.limits.page_bytes
+        writer = KeptWriter(
+            view.columns, view.dialect, most_first=MAXIMUM_SAMPLE_SIZE + 1, most_bytes=most_bytes
         )
         try:
             async with asyncio.timeout(limit.total_seconds()):
-                kept = await self._keeper.keep(resource, run)
+                file = file or await self._opened(view, resource)
+                kept, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
+        except UnusableError as error:
+            return _Outcome(KeptRows(reason=str(error)), view)
         except (TimeoutError, DualResponseError) as error:
             failure = ran_too_long(limit) if isinstance(error, TimeoutError) else error
-            if must_succeed:
+            reason = _UNFINISHED if file is None else file.reason or _UNFINISHED
+            if must_succeed and reason == _UNFINISHED:
                 raise failure from error
             log_failure(_log, failure, "keeping the rows of a slow query", level=logging.WARNING)
-            is_of_values = answer is not None and isinstance(error, OF_VALUES)
-            return KeptRows(reason=_UNANSWERABLE if is_of_values else "The rows could not all be read."), view
+            if answer is not None and isinstance(error, OF_VALUES):
+                reason = _UNANSWERABLE
+            kept, is_complete = KeptRows(reason=reason), False
+        finally:
+            if file is not None:
+                await file.close()
+        # Those of an answer over kept rows are of another time than what is read from the database later.
+        rows = _RunRows(writer.first_rows, writer.number, is_complete) if answer is None else None
+        if rows is not None and not rows.first and not is_complete:
+            rows = None
+        if "rows" not in kept:
+            return _Outcome(kept, view, rows)
         try:
-            return kept, await self._kept_views.usable_view(resource, kept, view)
+            return _Outcome(kept, await self._kept_views.usable_view(resource, kept, view), rows)
         except UnusableError as error:
             await self._keeper.forget(resource.id, kept)
-            return KeptRows(reason=str(error)), view
+            return _Outcome(KeptRows(reason=str(error)), view, rows)
+
+    def _run_of(
+        self, view: View, writer: KeptWriter, progress: RunProgress, answer: KeptAnswer | None
+    ) -> KeptRun:
+        ran = view if answer is None or answer.view is None else answer.view
+        rows = plan.page(ran.ordered(), offset=0, limit=None)
+        return KeptRun(
+            stream=lambda to: _count(ran.stream(to, ran.columns, rows), writer, progress),
+            writer=writer,
+            fingerprint=self._kept_views.fingerprint(view) or "",
+            as_of=None if answer is None else answer.as_of,
+            goes_on=answer is None,
+        )
+
+
+class _RunRows(NamedTuple):
+    """The rows of a run whose rows are not kept.
+
+    Attributes:
+        first: as many as a sample may have.
+        number: how many were read. is_complete: these were all.
+    """
+
+    first: Rows
+    number: int
+    is_complete: bool
+
+    async def sample(self, view: View, size: int, asked: CountMethod) -> Sample:
+        """The first rows, and the total; as `View.sample`."""
+        if len(self.first) < min(size, self.number):
+            raise too_large()
+        total = Total(self.number, "exact")
+        if not self.is_complete:
+            total = (await view.total(asked)).at_least(self.number)
+        return Sample(self.first[:size], total)
+
+
+class _Outcome(NamedTuple):
+    """What came of a run that was to be kept.
+
+    Attributes:
+        kept: where the rows are, or why they are not kept.
+        view: to read them from.
+        rows: the first rows of the run; None if the sample has to be read from the view.
+    """
+
+    kept: KeptRows
+    view: View
+    rows: _RunRows | None = None
+
+
+async def _closed(opening: asyncio.Future[RunFile]) -> None:
+    """Close a file that is not needed."""
+    opening.cancel()
+    await asyncio.wait({opening})
+    if not opening.cancelled() and opening.exception() is None:
+        await opening.result().close()
 
 
 def _with_total_of(kept: KeptRows, sample: ShownSample) -> ShownSample:
-    if "rows" not in kept:
-        return sample
     return sample._replace(sample=sample.sample._replace(total=Total(kept["rows"], "exact")))
 
 
 async def _count(
-    chunks: AsyncGenerator[Chunk, None], progress: RunProgress, limit: float | None
+    chunks: AsyncGenerator[Chunk, None], writer: KeptWriter, progress: RunProgress
 ) -> AsyncGenerator[Chunk, None]:
-    """The chunks of a run that is kept.
-
-    Args:
-        progress: counts the rows.
-        limit: seconds for this run and, if it does not end in time, for reading its first rows again. None: for this
-            run alone.
-
-    Raises:
-        UnusableError: there is no more time than that.
-    """
-    start, latest = monotonic(), None
+    """The chunks of a run that is kept; `progress` says how many rows were read."""
     async with aclosing(chunks):
         async for chunk in chunks:
-            seconds = monotonic() - start
-            if latest is None and limit is not None:
-                # A statement whose first rows take more than a third of the time could not be read again.
-                latest = limit - 2 * seconds if 3 * seconds < limit else limit
-            if latest is not None and seconds > latest:
-                raise UnusableError("The rows could not all be read in time.")
-            progress.rows += chunk.rows
+            progress.rows = writer.number
             yield chunk

@@ -1,4 +1,4 @@
-"""Writes the rows of runs to files, opens the files of resources for their readers, and deletes those of no use.
+"""Opens the files of resources for their readers, counts those that are written, and deletes those of no use.
 
 A file is written before the row of its resource is. A process that dies in between leaves a file that no row names,
 which `sweep` deletes.
@@ -8,41 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 import orjson
 
 from dualsql.databases.source import QueryLimits
 from dualsql.errors import DatabaseBusyError, StorageError, TamperedError
-from dualsql.formats.writer import Chunk, Writer
 from dualsql.freeze import Seal
-from dualsql.kept.cells import KeptWriter, is_cell
+from dualsql.kept.cells import is_cell
 from dualsql.kept.files import (
     KeptFile,
-    KeptFileWriter,
     MemoryShares,
-    digest_of,
     hold,
     open_file,
     require_packages,
     state_of,
 )
 from dualsql.kept.settings import KeptSettings
-from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile, new_file_name
+from dualsql.kept.storage import FILE_NAME, ResultStorage, StorageFullError, StoredFile
 from dualsql.resource import Clock, KeptRows, Principal, Resource
 from dualsql.settings import Settings
 from dualsql.store.protocol import ListingPosition, ResourceState, ResourceStore
-from dualsql.threads import in_thread
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +42,7 @@ _LABEL = "dualsql.kept/1"
 _MOST_OPEN = 16
 """Files whose digests are known. How many are open at once is a matter of `MemoryShares`."""
 _GONE = "The file of the rows is gone."
+UNREADABLE = "The kept rows could not be read."
 _SPARE = timedelta(hours=1)
 """How much longer than a query may take a file is left alone that no resource names yet."""
 _OF_RUNS = frozenset({"running", "failure"})
@@ -64,24 +57,12 @@ class UnusableError(Exception):
     """The rows of a resource are read from the database, for the reason that is the text."""
 
 
+class TooLargeError(UnusableError):
+    """A result is larger than those that are kept."""
+
+
 class FileGoneError(UnusableError):
     """The file of the rows does not exist. Other rows may have taken their place since the record was read."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRun:
-    """A statement that is about to run, and what is kept of it.
-
-    Attributes:
-        stream: its rows as the bytes of the writer.
-        fingerprint: see `KeptRows`.
-        as_of: when the rows were read that it reads; None for now.
-    """
-
-    stream: Callable[[Writer], AsyncGenerator[Chunk, None]]
-    writer: KeptWriter
-    fingerprint: str
-    as_of: datetime | None = None
 
 
 class _Counted(NamedTuple):
@@ -125,12 +106,12 @@ class ResultKeeper:
         settings: Settings,
         kept: KeptSettings,
     ) -> None:
-        self._storage = storage
+        self.storage = storage
         self._store = store
         self._seal = seal
         self._settings = settings
         self._kept = kept
-        self._clock = clock
+        self.clock = clock
         self._open: OrderedDict[str, KeptFile] = OrderedDict()
         self._referenced: set[str] = set()
         self._ownerless: dict[str, bool] = {}
@@ -143,7 +124,7 @@ class ResultKeeper:
         """Forget what belongs to the event loop of the last run."""
         self._limits = QueryLimits(self._settings)
         disk = self._kept.keep_total or _SPILL_OF_UNBOUNDED
-        self._shares = MemoryShares(self._kept.keep_memory, disk)
+        self.shares = MemoryShares(self._kept.keep_memory, disk)
         self._opening: dict[str, asyncio.Task[KeptFile]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -160,7 +141,7 @@ class ResultKeeper:
             ConfigurationError: it cannot be used, or a package is missing.
         """
         require_packages()
-        await self._storage.open()
+        await self.storage.open()
 
     async def close(self) -> None:
         """Close all files."""
@@ -181,57 +162,11 @@ class ResultKeeper:
 
     # Writing ----------------------------------------------------------------------------------------------
 
-    async def keep(self, resource: Resource, run: KeptRun) -> KeptRows:
-        """Run the statement once, and keep its rows. The result says why, if they are not kept.
-
-        Raises what the stream raises.
-        """
-        # Rows are as of the start: a statement does not see what is committed while it runs.
-        start = run.as_of or self._clock.now()
-        folder = self._storage.new_folder()  # in a thread, it would be left behind by a caller who goes
-        name = new_file_name(resource.id)
-        try:
-            file = folder / "rows"
-            await self._begin(name, resource)
-            async with self._shares.writing:
-                cells, rows = await self._write(file, run, name)
-            size, digest = (
-                (await asyncio.to_thread(file.stat)).st_size,
-                await asyncio.to_thread(digest_of, file),
-            )
-            if size > self._kept.keep_bytes:
-                raise UnusableError(_too_large("bytes", self._kept.keep_bytes))
-            self._require_room(name, size)
-            await self._storage.put(name, file)
-            self._files[name].is_there = True
-        except UnusableError as error:
-            return KeptRows(reason=str(error))
-        except (StorageError, OSError) as error:
-            logger.exception("The rows of a result could not be kept.", exc_info=error)
-            return KeptRows(reason="The rows could not be written.")
-        finally:
-            if name in self._files and not self._files[name].is_there:
-                del self._files[name]
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
-        record = KeptRows(
-            storage=self._storage.id,
-            file=name,
-            as_of=start.isoformat(),
-            rows=rows,
-            bytes=size,
-            digest=digest,
-            fingerprint=run.fingerprint,
-            cells=cells,
-            copied=run.writer.copied,
-        )
-        record["signature"] = self._seal.sign(*_signed(resource.id, record)).hex()
-        return record
-
-    async def _begin(self, name: str, resource: Resource) -> None:
+    async def begin(self, name: str, resource: Resource) -> None:
         """Note a file that is about to be written.
 
         Raises:
-            UnusableError: there is no room for any.
+            UnusableError: there is no room for any; StorageError: see `ResultStorage` and `ResourceStore`.
         """
         sizes = {file.name: file.size for file in await self._list_files()}
         for absent in [each for each, file in self._files.items() if file.is_there and each not in sizes]:
@@ -244,10 +179,10 @@ class ResultKeeper:
             theirs = await self._files_of(principal, sizes, but=resource.id)
         owner = resource.owner, resource.tenant
         self._files[name] = _Written(owner, _Counted.of(theirs), _Counted.of(sizes))
-        self._require_room(name, 1)
+        self.require_room(name, 1)
 
     async def _list_files(self) -> Sequence[StoredFile]:
-        files = await self._storage.list_files()
+        files = await self.storage.list_files()
         self.stored_bytes = sum(file.size for file in files)
         return files
 
@@ -259,7 +194,7 @@ class ResultKeeper:
         """
         own_files: dict[str, int] = {}
         after: ListingPosition | None = None
-        now = self._clock.now()
+        now = self.clock.now()
         while True:
             page = await self._store.find(principal, now=now, limit=_MOST_ASKED, after=after)
             files = [each.kept.get("file", "") for each in page.resources if each.kept and each.id != but]
@@ -287,7 +222,28 @@ class ResultKeeper:
             if self._ownerless.get(each, False) and _id_in(each) != but
         }
 
-    def _require_room(self, name: str, size: int) -> None:
+    def require_size(self, size: int, *, rows: int = 0) -> None:
+        """Raise TooLargeError for a result of so many bytes or rows."""
+        if rows > self._kept.keep_rows:
+            raise TooLargeError(_too_large("rows", self._kept.keep_rows))
+        if size > self._kept.keep_bytes:
+            raise TooLargeError(_too_large("bytes", self._kept.keep_bytes))
+
+    def note_written(self, name: str) -> None:
+        """Note that a file is in the storage."""
+        self._files[name].is_there = True
+
+    def note_left(self, name: str) -> None:
+        """Note that a file is no longer written, unless it is in the storage."""
+        if name in self._files and not self._files[name].is_there:
+            del self._files[name]
+
+    def signed(self, resource_id: str, record: KeptRows) -> KeptRows:
+        """A record with its signature."""
+        record["signature"] = self._seal.sign(*_signed(resource_id, record)).hex()
+        return record
+
+    def require_room(self, name: str, size: int) -> None:
         """Note the size of a file that is written. Nothing is awaited: files that end at once see each other.
 
         Raises:
@@ -307,35 +263,6 @@ class ResultKeeper:
         if total is not None and _sum(mine.all, self._files) > total:
             raise UnusableError(f"All kept rows of the server would be more than {total:,} bytes.")
 
-    async def _write(self, path: Path, run: KeptRun, name: str) -> tuple[list[str], int]:
-        """Write the rows to a file. Returns how the cells of each column are kept, and the number of rows."""
-        writer = run.writer
-        file = await asyncio.to_thread(KeptFileWriter, path, self._shares)
-        try:
-            is_begun = False
-            async with aclosing(run.stream(writer)) as chunks:
-                async for chunk in chunks:
-                    self._require_keepable(writer, file, chunk)
-                    self._require_room(name, max(file.size, 1))
-                    if not is_begun:
-                        await in_thread(file.begin, writer.schema, writer.cells)
-                        is_begun = True
-                    await in_thread(file.add, chunk.data)
-            self._require_keepable(writer, file, Chunk(b"", 0))
-            if not is_begun:
-                await in_thread(file.begin, writer.schema, writer.cells)
-            return await in_thread(file.finish, writer.cells), file.rows
-        finally:
-            await asyncio.shield(asyncio.to_thread(file.close))
-
-    def _require_keepable(self, writer: KeptWriter, file: KeptFileWriter, chunk: Chunk) -> None:
-        if writer.refusal is not None:
-            raise UnusableError(writer.refusal)
-        if file.rows + chunk.rows > self._kept.keep_rows:
-            raise UnusableError(_too_large("rows", self._kept.keep_rows))
-        if file.size > self._kept.keep_bytes:
-            raise UnusableError(_too_large("bytes", self._kept.keep_bytes))
-
     # Reading ----------------------------------------------------------------------------------------------
 
     async def open_file(self, resource: Resource, kept: KeptRows, fingerprint: str | None) -> KeptFile:
@@ -349,6 +276,16 @@ class ResultKeeper:
             TamperedError: the row or the file was changed.
         """
         self._require_usable(resource, kept, fingerprint)
+        try:
+            return await self._opened(resource, kept)
+        except (UnusableError, TamperedError, DatabaseBusyError):
+            raise
+        # Of the disk, DuckDB or an object store.
+        except Exception as error:
+            logger.exception("The kept rows of a result could not be read.", exc_info=error)
+            raise UnusableError(UNREADABLE) from error
+
+    async def _opened(self, resource: Resource, kept: KeptRows) -> KeptFile:
         name = kept["file"]
         path = await self._located(name)
         state = None if path is None else state_of(path)
@@ -371,7 +308,7 @@ class ResultKeeper:
         """Where the file is; None if it is gone. Files that nobody reads are closed where they leave no room for it."""
         while True:
             try:
-                return await self._storage.get(name)
+                return await self.storage.get(name)
             except StorageFullError as error:
                 idle = next((each for each, file in self._open.items() if not file.is_read), None)
                 if idle is None:
@@ -394,9 +331,9 @@ class ResultKeeper:
         if not self._is_signed(resource, kept):
             logger.error("The kept rows of the resource %s... were changed in the store.", resource.id[:6])
             raise TamperedError("The record of the kept rows is not valid.")
-        if kept["storage"] != self._storage.id:
+        if kept["storage"] != self.storage.id:
             raise UnusableError("The rows are kept at another server.")
-        if datetime.fromisoformat(kept["as_of"]) + self._kept.keep_for <= self._clock.now():
+        if datetime.fromisoformat(kept["as_of"]) + self._kept.keep_for <= self.clock.now():
             raise UnusableError("The kept rows are too old.")
         if fingerprint is None or kept["fingerprint"] != fingerprint:
             raise UnusableError("The rules for the rows have changed since they were kept.")
@@ -424,7 +361,7 @@ class ResultKeeper:
             if digest != kept["digest"]:
                 logger.error("The file of the kept rows of the resource %s... was changed.", resource.id[:6])
                 raise TamperedError("The file of the kept rows was changed.")
-            source = await open_file(resource.source, path, state, self._limits, self._shares)
+            source = await open_file(resource.source, path, state, self._limits, self.shares)
         except OSError as error:
             descriptor.close()
             raise StorageError("The file of kept rows cannot be read.") from error
@@ -450,11 +387,11 @@ class ResultKeeper:
         # A row that was changed may name the file of another resource.
         if kept is None or name is None or match is None or match[1] != resource_id:
             return
-        if kept.get("storage") != self._storage.id:
+        if kept.get("storage") != self.storage.id:
             return
         self._shut(name)
         with suppress(StorageError):  # the next sweep deletes it
-            await self._storage.delete(name)
+            await self.storage.delete(name)
 
     async def sweep(self) -> int:
         """Delete the files that no resource needs any more. Returns how many."""
@@ -468,11 +405,11 @@ class ResultKeeper:
         for start in range(0, len(ids), _MOST_ASKED):
             standings |= await self._store.standings(ids[start : start + _MOST_ASKED])
         doomed = [file.name for file in files if await self._is_useless(file, standings)]
-        await self._storage.delete(*doomed)
+        await self.storage.delete(*doomed)
         return len(doomed)
 
     async def _is_useless(self, file: StoredFile, standings: Mapping[str, ResourceState]) -> bool:
-        now, match = self._clock.now(), FILE_NAME.fullmatch(file.name)
+        now, match = self.clock.now(), FILE_NAME.fullmatch(file.name)
         standing = None if match is None else standings.get(match[1])
         is_over = standing is not None and standing.expires_at is not None and standing.expires_at <= now
         if is_over or file.written_at + self._kept.keep_for <= now:

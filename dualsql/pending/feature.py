@@ -18,6 +18,7 @@ from dualsql.pending.progress import RunRecords
 from dualsql.resource import UNCOUNTED, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.create import Creation, FinishedQuery, RunProgress, shown_sample
+from dualsql.results.view import kept_or_live
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -97,7 +98,11 @@ class Pending(Feature):
         # The id and the link are worth an answer without rows; an error would withhold both.
         shown = shown_sample(view, NOTHING)
         with suppress(QueryTimeoutError, DatabaseBusyError):
-            shown = await creator.whole_or_head(view)
+            shown = await kept_or_live(
+                view,
+                creator.whole_or_head(view),
+                lambda: creator.whole_or_head(self._parts.views.live(resource, principal)),
+            )
         await access.note("read", principal, resource=resource, rows=len(shown.rows))
         return creator.respond(resource, shown)
 

@@ -19,7 +19,7 @@ from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
 from dualsql.results.create import ProfiledSample
 from dualsql.results.options import checked_profile
-from dualsql.results.view import View, Views
+from dualsql.results.view import View, Views, kept_or_live
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
 
 Statistics = dict[str, dict[str, Any]]
@@ -47,9 +47,16 @@ class ProfileService:
         self._access.admit("ask", principal)
         view = await self._view(resource, principal, profile_kind, columns)
         await self._access.note("profile", principal, resource=resource)
-        result = await fetch_profile(view, self._settings, profile_kind, columns)
+
+        async def fetched(view: View) -> Profile:
+            result = await fetch_profile(view, self._settings, profile_kind, columns)
+            return result.to_wire(view.source.engine.dialect)
+
+        profile = await kept_or_live(
+            view, fetched(view), lambda: fetched(self._views.live(resource, principal))
+        )
         await self._access.note_access(resource)
-        return result.to_wire(view.source.engine.dialect)
+        return profile
 
     async def profile_sample(
         self, view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]

@@ -59,7 +59,7 @@ from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
-from dualsql.results.streams import OF_VALUES, ResultStream, StreamRequest, Streams
+from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.results.view import (
     NOT_KEPT_ROWS,
     ROWS_OF_NOW,
@@ -68,6 +68,7 @@ from dualsql.results.view import (
     ReadTarget,
     View,
     Views,
+    is_of_kept_rows,
     notes_of_now,
 )
 from dualsql.settings import Settings
@@ -131,8 +132,8 @@ class QueryService:
         with step("question"):
             try:
                 page = await self._pages.read(target, request_checked)
-            except OF_VALUES:
-                if target.view.kept is None:
+            except DualResponseError as error:
+                if target.view.kept is None or not is_of_kept_rows(error):
                     raise
                 # Such as a number that overflows there and not here, or a text that is not ASCII.
                 self._note_unanswered(target.view, query)

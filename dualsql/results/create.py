@@ -130,6 +130,10 @@ SampleTaker = Callable[[View, int, CountMethod, SampleMethod], Awaitable[Sample]
 """Reads a sample of so many rows, and the total number of rows."""
 
 
+SampleReader = Callable[[int, CountMethod], Awaitable[Sample]]
+"""Reads so many first rows, and the total number of rows; `View.sample`, or from a run that is over."""
+
+
 class ProfiledSample(NamedTuple):
     """Statistics of the columns, and notes on columns that the sample misrepresents."""
 
@@ -225,7 +229,8 @@ class RunRequest(NamedTuple):
         resource: as far as it is known; it has no rows yet.
         progress: counts the rows that are read to be kept.
         answer: the rows of the statement as they are in those of a kept result.
-        sample: reads the sample, and the total, from a view.
+        sample: reads the sample, and the total, from a view. First rows are read by the second argument, unless it is
+            None.
     """
 
     view: View
@@ -233,7 +238,7 @@ class RunRequest(NamedTuple):
     options: CreateOptions
     progress: RunProgress
     answer: KeptAnswer | None
-    sample: Callable[[View], Awaitable[ShownSample]]
+    sample: Callable[[View, SampleReader | None], Awaitable[ShownSample]]
 
 
 class Runner(Protocol):
@@ -256,7 +261,7 @@ class SampleRunner:
         """See `Runner`."""
         if request.options.keep:
             raise storage_missing()
-        return RunResult(await request.sample(request.view), request.view)
+        return RunResult(await request.sample(request.view, None), request.view)
 
     async def record(self, resource_id: str) -> None:
         """See `Runner`."""
@@ -403,7 +408,7 @@ class Creator:
                 options,
                 progress,
                 creation.answer,
-                sample=lambda read: self._sampled(read, options),
+                sample=lambda read, first: self._sampled(read, options, first),
             )
         )
         async with self._deleted_on_failure(resource.id, run.kept):
@@ -435,32 +440,41 @@ class Creator:
             await asyncio.shield(self.runner.forget(resource_id, kept))
             raise
 
-    async def _sampled(self, view: View, options: CreateOptions) -> ShownSample:
+    async def _sampled(
+        self, view: View, options: CreateOptions, first: SampleReader | None = None
+    ) -> ShownSample:
         size = checked_size(options.sample_size, self._settings)
         count, method = options.count_method, options.sample_method
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
         if options.sample_size is None and size > 0 and method.way == "head":
-            return await self.whole_or_head(view, size, count)
+            return await self.whole_or_head(view, size, count, first)
         if method.way == "head":
-            return await _show(view, await view.sample(size, count))
+            return await _show(view, await (first or view.sample)(size, count))
         if self.take_sample is None:
             raise missing_feature("Samples", f'sample="{method.way}"')
         return await _show(view, await self.take_sample(view, size, count, method))
 
     async def whole_or_head(
-        self, view: View, size: int | None = None, count: CountMethod = NOT_COUNTED
+        self,
+        view: View,
+        size: int | None = None,
+        count: CountMethod = NOT_COUNTED,
+        first: SampleReader | None = None,
     ) -> ShownSample:
         """All rows if they fit both budgets, else the first `size`, or as many as the settings say.
 
         One statement reads as many rows as could fit. It tells the total of a small result, so that no count runs.
+
+        Args:
+            first: reads rows; None for `View.sample`.
         """
         size = checked_size(size, self._settings)
-        sample = None
+        read, sample = first or view.sample, None
         with suppress(LimitExceededError):  # rows of so many bytes would not fit
-            sample = await view.sample(self._most_whole(view, size), count)
+            sample = await read(self._most_whole(view, size), count)
         if sample is None:
             gc.collect()  # the error and its frames, which refer to each other, hold what was read
-            sample = await view.sample(size, count)
+            sample = await read(size, count)
         is_small = len(sample.rows) <= size
         if is_small or sample.total == Total(len(sample.rows), "exact"):
             shown = await _show(view, sample)

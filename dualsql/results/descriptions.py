@@ -7,7 +7,7 @@ from datetime import datetime
 
 from dualsql.resource import INTERRUPTED, Addresses, CountMethod, Principal, Resource, instant
 from dualsql.results.access import AccessControl
-from dualsql.results.view import View, Views
+from dualsql.results.view import View, Views, kept_or_live
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
 from dualsql_client.wire import KeptDescription, ResourceDescription
@@ -54,7 +54,9 @@ class Descriptions:
         self, resource: Resource, principal: Principal | None, method: CountMethod, view: View
     ) -> Resource:
         """The resource with a new total, which is stored if every reader of the resource would count the same rows."""
-        total = await view.total(method)
+        total = await kept_or_live(
+            view, view.total(method), lambda: self._views.live(resource, principal).total(method)
+        )
         if not self._views.hides_rows or _is_owner(principal, resource):
             await self._store.update(resource.id, ResourceChanges(total=total))
         expires_at = await self._access.note_access(resource)

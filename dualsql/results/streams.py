@@ -18,7 +18,6 @@ from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
     DualResponseError,
-    InvalidSQLError,
     LimitExceededError,
     QueryExecutionError,
     ResultChangedError,
@@ -34,7 +33,7 @@ from dualsql.plan import KeysetPosition, Ordered
 from dualsql.resource import within
 from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursors, CursorScope
-from dualsql.results.view import ReadTarget
+from dualsql.results.view import OF_VALUES, ReadTarget, is_of_kept_rows
 from dualsql.settings import Settings, SnapshotTags
 from dualsql_client.wire import SortKey, TotalCountKind, row_digest
 
@@ -42,9 +41,6 @@ TOKEN_LENGTH = 43
 """Characters: 32 bytes in base64."""
 
 _LABEL = "dualsql.resume/1"
-
-OF_VALUES = (QueryExecutionError, InvalidSQLError, BadParameterError)
-"""Errors of a query over kept rows that its database may answer: a number overflows there, a text is not ASCII."""
 
 InsteadOf = Callable[[], Awaitable[ReadTarget]]
 """Opens the rows of the database that are read in place of kept ones."""
@@ -518,7 +514,8 @@ class Streams:
         """Open a stream. Nothing runs before its first chunk is requested.
 
         Args:
-            instead: what is read where kept rows hold a value that only the database has the right answer for.
+            instead: what is read where the kept rows cannot be read, or hold a value that only the database has the
+                right answer for.
 
         Raises:
             RateLimitedError: see `AccessControl.admit`.
@@ -581,9 +578,10 @@ class Streams:
                             yield one
                         waiting.clear()
                 return
-        except OF_VALUES:
+        except DualResponseError as error:
             # Cursors and resumptions are of kept rows.
-            if run.ending.rows or run.request.cursor is not None or run.request.resumption is not None:
+            is_begun = run.ending.rows or run.request.cursor is not None or run.request.resumption is not None
+            if is_begun or not is_of_kept_rows(error):
                 raise
         run.ending.error = None
         live = self._opened(await instead(), run.request, None, run.ending)

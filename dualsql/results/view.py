@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import ColumnElement, Compiled, Dialect, util
 from sqlalchemy.sql.cache_key import CacheKey
@@ -34,15 +44,22 @@ from dualsql.databases import (
 )
 from dualsql.errors import (
     Asked,
+    BadParameterError,
     ConfigurationError,
     DatabaseBusyError,
+    DatabaseUnreachableError,
+    DualResponseError,
+    InvalidSQLError,
     QueryExecutionError,
     QueryTimeoutError,
+    StorageError,
+    TamperedError,
 )
 from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
+from dualsql.log import log_failure
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of
 from dualsql.settings import Settings, SnapshotTags
@@ -53,6 +70,9 @@ from dualsql_client.wire import Column, KeptDescription, Row, SortKey
 if TYPE_CHECKING:
     from dualsql.results.row_cache import RowCache
 
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
 ROWS_OF_NOW = (
     "These are the rows of the database now: the kept rows of the result cannot answer this query with the same "
     "meaning."
@@ -61,6 +81,30 @@ ROWS_OF_NOW = (
 
 NOT_KEPT_ROWS = "The rows are those of the database now, and not the kept ones of the result."
 """The note where the kept rows of a result are not to be read: their file is gone, too old, or of other readers."""
+
+
+OF_VALUES = (QueryExecutionError, InvalidSQLError, BadParameterError)
+"""Errors of a query over kept rows that its database may answer: a number overflows there, a text is not ASCII."""
+
+
+def is_of_kept_rows(error: BaseException) -> bool:
+    """Whether an error of reading kept rows may be one of their file or of DuckDB. The database is read instead."""
+    if isinstance(error, DatabaseBusyError):
+        return error.is_full or isinstance(error, DatabaseUnreachableError)
+    if isinstance(error, StorageError):
+        return not isinstance(error, TamperedError)
+    return isinstance(error, OF_VALUES)
+
+
+async def kept_or_live(view: View, read: Awaitable[T], instead: Callable[[], Awaitable[T]]) -> T:
+    """What `read` returns, which reads the view; what `instead` returns, if these are kept rows that cannot be read."""
+    try:
+        return await read
+    except DualResponseError as error:
+        if view.kept is None or not is_of_kept_rows(error):
+            raise
+        log_failure(_log, error, "reading kept rows", level=logging.WARNING)
+    return await instead()
 
 
 def notes_of_now(resource: Resource, view: View) -> list[str]:
@@ -618,7 +662,7 @@ class Views:
     ) -> ReadTarget:
         """The rows of a resource, to be read in this order, as `principal` sees them; raises what `of` raises."""
         view = await self.of(resource, principal)
-        notes = notes_of_now(resource, view)
+        notes, was_kept = notes_of_now(resource, view), "rows" in (resource.kept or {})
         if view.kept is not None and sort:
             live = self.live(resource, principal)
             if not await self.kept.can_use(view, live, ((key["field"], "sorted") for key in sort)):
@@ -626,7 +670,7 @@ class Views:
         total = Total(resource.total_count, resource.total_count_kind)
         if view.kept is not None:
             total = Total(view.kept["rows"], "exact")
-        elif notes:
+        elif was_kept:
             total = UNCOUNTED  # what is known is the number of the kept ones
         return ReadTarget(
             resource=resource,
@@ -635,6 +679,17 @@ class Views:
             key=f"{resource.id}{view.run}",
             total=total,
             notes=notes,
+        )
+
+    def live_target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
+        """The rows of a resource in its database, in place of kept ones that cannot be read."""
+        return ReadTarget(
+            resource=resource,
+            principal=principal,
+            view=self.live(resource, principal),
+            key=resource.id,
+            total=UNCOUNTED,
+            notes=[NOT_KEPT_ROWS],
         )
 
 

@@ -27,7 +27,6 @@ from dualsql.pending import jobs
 from dualsql.pending.feature import Pending
 from dualsql.pending.progress import RunRecords
 from dualsql.query.mcp import add_data_manager
-from dualsql.results.create import Creator
 from dualsql_client import DualResponseClient
 from dualsql_client.progress import Progress
 from tests.kept.test_results import ROWS, KeptServer, fill, kept_server, sales
@@ -196,32 +195,11 @@ async def test_a_pending_result_says_how_many_rows_were_read(
             assert "rows_so_far" not in ready.kept
 
 
-@pytest.mark.long
-async def test_a_run_that_cannot_be_kept_leaves_no_number_of_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The query runs once more, of whose rows nothing is known."""
-    go_on, add, read_again, sampled = threading.Event(), KeptFileWriter.add, asyncio.Event(), Creator._sampled
-
-    def waits(*given: Any) -> None:
-        assert go_on.wait(PATIENCE)
-        add(*given)
-
-    async def waits_too(*given: Any) -> Any:
-        await read_again.wait()
-        return await sampled(*given)
-
-    monkeypatch.setattr(KeptFileWriter, "add", waits)
-    monkeypatch.setattr(Creator, "_sampled", waits_too)
-    monkeypatch.setattr(jobs, "NOTE_INTERVAL", timedelta(milliseconds=10))
+async def test_a_run_that_cannot_be_kept_leaves_no_number_of_rows(tmp_path: Path) -> None:
     async with kept_server(tmp_path, keep_rows=ROWS - 1) as kept:
         made = await kept.make(wait=timedelta())
-        await until(lambda: kept.said(made), lambda said: (said or {}).get("rows_so_far"))
-        go_on.set()
-        await until(lambda: kept.said(made), lambda said: said.get("rows_so_far") == 0)
-        read_again.set()
-        said = await until(lambda: kept.said(made), lambda said: "rows_so_far" not in said)
-        assert said["reason"].startswith("There are more than")
+        said = await until(lambda: kept.said(made), lambda said: said and "rows_so_far" not in said)
+        assert said == {"kept": False, "reason": f"There are more than {ROWS - 1} rows."}
 
 
 async def test_a_served_database_keeps_what_is_slow(tmp_path: Path) -> None:

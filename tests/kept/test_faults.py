@@ -1,0 +1,231 @@
+"""Whatever goes wrong with keeping, at whatever moment, the result is served live, and no query runs twice."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from sqlalchemy import func, select, true
+
+from dualsql import LocalResultStorage, StreamRequest
+from dualsql.events import EVENTS
+from dualsql.kept.files import KeptFileWriter, SharingEngine
+from dualsql.pending.feature import Pending
+from dualsql.query import read_result_query
+from dualsql.results.view import NOT_KEPT_ROWS
+from tests.kept.test_results import ROWS, KeptServer, fill, kept_server, sales
+
+MOMENTS = ("opening", "writing", "closing", "reading")
+
+
+class Statements:
+    """Listens to the events, and counts the statements that SQLite runs.
+
+    Attributes:
+        number: of all. whole: of those that read all rows, as a stream. later: of those that began after one of them.
+    """
+
+    def __init__(self) -> None:
+        self.number = self.whole = self.later = 0
+
+    def hear(self, event: object) -> None:
+        """Nothing else is of interest."""
+
+    def measures(self, kind: str) -> bool:
+        return kind == "statement"
+
+    @contextmanager
+    def measure(self, kind: str, name: str, attributes: Any, headers: object) -> Iterator[Any]:
+        if attributes["db.system.name"] == "sqlite":
+            self.number += 1
+            self.later += self.whole
+        yield self
+
+    is_sampled = False
+
+    def note(self, attributes: Any) -> None:
+        self.whole += "dualsql.lane" in attributes
+
+    def fail(self, code: str) -> None:
+        """Nothing to count."""
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
+    statements = Statements()
+    monkeypatch.setattr(EVENTS, "listener", statements)
+    return statements
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MB."""
+    path = tmp_path / "kept"
+    path.mkdir(mode=0o700)
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", str(path)]
+    if shutil.which("mount") is None or subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    yield path
+    subprocess.run(["umount", "--lazy", str(path)], check=False, capture_output=True)
+
+
+def fill_disk(path: Path) -> None:
+    with (path / "filler").open("ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+
+
+def remove_folder(path: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(path)], check=False, capture_output=True)
+    with suppress(FileNotFoundError):
+        path.rmdir()
+
+
+def make_read_only(path: Path) -> None:
+    # Files that are open for writing would refuse it.
+    subprocess.run(["mount", "-o", "remount,ro", str(path)], check=False, capture_output=True)
+
+
+def fail_in_duckdb(path: Path) -> None:
+    raise duckdb.IOException("IO Error: the disk is broken")
+
+
+def fail_in_memory(path: Path) -> None:
+    raise MemoryError
+
+
+FAULTS: dict[str, Callable[[Path], None]] = {
+    "full": fill_disk,
+    "gone": remove_folder,
+    "read-only": make_read_only,
+    "duckdb": fail_in_duckdb,
+    "memory": fail_in_memory,
+}
+
+
+def arrange(monkeypatch: pytest.MonkeyPatch, moment: str, path: Path, fault: Callable[[Path], None]) -> None:
+    """Let something go wrong right before a file is opened, written to, closed or read."""
+    owner, name = {
+        "opening": (LocalResultStorage, "new_folder"),
+        "writing": (KeptFileWriter, "add"),
+        "closing": (KeptFileWriter, "finish"),
+        "reading": (SharingEngine, "connect"),
+    }[moment]
+    whole = getattr(owner, name)
+
+    def failing(*given: Any) -> Any:
+        fault(path)
+        return whole(*given)
+
+    monkeypatch.setattr(owner, name, failing)
+
+
+def left_in(path: Path) -> list[Path]:
+    return list(path.glob("part-*"))
+
+
+SLOW = {"keep_after": timedelta(milliseconds=1)}
+
+
+def statement(keep: object) -> Any:
+    rows = select(sales).order_by(sales.c.state)
+    if keep is True:
+        return rows
+    # Many rows are counted before the first one is there.
+    a, b, c = (sales.alias(name) for name in "abc")
+    pairs = a.join(b, true()).join(c, c.c.id < 20)
+    many = select(func.count(a.c.id + b.c.id + c.c.id)).select_from(pairs)
+    return rows.add_columns(many.scalar_subquery().label("many"))
+
+
+async def read_everything(kept: KeptServer, resource_id: str) -> dict[str, Any]:
+    resource = await kept.dual.get_resource(resource_id)
+    assert resource is not None
+    page = await kept.dual.read_page(resource_id, None)
+    stream = await kept.dual.stream(resource_id, None, StreamRequest())
+    chunks = [chunk.rows async for chunk in stream.chunks]
+    question = read_result_query({"group_by": ["state"], "aggregates": ["count"]})
+    answer = await kept.dual.queries.page_unchecked(resource, question)
+    return {
+        "page": [row["id"] for row in page.rows],
+        "total": page.total_count,
+        "notes": list(page.notes),
+        "stream": (sum(chunks), stream.ending.is_complete),
+        "question": sorted(row["count"] for row in answer.rows),
+        "profile": (await kept.dual.profiles.profile(resource_id, None))["covers"],
+        "again": len((await kept.dual.features.get(Pending).show_again(resource, None)).sample),
+        "counted": (await kept.dual.describe(resource_id, None, count="exact"))["total_count"],
+    }
+
+
+@pytest.mark.parametrize("keep", [True, pytest.param("slow", marks=pytest.mark.long)])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_fault_of_keeping_never_fails_a_query(
+    moment: str,
+    fault: str,
+    keep: Any,
+    disk: Path,
+    tmp_path: Path,
+    statements: Statements,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with kept_server(tmp_path, **SLOW) as kept:
+        live = await kept.make(select=statement(keep), keep=False)
+        expected = await read_everything(kept, live.resource_id)
+        if moment != "reading":
+            arrange(monkeypatch, moment, disk, FAULTS[fault])
+        statements.whole = statements.later = 0
+        made = await kept.make(select=statement(keep), keep=keep)
+        said = await kept.said(made)
+        if moment == "reading":
+            assert said["kept"]
+            arrange(monkeypatch, moment, disk, FAULTS[fault])
+        elif moment == "opening" or fault in ("duckdb", "memory"):
+            assert not said["kept"]
+        if not said["kept"]:
+            assert said["reason"] == "The rows could not be written."
+            assert any("could not be written" in note for note in made.notes)
+            assert (statements.whole, statements.later) == (int(moment != "opening"), 0)
+            if fault != "read-only":  # what was written so far does not keep the disk full
+                assert left_in(disk) == []
+        assert (made.sample, made.total_count) == (live.sample, ROWS)
+        assert made.total_count_kind == "exact"
+        found = await read_everything(kept, made.resource_id)
+        notes = found.pop("notes")
+        assert found | {"total": None} == {k: v for k, v in expected.items() if k != "notes"} | {
+            "total": None
+        }
+        if not said["kept"] or fault in ("duckdb", "memory"):
+            assert notes == [NOT_KEPT_ROWS]
+
+
+@pytest.mark.parametrize("keep", [True, "slow"])
+async def test_a_result_fills_the_disk(keep: Any, disk: Path, tmp_path: Path, statements: Statements) -> None:
+    """The run that fills it goes on, and says its sample and its number of rows; the next one has room again."""
+    fill(tmp_path / "data.db")
+    with closing(sqlite3.connect(tmp_path / "data.db")) as connection, connection:
+        connection.executemany(
+            "INSERT INTO sales VALUES (?, 'a', hex(randomblob(200)), 0.5, 1)",
+            [(n,) for n in range(ROWS, 40_000)],
+        )
+    rows = select(sales).order_by(sales.c.id)
+    async with kept_server(tmp_path, keep_after=timedelta()) as kept:
+        live = await kept.make(select=rows, keep=False)
+        statements.number = 0
+        made = await kept.make(select=rows, keep=keep)
+        assert statements.number == 1
+        assert await kept.said(made) == {"kept": False, "reason": "The rows could not be written."}
+        assert (made.sample, made.total_count, made.total_count_kind) == (live.sample, 40_000, "exact")
+        assert kept.files() == []
+        assert (await kept.page(made, limit=5)).total_count == 40_000
+        small = await kept.make(select=rows.limit(ROWS), keep=keep)
+        assert (await kept.said(small))["kept"]
