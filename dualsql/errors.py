@@ -159,9 +159,21 @@ class DatabaseUnreachableError(DatabaseBusyError):
 
 
 class TooManyQueriesError(DatabaseBusyError):
-    """The maximum number of queries runs and waits already."""
+    """The maximum number of queries runs and waits already, or that of one caller.
+
+    Attributes:
+        retry_after: seconds until another attempt is likely to succeed.
+    """
 
     code = "TOO_MANY_QUERIES"
+
+    def __init__(self, message: str, *, retry_after: int = 2) -> None:
+        self.retry_after = min(max(retry_after, 1), 60)
+        super().__init__(
+            message,
+            hint=f"Try again in {self.retry_after} second{'s' * (self.retry_after != 1)}.",
+            details={"retry_after": self.retry_after},
+        )
 
 
 class RateLimitedError(DualResponseError):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
+from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
 from dualsql.extension import Parts
 from dualsql.feature import Feature

@@ -598,6 +598,7 @@ BEYOND: dict[str, str] = {
     "databases/test_authorizer.py": "SQLite refuses files, settings and code, too",
     "databases/test_immediate.py": "what is read on the event loop keeps it for milliseconds",
     "databases/test_page_process.py": "pages by a reader process are the same, and its end delays nobody",
+    "databases/test_fairness.py": "heavy queries of one caller keep nobody from reading, and have a third of the slots",
     "databases/test_limits.py": "how many queries run at once, and what the others are told",
     "databases/test_drivers.py": "nine drivers, from the statement to bytes over HTTP",
     "databases/test_parity.py": "MariaDB and DuckDB: rows, formats and questions are those of plain execution",

@@ -13,6 +13,7 @@ from dualsql.databases.proof import (
     unproved_notice,
 )
 from dualsql.databases.session import ran_too_long
+from dualsql.databases.slots import Shares
 from dualsql.databases.source import Source, chosen_source
 from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.writer import Rows
@@ -23,6 +24,7 @@ __all__ = [
     "RowCounter",
     "Rows",
     "Sample",
+    "Shares",
     "Source",
     "StreamJob",
     "backend_of",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -29,11 +27,9 @@ from dualsql.databases.engines import (
     most_connections,
 )
 from dualsql.databases.guard import Guard, TableName
-from dualsql.errors import (
-    ConfigurationError,
-    TooManyQueriesError,
-)
-from dualsql.events import EVENTS, Attributes, GaugeReading, SlotAwaited
+from dualsql.databases.slots import Queue, Slots
+from dualsql.errors import ConfigurationError
+from dualsql.events import Attributes, GaugeReading
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
@@ -60,7 +56,7 @@ def _without_stop_iteration(compute: Callable[[], T]) -> T:
 
 
 class QueryLimits:
-    """The slots for queries on one source.
+    """The slots for queries on one source, which callers share; see `dualsql.databases.slots`.
 
     Streams have slots of their own, so that slow readers do not delay pages. Background queries have their own too.
 
@@ -74,10 +70,11 @@ class QueryLimits:
     """
 
     def __init__(self, settings: Settings) -> None:
-        queue = _Queue(settings.maximum_queued_queries, settings.queue_timeout)
-        self._queries = _Slots("query", settings.maximum_concurrent_queries, queue)
-        self._streams = _Slots("stream", settings.maximum_streams, queue)
-        self._texts = _Slots("text", _TEXT_THREADS, _Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
+        queue = Queue(settings.maximum_queued_queries, settings.queue_timeout)
+        number = settings.maximum_concurrent_queries
+        self._queries = Slots("query", number, queue, for_reading=number // 5)
+        self._streams = Slots("stream", settings.maximum_streams, queue)
+        self._texts = Slots("text", _TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
@@ -85,7 +82,7 @@ class QueryLimits:
         self.connections = sum(pool_options(settings).values())
         # All but the slots is that of the source, also the queue.
         self.background: QueryLimits = copy(self)
-        self.background._queries = _Slots("background", settings.maximum_pending, queue)
+        self.background._queries = Slots("background", settings.maximum_pending, queue)
         self.background.background = self.background
 
     def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
@@ -112,15 +109,15 @@ class QueryLimits:
         Raises:
             TooManyQueriesError: as `slot`.
         """
-        await self._texts.take()
+        caller = await self._texts.take()
         try:
             running = asyncio.wrap_future(
                 _text_threads().submit(copy_context().run, _without_stop_iteration, compute)
             )
         except BaseException:  # the interpreter ends
-            self._texts.give_back()
+            self._texts.give_back(caller)
             raise
-        running.add_done_callback(lambda _: self._texts.give_back())
+        running.add_done_callback(lambda _: self._texts.give_back(caller))
         return await asyncio.shield(running)
 
     def readings(self, attributes: Attributes) -> Iterator[GaugeReading]:
@@ -130,62 +127,6 @@ class QueryLimits:
             told = {**attributes, "dualsql.slot": slots.name}
             yield GaugeReading("slots_used", slots.used, told)
             yield GaugeReading("slots", slots.number, told)
-
-
-class _Queue:
-    """The queue of queries that wait for any slot."""
-
-    def __init__(self, most: int, timeout: timedelta) -> None:
-        self._most = most
-        self._seconds = timeout.total_seconds()
-        self.waiting = 0
-
-    async def wait_for(self, slots: _Slots) -> None:
-        if self.waiting >= self._most:
-            raise TooManyQueriesError("Too many queries are running and waiting.")
-        self.waiting += 1
-        started = time.perf_counter()
-        try:
-            async with asyncio.timeout(self._seconds):
-                await slots.free.acquire()
-        except TimeoutError:
-            raise TooManyQueriesError("Too many queries are running, and none ended in time.") from None
-        finally:
-            self.waiting -= 1
-            EVENTS.report(SlotAwaited(slots.name, time.perf_counter() - started))
-
-
-class _Slots:
-    """A number of slots, given in the order of requests."""
-
-    def __init__(self, name: str, number: int, queue: _Queue) -> None:
-        self.name = name
-        self.number = number
-        self.used = 0
-        self.free = asyncio.Semaphore(number)
-        self.queue = queue
-
-    @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
-        await self.take()
-        try:
-            yield
-        finally:
-            self.give_back()
-
-    async def take(self) -> None:
-        if self.free.locked():
-            await self.queue.wait_for(self)
-        else:
-            await self.free.acquire()  # at once: nobody waits
-        self.used += 1
-
-    def give_back(self) -> None:
-        self.used -= 1
-        self.free.release()
-
-    def has_room(self) -> bool:
-        return not self.free.locked()
 
 
 def pool_options(settings: Settings) -> dict[str, int]:

@@ -23,6 +23,7 @@ from dualsql.errors import (
     RateLimitedError,
     ResourcePendingError,
     ServerUnavailableError,
+    TooManyQueriesError,
 )
 from dualsql.events import EVENTS, ErrorAnswered
 from dualsql.formats import json
@@ -300,7 +301,7 @@ def _answer(error: DualResponseError, incident: str) -> Response:
     headers = dict(_HEADERS.get(kind.status, {}))
     if isinstance(error, ResourcePendingError):
         headers |= RETRY_SOON
-    if isinstance(error, RateLimitedError):
+    if isinstance(error, RateLimitedError | TooManyQueriesError):
         headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, MethodNotAllowedError):
         headers["Allow"] = ", ".join(error.known)

@@ -9,10 +9,11 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from dualsql.errors import DualResponseError, QueryInterruptedError, TooManyQueriesError
+from dualsql.databases import Shares
+from dualsql.errors import DualResponseError, QueryInterruptedError
 from dualsql.kept.service import ResultKeeper
 from dualsql.log import Outage, log_failure
-from dualsql.pending.jobs import NOTE_INTERVAL, outcome
+from dualsql.pending.jobs import NOTE_INTERVAL, RETRY_PENDING, outcome
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import KeptRows, Principal, Resource, Total, problem_of
 from dualsql.results.access import AccessControl
@@ -70,6 +71,7 @@ class Refreshes:
 
     def renew(self) -> None:
         """Forget the event loop of the last run and its refreshes."""
+        self._shares = Shares(self._settings.maximum_pending)
         self._running: dict[str, _Refresh] = {}
         self._noting: asyncio.Task[None] | None = None
 
@@ -115,9 +117,21 @@ class Refreshes:
         resource.require_ready()
         if is_refreshed(resource, self._access.clock.now()):
             return None
-        if len(self._running) >= self._settings.maximum_pending:
-            raise TooManyQueriesError("The maximum number of slow queries is already running.")
         self._access.admit("create", principal)
+        shares = self._shares
+        caller = shares.require_room("slow queries", RETRY_PENDING)
+        try:
+            refresh = await self._begun(resource, principal)
+        except BaseException:
+            shares.give_back(caller)
+            raise
+        if refresh is None:
+            shares.give_back(caller)
+            return None
+        refresh.task.add_done_callback(lambda _: shares.give_back(caller))
+        return refresh
+
+    async def _begun(self, resource: Resource, principal: Principal | None) -> _Refresh | None:
         await self._access.note("refresh", principal, resource=resource)
         row = self._records.running(resource.kept, 0)
         if not await self._records.change(resource.id, resource.kept, row):

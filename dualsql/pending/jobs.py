@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
-from dualsql.databases import ran_too_long
+from dualsql.databases import Shares, ran_too_long
 from dualsql.errors import (
     BadParameterError,
     DualResponseError,
@@ -25,7 +25,6 @@ from dualsql.errors import (
     QueryCancelledError,
     QueryInterruptedError,
     StorageError,
-    TooManyQueriesError,
 )
 from dualsql.log import Outage, log_failure, log_unforeseen
 from dualsql.pending.progress import RunRecords, report_to_caller
@@ -42,6 +41,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SETTLE_ATTEMPTS = 5
+RETRY_PENDING = 10
+"""Seconds after which a slow query that was refused may be asked for again."""
+
 NOTE_INTERVAL = timedelta(seconds=1)
 """How often the number of rows that were read is written to the store, and leases are renewed where they must be."""
 
@@ -114,6 +116,7 @@ class Jobs:
         self._access = access
         self._store = store
         self._settings = settings
+        self._shares = Shares(settings.maximum_pending)
         self._running: set[Job] = set()
         # Running jobs and finished ones whose result no caller has fetched, the oldest first.
         self._known: dict[Hashable, Job] = {}
@@ -129,6 +132,7 @@ class Jobs:
 
     def renew(self) -> None:
         """Forget the event loop of the last run and its jobs."""
+        self._shares = Shares(self._settings.maximum_pending)
         self._running.clear()
         self._known.clear()
         self._renewing, self._closing = None, asyncio.Event()
@@ -215,13 +219,14 @@ class Jobs:
         return None
 
     def _begin(self, key: Hashable, work: QueryWork) -> Job:
-        if len(self._running) >= self._settings.maximum_pending:
-            raise TooManyQueriesError("The maximum number of slow queries is already running.")
+        shares = self._shares
+        caller = shares.require_room("slow queries", RETRY_PENDING)
         job = Job(key=key, work=work)
         job.task = asyncio.create_task(self._run(job))
         self._running.add(job)
         self._known[key] = job
         job.task.add_done_callback(lambda _: self._end(job))
+        job.task.add_done_callback(lambda _: shares.give_back(caller))
         return job
 
     def _end(self, job: Job) -> None:

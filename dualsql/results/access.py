@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from dualsql.databases.slots import CALLER, caller_of
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
@@ -279,14 +280,16 @@ class AccessControl:
         return principal
 
     def admit(self, action: LimitedAction, principal: Principal | None) -> None:
-        """Count a request of the caller that will run a query.
+        """Count a request of the caller that will run a query, and note whose slots the query takes.
 
         Raises:
             RateLimitedError: the principal, or the address that the request came from, has sent too many.
         """
+        record = REQUEST.get()
+        address = None if record is None else record.address
         if self.require_rate is not None:
-            record = REQUEST.get()
-            self.require_rate(action, principal, None if record is None else record.address)
+            self.require_rate(action, principal, address)
+        CALLER.set(caller_of(principal, address, is_reading=action == "ask"))
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 from dualsql import plan
 from dualsql.columns.result import ResultColumn, chosen_columns
+from dualsql.databases import Shares
 from dualsql.errors import (
     BadCursorError,
     BadParameterError,
@@ -22,7 +23,6 @@ from dualsql.errors import (
     QueryExecutionError,
     ResultChangedError,
     ServerUnavailableError,
-    TooManyQueriesError,
     blaming,
 )
 from dualsql.formats.table import DEFAULT_FORMAT, FORMATS, format_named
@@ -41,6 +41,9 @@ TOKEN_LENGTH = 43
 """Characters: 32 bytes in base64."""
 
 _LABEL = "dualsql.resume/1"
+
+_RETRY_STREAM = 5
+"""Seconds after which a stream that was refused may be asked for again."""
 
 InsteadOf = Callable[[], Awaitable[ReadTarget]]
 """Opens the rows of the database that are read in place of kept ones."""
@@ -232,11 +235,11 @@ class StreamEnding:
     error: DualResponseError | None = None
 
 
-class Slots:
+class RunningStreams:
     """Limits the number of streams that run at once, and ends them when the server stops."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._shares = Shares(most)
         self._running: set[StreamRun] = set()
         self._is_closed = False
         self._is_idle = asyncio.Event()
@@ -246,19 +249,16 @@ class Slots:
         """A slot for the stream during the block.
 
         Raises:
-            TooManyQueriesError: as many as may run already; ServerUnavailableError: the server is stopping.
+            TooManyQueriesError: see `Shares`; ServerUnavailableError: the server is stopping.
         """
         if self._is_closed:
             raise _stopping()
-        if len(self._running) >= self._most:
-            raise TooManyQueriesError(
-                f"The maximum of {self._most} streams is already running.",
-                hint="Try again in a moment, or read pages.",
-            )
+        caller = self._shares.require_room("streams", _RETRY_STREAM)
         self._running.add(run)
         try:
             yield
         finally:
+            self._shares.give_back(caller)
             self._running.discard(run)
             if not self._running:
                 self._is_idle.set()
@@ -311,7 +311,7 @@ class StreamRun:
     format: Format
     writer: Writer
     access: AccessControl
-    slots: Slots
+    slots: RunningStreams
     ending: StreamEnding = field(default_factory=StreamEnding)
     is_noted: bool = False
     stopped_by: DualResponseError | None = None
@@ -489,14 +489,14 @@ class Streams:
         self._cursors = Cursors(seal)
         self._settings = settings
         self._access = access
-        self._slots = Slots(settings.maximum_streams)
+        self._slots = RunningStreams(settings.maximum_streams)
 
     def renew(self) -> None:
         """Allow streams again, in another event loop."""
-        self._slots = Slots(self._settings.maximum_streams)
+        self._slots = RunningStreams(self._settings.maximum_streams)
 
     async def drain(self, timeout: timedelta) -> int:
-        """See `Slots.drain`."""
+        """See `RunningStreams.drain`."""
         return await self._slots.drain(timeout)
 
     @property

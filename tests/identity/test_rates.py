@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
 from dualsql.rates import MOST_BUCKETS, Buckets, RateLimiter, RateLimits
 from dualsql.resource import Principal

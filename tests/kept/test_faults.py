@@ -13,9 +13,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from sqlalchemy import func, select, true
+from sqlalchemy import case, func, select, true
 
-from dualsql import LocalResultStorage, StreamRequest
+from dualsql import LocalResultStorage, QueryTimeoutError, StreamRequest
 from dualsql.events import EVENTS
 from dualsql.kept.files import KeptFileWriter, SharingEngine
 from dualsql.pending.feature import Pending
@@ -229,3 +229,26 @@ async def test_a_result_fills_the_disk(keep: Any, disk: Path, tmp_path: Path, st
         assert (await kept.page(made, limit=5)).total_count == 40_000
         small = await kept.make(select=rows.limit(ROWS), keep=keep)
         assert (await kept.said(small))["kept"]
+
+
+async def test_the_first_rows_of_a_run_without_an_end_are_the_sample(
+    tmp_path: Path, statements: Statements
+) -> None:
+    a, b, c, d = (sales.alias(name) for name in "abcd")
+    pairs = a.join(b, true()).join(c, true()).join(d, true())
+    forever = select(func.count()).select_from(pairs).where(a.c.id + b.c.id != sales.c.id).scalar_subquery()
+    rows = select(sales.c.id, case((sales.c.id < 150, 0), else_=forever).label("n")).order_by(sales.c.id)
+    options = {
+        "keep_after": timedelta(),
+        "query_timeout": timedelta(seconds=1),
+        "count_budget": timedelta(seconds=5),
+    }
+    async with kept_server(tmp_path, **options) as kept:
+        made = await kept.make(select=rows, keep="slow")
+        assert statements.whole == 1
+        assert (await kept.said(made))["reason"] == "The rows could not all be read."
+        assert [row["id"] for row in made.sample] == list(range(len(made.sample)))
+        assert made.sample and made.total_count == ROWS
+        assert kept.files() == []
+        with pytest.raises(QueryTimeoutError):
+            await kept.make(select=rows)

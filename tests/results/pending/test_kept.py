@@ -24,9 +24,7 @@ from dualsql import (
 )
 from dualsql.errors import DatabaseBusyError
 from dualsql.formats.writer import Chunk
-from dualsql.kept import UnusableError, runs
-from dualsql.kept.service import ResultKeeper
-from dualsql.results.create import RunProgress
+from dualsql.kept import runs
 from tests.http.application import ALL, INSTITUTIONS, Application
 from tests.results.pending.conftest import FOREVER, MOMENT, SECRETS, Slow, metadata_once, running
 from tests.waiting import until
@@ -152,7 +150,7 @@ async def test_a_run_that_fails_is_tried_as_one_that_is_not_kept(
     async def refused(*_: Any) -> Any:
         raise DatabaseBusyError("All connections are in use.")
 
-    monkeypatch.setattr(ResultKeeper, "keep", refused)
+    monkeypatch.setattr(runs, "keep", refused)
     async with keeping(slow, tmp_path) as app:
         await app.server.start()
         async with slow.shut():
@@ -244,28 +242,6 @@ async def test_a_resource_that_another_process_has_ended_leaves_no_file(slow: Sl
 async def given(seconds: Iterator[float], now: list[float]) -> AsyncGenerator[Chunk, None]:
     for now[0] in seconds:
         yield Chunk(b"", 1)
-
-
-@pytest.mark.parametrize(
-    ("limit", "ends", "passed"),
-    [
-        (10, [1, 7.9, 8.1, 9], 2),  # two seconds are left for the first rows, which took one
-        (10, [4, 9.9, 9.95], 3),  # there is no time for a second run: this one gets all of it
-        (None, [1, 50, 5_000], 3),
-    ],
-)
-async def test_a_run_leaves_the_time_to_read_its_first_rows_again(
-    limit: float | None, ends: list[float], passed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, seen, progress = [0.0], 0, RunProgress()
-    monkeypatch.setattr(runs, "monotonic", lambda: now[0])
-    try:
-        async for _ in runs._count(given(iter(ends), now), progress, limit):
-            seen += 1
-    except UnusableError:
-        seen = -seen
-    assert progress.rows == abs(seen)
-    assert seen == (passed if passed == len(ends) else -passed)
 
 
 # Options -----------------------------------------------------------------------------------------------------
