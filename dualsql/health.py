@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 KEPT_SECONDS = 1.0
 """How long an answer serves further probes."""
 
+_MOST_LEFT = 3
+"""Probes of one part that were given up and do not end. With so many, no further one is sent after them."""
+
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -64,6 +67,7 @@ class ReadinessChecks:
         self._probes: Mapping[str, Probe] = {}
         self._seconds = timeout.total_seconds()
         self._running: dict[str, asyncio.Task[str]] = {}
+        self._left: set[asyncio.Task[str]] = set()
         self._check: asyncio.Task[Readiness] | None = None
         self._kept_until = 0.0
 
@@ -78,22 +82,26 @@ class ReadinessChecks:
 
     async def _checked(self) -> Readiness:
         self._probes = self._probes or self._make_probes()
-        # A probe that ignores its cancellation still runs: no second one is sent after it.
         for part, probe in self._probes.items():
-            if part not in self._running:
-                self._running[part] = asyncio.create_task(_state_of(probe))
-        await asyncio.wait(self._running.values(), timeout=self._seconds)
+            if sum(task.get_name() == part for task in self._left) < _MOST_LEFT:
+                self._running[part] = asyncio.create_task(_state_of(probe), name=part)
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=self._seconds)
         states = {part: self._state(part) for part in self._probes}
         self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
         return Readiness(states)
 
     def _state(self, part: str) -> str:
-        task = self._running[part]
-        if task.done():
-            del self._running[part]
-            return TOO_SLOW if task.cancelled() else task.result()
-        task.cancel()
-        return TOO_SLOW
+        """What the probe of this check says. One that has not ended is given up: the next check asks anew."""
+        task = self._running.pop(part, None)
+        if task is None:
+            return TOO_SLOW
+        if not task.done():
+            self._left.add(task)
+            task.add_done_callback(self._left.discard)
+            task.cancel()
+            return TOO_SLOW
+        return TOO_SLOW if task.cancelled() else task.result()
 
     def forget(self) -> None:
         """Ask again at the next probe, because the state of the server has changed."""
@@ -101,8 +109,8 @@ class ReadinessChecks:
 
     def close(self) -> None:
         """Cancel the checks that run, and drop the last answer."""
-        tasks = [task for task in (self._check, *self._running.values()) if task is not None]
-        self._check, self._running, self._probes, self._kept_until = None, {}, {}, 0.0
+        tasks = [task for task in (self._check, *self._running.values(), *self._left) if task is not None]
+        self._check, self._running, self._left, self._probes, self._kept_until = None, {}, set(), {}, 0.0
         for task in tasks:
             # Of another event loop, if it was left without a shutdown.
             with suppress(RuntimeError):

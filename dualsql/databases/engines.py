@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from dualsql.databases.backends import Backend, backend_named, kind_of_file, known_databases, known_names
 from dualsql.errors import ConfigurationError
@@ -142,6 +143,13 @@ def most_connections(pool: object) -> int:
     """How many connections a pool opens at most; 1 for one without a size."""
     size = getattr(pool, "size", None)
     return int(size()) + max(0, int(getattr(pool, "_max_overflow", 0))) if callable(size) else 1
+
+
+def is_exhausted(pool: object) -> bool:
+    """Whether all connections are in use that a pool opens; never for one without a size or a limit."""
+    if not isinstance(pool, QueuePool) or int(getattr(pool, "_max_overflow", 0)) < 0:
+        return False
+    return pool.checkedout() >= most_connections(pool)
 
 
 def _backend_of(url: URL) -> Backend | None:

@@ -54,6 +54,8 @@ class SourceHealth:
             log_failure(logger, error, "a health check")
             return "not read-only"
         except DualResponseError as error:
+            if type(error) is DatabaseBusyError and self._source.is_full():
+                return "busy"  # since it was asked
             self._outage.failed(error)
             return _STATES.get(type(error), "unreachable")
         self._must_be_proved = False

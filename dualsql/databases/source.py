@@ -23,9 +23,7 @@ from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.databases.backends import Backend, PageReader
-from dualsql.databases.engines import (
-    most_connections,
-)
+from dualsql.databases.engines import is_exhausted, most_connections
 from dualsql.databases.guard import Guard, TableName
 from dualsql.databases.slots import Queue, Slots
 from dualsql.errors import ConfigurationError
@@ -263,10 +261,7 @@ class Source:
         """Whether no connection is free, as far as can be told without waiting for one."""
         if self.lock is not None:
             return self.lock.locked()
-        pool = self.engine.pool
-        if not self.owns_engine or not isinstance(pool, QueuePool):
-            return False
-        return pool.checkedout() >= self.limits.connections
+        return is_exhausted(self.engine.pool)
 
     @property
     def maximum_connections(self) -> int:

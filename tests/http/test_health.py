@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 
 from dualsql import Health, health
@@ -34,7 +35,7 @@ SECRETS = ["a secret of at least thirty-two characters"]
 FIRST_AGAIN = {"server": "ok", "store": "ok", "database default": "ok"}
 
 
-def server_of(database: str, **options: Any) -> DualResponseServer:
+def server_of(database: Any, **options: Any) -> DualResponseServer:
     return create_server(database, **{"base_url": BASE_URL, "tables": METADATA, **options})
 
 
@@ -114,11 +115,33 @@ async def test_a_store_that_hangs_holds_up_neither_probes_nor_itself(
         answers = await asyncio.gather(*(http.get("/ready") for _ in range(200)))
         assert {answer.status_code for answer in answers} == {503}
         assert time.monotonic() - started < 5
-        assert store.asked == 1, "one check hangs; no other is sent after it"
+        assert store.asked == 3, "three checks hang; no other is sent after them"
         store.answers.set()
         while (await http.get("/ready")).status_code != 200:
             pass
         assert await state_of(http, ready=True) == FIRST_AGAIN
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+async def test_a_probe_that_was_given_up_is_asked_anew(ignores: bool, not_kept: None) -> None:
+    asked, silence = [0], asyncio.Event()
+
+    async def probe() -> str:
+        asked[0] += 1
+        if asked[0] > 2:
+            return "ok"
+        while not silence.is_set():
+            try:
+                await silence.wait()
+            except asyncio.CancelledError:
+                if not ignores:
+                    raise
+        return "failed"
+
+    checks = health.ReadinessChecks(lambda: {"part": probe}, SOON)
+    found = [(await checks.readiness()).parts["part"] for _ in range(4)]
+    assert (found, asked) == (["no answer in time"] * 2 + ["ok"] * 2, [4])
+    silence.set()
 
 
 class CountingStore(MemoryStore):
@@ -202,6 +225,16 @@ async def test_a_database_with_all_connections_in_use_is_busy_and_ready(
         assert await state_of(http, ready=True) == FIRST_AGAIN
 
 
+@pytest.mark.parametrize(("overflow", "state"), [(0, "busy"), (-1, "ok")])
+async def test_an_engine_of_the_application_with_no_connection_to_spare_is_ready(
+    institutions_url: str, not_kept: None, overflow: int, state: str
+) -> None:
+    engine = create_async_engine(institutions_url, pool_size=1, max_overflow=overflow)
+    async with server_of(engine) as server, probing(server) as http, engine.connect():
+        assert await state_of(http, ready=True) == {**FIRST_AGAIN, "database default": state}
+    await engine.dispose()
+
+
 async def test_queries_that_wait_do_not_make_a_database_unready(
     institutions_url: str, not_kept: None
 ) -> None:
@@ -238,7 +271,7 @@ async def test_postgresql_is_stopped_and_silenced_and_comes_back(
     }
     both = {"here": institutions_url, "there": database}
     ready = {"server": "ok", "store": "ok", "database here": "ok", "database there": "ok"}
-    async with server_of(both, **options) as server, probing(server) as http:  # type: ignore[arg-type]
+    async with server_of(both, **options) as server, probing(server) as http:
         assert await state_of(http, ready=True) == ready
         postgresql_of_its_own.stop()
         gone = await state_of(http, ready=False)
