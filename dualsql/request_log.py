@@ -70,11 +70,16 @@ def _fields(record: RequestRecord) -> dict[str, Any]:
 
 
 class RequestIds(NamedTuple):
-    """How a request is found again, and where it came from; the trace is empty if the caller named none."""
+    """How a request is found again, and where it came from; the trace is empty if the caller named none.
+
+    Attributes:
+        traceparent: of a header that counts, because the call itself has none.
+    """
 
     id: str
     trace_id: str
     address: str | None = None
+    traceparent: str = ""
 
     @classmethod
     def of(cls, request_id: object, traceparent: object, address: str | None = None) -> RequestIds:

@@ -322,13 +322,18 @@ class Exporter:
     def measure(
         self, kind: WorkKind, name: str, attributes: Attributes, headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> MeasuredWork:
-        """Measure a block, as a part of the trace that `headers` name unless it is in one already."""
+        """Measure a block, as a part of the trace that `headers` name: a tool always, others unless they are in one."""
         context, how = None, KINDS[kind]
         carrier = {
             name.decode(): value.decode("latin-1") for name, value in headers if name in _TRACE_HEADERS
         }
-        if carrier and not self._api.trace.get_current_span().get_span_context().is_valid:
-            context = self._api.propagate.extract(carrier)
+        if carrier:
+            named, around = self._api.propagate.extract(carrier), self._api.trace.get_current_span()
+            of_caller = self._api.trace.get_current_span(named).get_span_context()
+            # An SDK that knows no trace of the call begins one: the caller's goes on in a span of our own.
+            is_other = kind == "tool" and of_caller.trace_id != around.get_span_context().trace_id
+            if is_other or not around.get_span_context().is_valid:
+                context = named
         timed = how.histogram if how.histogram is not None and how.histogram.name in self.sinks else None
         return MeasuredWork(self.tracer, self._api, Work(how, name, attributes, context, timed))
 

@@ -337,7 +337,7 @@ async def _clock(url: str) -> Finding:
 
 
 async def _storage(options: ServeOptions) -> list[Finding]:
-    """Whether rows can be kept in the folder or the object store. Nothing is written there."""
+    """Whether rows can be kept in the folder or the object store. Nothing is left there."""
     if options.keep is None:
         return []
     findings: list[Finding] = []
@@ -345,13 +345,8 @@ async def _storage(options: ServeOptions) -> list[Finding]:
         settings = kept_of(options).settings
         require_packages()
         storage = storage_at(options.keep, settings)
-        try:
-            await storage.check()
-            free = await asyncio.to_thread(_free, storage.folder)
-        except OSError as error:
-            raise ConfigurationError(
-                "The folder of kept results cannot be used.", hint=f"Check {storage.folder}."
-            ) from error
+        await storage.check()
+        free = await asyncio.to_thread(_free, storage.folder)
         findings.append(_room(free, settings.keep_bytes))
         if isinstance(storage, ObjectResultStorage):
             findings.append(Finding("kept results", "ok", "The object store can be read."))
@@ -360,13 +355,7 @@ async def _storage(options: ServeOptions) -> list[Finding]:
 
 def _free(folder: Path) -> int:
     """Free bytes where the folder is, or will be."""
-    # The server makes the folder when it starts, with the rights and the space of the nearest one that exists.
     there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        raise ConfigurationError(
-            "The process may not write to the folder of kept results.",
-            hint=f"Check the rights of {there}.",
-        )
     return shutil.disk_usage(there).free
 
 

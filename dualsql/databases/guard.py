@@ -74,7 +74,7 @@ class Refusal(Enum):
     HOST = auto()
     """Nobody answers at that address."""
     TLS = auto()
-    """The server offers no TLS, or its certificate is not trusted."""
+    """TLS, or a file that its options name."""
     POOLER = auto()
     """A pooler between gives each transaction another session, and the driver counts on one."""
 

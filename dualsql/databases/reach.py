@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
 from datetime import timedelta
 from functools import partial
 
@@ -43,7 +45,9 @@ def _look(source: Source, connection: Connection) -> None:
 def refused(guard: Guard, error: BaseException | None) -> tuple[Refusal, str, str] | None:
     """Why a database refuses connections, with a message and a hint for its operator; None if it may be otherwise."""
     refusal = guard.refusal_of(error)
-    if refusal is None and isinstance(error, OSError) and not isinstance(error, TimeoutError):
+    if refusal is None and error is not None and _is_of_tls(error):
+        refusal = Refusal.TLS
+    elif refusal is None and isinstance(error, OSError) and not isinstance(error, TimeoutError):
         refusal = Refusal.HOST
     return None if refusal is None else (refusal, *_REFUSALS[refusal])
 
@@ -67,6 +71,23 @@ def _refusal(source: Source, error: BaseException | None) -> DualResponseError:
         "The database cannot be opened.", hint="Check the database name and the options in the URL."
     )
 
+
+def _is_of_tls(error: BaseException) -> bool:
+    """Whether TLS, or a file that its options name, is the cause."""
+    causes, cause = list[BaseException](), error
+    while cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__ or cause
+    # A socket that is missing has no file name. Most drivers have no other sign than their text.
+    return any(
+        isinstance(each, ssl.SSLError)
+        or (isinstance(each, OSError) and isinstance(each.filename, str))
+        or _OF_TLS.search(str(each))
+        for each in causes
+    )
+
+
+_OF_TLS = re.compile(r"\b(ssl|tls|certificate)", re.IGNORECASE)
 
 _PASSING_OF_FILES = (FailureKind.BUSY,)
 _PASSING = (FailureKind.BUSY, FailureKind.UNREACHABLE, FailureKind.BROKEN, FailureKind.PART)
@@ -93,8 +114,8 @@ _REFUSALS = {
         "Check the host and port in the URL, and that the database runs.",
     ),
     Refusal.TLS: (
-        "The server offers no TLS, or its certificate is not trusted.",
-        "Check `sslmode` in the URL, and the certificate of the server.",
+        "The encrypted connection to the database was refused, or one of its certificates.",
+        "Check the options of TLS in the URL, their files, and the name and end of the server's certificate.",
     ),
     Refusal.POOLER: (
         "A pooler between the server and its database does not keep prepared statements.",

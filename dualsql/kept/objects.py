@@ -101,9 +101,11 @@ class ObjectResultStorage:
         self._last_checks: dict[str, float] = {}
 
     async def check(self) -> None:
-        """Raise ConfigurationError if the object store cannot be read. Nothing is written."""
+        """Raise ConfigurationError if the object store cannot be read, or the folder of copies not be made."""
         with _of_start():
             await self._remote.size(_ID_OBJECT)
+        # The folder of a store that has been used is in there.
+        await LocalResultStorage(self.folder / "new").check()
 
     def new_folder(self) -> Path:
         return self._cache.files.new_folder()

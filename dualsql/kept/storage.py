@@ -126,12 +126,16 @@ class LocalResultStorage:
             self._id = await asyncio.to_thread(self._mark)
 
     async def check(self) -> None:
-        """Raise ConfigurationError if the folder is there and cannot be used. It is not made."""
+        """Raise ConfigurationError if the folder cannot be used, or not be made. Nothing is left of the attempt."""
         require_locks()
         with self._folder_errors():
-            if self._path.exists():
-                self.require_safe()
-                self._read_id()
+            await asyncio.to_thread(self._check)
+
+    def _check(self) -> None:
+        if self._path.exists() or self._path.is_symlink():
+            self.require_safe()
+            self._read_id()
+        _try_to_write(next(path for path in (self._path, *self._path.parents) if path.exists()))
 
     @contextmanager
     def _folder_errors(self) -> Iterator[None]:
@@ -139,8 +143,9 @@ class LocalResultStorage:
         try:
             yield
         except OSError as error:
+            cause = os.strerror(error.errno) if error.errno else type(error).__name__
             raise ConfigurationError(
-                "The folder of kept results cannot be used.", hint=f"Check {self._path}."
+                f"The folder of kept results cannot be used: {cause}.", hint=f"Check {self._path}."
             ) from error
 
     def require_safe(self) -> None:
@@ -249,6 +254,12 @@ class LocalResultStorage:
         if not FILE_NAME.fullmatch(name):
             raise StorageError("A kept result has a name that no file can have.")
         return self._path / name
+
+
+def _try_to_write(folder: Path) -> None:
+    """Write what a start writes, and delete it."""
+    with tempfile.TemporaryDirectory(prefix="part-", dir=folder) as made:
+        Path(made, _ID_FILE).write_bytes(bytes(4096))
 
 
 def _is_locked(path: Path) -> bool:

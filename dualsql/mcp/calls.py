@@ -6,7 +6,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -467,7 +467,7 @@ class Tool:
         """The result of one call. An exception becomes a result too, except those that the SDK answers."""
         # Of its own: a session's context is that of the request that opened it.
         record = RequestRecord(id=new_incident(), method="tools/call", route=self.name)
-        with logged_request(record), self._measure() as measurement:
+        with logged_request(record), self._measure(get_context) as measurement:
             try:
                 return await self._call(arguments, get_context, profile, record)
             finally:
@@ -479,13 +479,19 @@ class Tool:
                     if record.code is not None:
                         measurement.fail(record.code)
 
-    def _measure(self) -> AbstractContextManager[Measurement | None]:
+    def _measure(self, get_context: Callable[[], CallContext]) -> AbstractContextManager[Measurement | None]:
+        headers: list[tuple[bytes, bytes]] = []
+        if EVENTS.listener is not None:
+            with suppress(Exception):  # the call itself tells what is wrong with it
+                ids = get_context().ids
+                if ids is not None and ids.traceparent:
+                    headers.append((b"traceparent", ids.traceparent.encode()))
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": self.name,
         }
-        return EVENTS.measured("tool", f"tools/call {self.name}", attributes)
+        return EVENTS.measured("tool", f"tools/call {self.name}", attributes, headers=headers)
 
     async def _call(
         self,
@@ -499,7 +505,7 @@ class Tool:
             context = get_context()
             form = context.wanted
             if context.ids is not None:
-                record.id, record.trace_id, record.address = context.ids
+                record.id, record.trace_id, record.address, _ = context.ids
             principal = None if context.token is None else self.principal(context.token)
             record.principal = principal
             output = await self._run({**arguments, **self.principal_parameters.arguments(principal)})

@@ -120,8 +120,10 @@ def ids_of(
         client: the address and the port that the HTTP request came from.
     """
     header_values = headers or {}
-    trace = (meta or {}).get("traceparent", header_values.get("traceparent"))
-    return RequestIds.of(header_values.get(REQUEST_ID_HEADER.lower()), trace, client[0] if client else None)
+    of_call, of_header = (meta or {}).get("traceparent"), header_values.get("traceparent")
+    trace = of_header if of_call is None else of_call
+    ids = RequestIds.of(header_values.get(REQUEST_ID_HEADER.lower()), trace, client[0] if client else None)
+    return ids._replace(traceparent=str(of_header)) if ids.trace_id and of_call is None else ids
 
 
 class ToolCall(NamedTuple):

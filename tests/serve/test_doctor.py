@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Mount, Route
 from typer.testing import CliRunner
 
+from dualsql import ConfigurationError, LocalResultStorage
 from dualsql.cli.commands import app
 from dualsql.cli.doctor import examine
 from dualsql.cli.options import ServeOptions
@@ -140,6 +143,84 @@ def test_the_folder_of_kept_results_is_checked(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1024**3))
     assert checked(tmp_path / "a")[:2] == (
         "warning", "The disk of the folder has 1.0 GiB free; one result may take 4.0.",
+    )  # fmt: skip
+
+
+def serve_refuses(folder: Path) -> str:
+    """What a server says that starts with this folder; empty if it starts."""
+    try:
+        asyncio.run(LocalResultStorage(folder).open())
+    except ConfigurationError as error:
+        return error.message
+    return ""
+
+
+def lock_up(path: Path, options: str) -> None:
+    mounting = ["mount", "-t", "tmpfs", "-o", f"mode=700,{options}", "tmpfs", str(path)]
+    if shutil.which("mount") is None or subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        ("full", "No space left on device"),
+        ("read-only", "Read-only file system"),
+        ("below a file", "Not a directory"),
+        ("a link to nothing", "No such file or directory"),
+        ("a folder in place of the mark", "Is a directory"),
+    ],
+)
+def test_doctor_finds_what_serve_would_refuse(fault: str, cause: str, shop: str, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    if fault in ("full", "read-only"):
+        folder.mkdir(mode=0o700)
+        lock_up(folder, "ro" if fault == "read-only" else "nr_blocks=2,nr_inodes=10")
+    if fault == "full":
+        (folder / "lost+found").mkdir()
+        with suppress(OSError), (folder / "lost+found" / "x").open("ab", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+    if fault == "below a file":
+        folder.write_text("")
+        folder = folder / "kept"
+    if fault == "a link to nothing":
+        folder.symlink_to(tmp_path / "nothing")
+    if fault == "a folder in place of the mark":
+        folder.mkdir(mode=0o700)
+        (folder / "storage-id").mkdir()
+    try:
+        state, told, _ = doctor("--database", shop, "--all", "--keep", str(folder))[1]["kept results"]
+        assert (state, told) == ("fault", f"The folder of kept results cannot be used: {cause}.")
+        assert serve_refuses(folder)
+    finally:
+        subprocess.run(["umount", str(folder)], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+@pytest.mark.parametrize("fault", ["no TLS there", "no certificate here"])
+async def test_tls_is_told_from_a_database_that_is_not_there(fault: str, driver: str) -> None:
+    """A server that has no TLS answers the request for it with one letter (PostgreSQL, 55.2.10)."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(8)
+        writer.write(b"N")
+        await reader.read()
+        writer.close()
+
+    option = "ssl" if driver == "asyncpg" else "sslmode"
+    query = f"?{option}=require"
+    if fault == "no certificate here":
+        query = "?sslmode=verify-full&sslrootcert=/missing.pem"
+    listening = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        url = f"postgresql+{driver}://reader@127.0.0.1:{port}/shop{query}"
+        arguments = ("--database", url, "--all")
+        code, found = await asyncio.to_thread(doctor, *arguments)
+    assert code == 1
+    assert found["database"][:2] == (
+        "fault", "The encrypted connection to the database was refused, or one of its certificates.",
     )  # fmt: skip
 
 

@@ -72,6 +72,23 @@ async def test_a_failed_call_says_its_code(institutions_url: str, sdk: str) -> N
         )
 
 
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_a_trace_of_the_header_goes_on_where_meta_has_none(institutions_url: str, sdk: str) -> None:
+    other = TRACEPARENT.replace(TRACE, "f" * 32)
+    with exporting(of_process=True) as exports:
+        async with live(institutions_url, sdk) as server:
+            for said in ({"traceparent": TRACEPARENT}, {"meta": TRACEPARENT, "traceparent": other}):
+                exports.clear()
+                await server.call("institutions", {"state": "NJ"}, **said)
+                spans = {
+                    span.name: span for span in exports.all_spans if span.context.trace_id == int(TRACE, 16)
+                }
+                assert {"tools/call institutions", "dualsql create", "SELECT"} <= spans.keys()
+                parent = spans["tools/call institutions"].parent
+                assert parent is not None and parent.span_id == int(CALLER, 16)
+                assert not [span for span in exports.all_spans if span.context.trace_id == int("f" * 32, 16)]
+
+
 async def test_each_part_of_a_request_has_its_span(institutions_url: str, store: SQLResourceStore) -> None:
     """A page, a stream, a question: one trace each, from the caller's `traceparent` to the statement."""
     with exporting() as exports:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -213,8 +212,6 @@ class PostgreSQLGuard(Guard):
 
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """See `Guard.refusal_of`."""
-        if isinstance(error, ssl.SSLError) or (isinstance(error, OSError) and "SSL upgrade" in str(error)):
-            return Refusal.TLS
         state = str(getattr(error, "sqlstate", None) or "")
         return next((refusal for begin, refusal in _REFUSALS.items() if state.startswith(begin)), None)
 
