@@ -55,10 +55,15 @@ class CallerMessage(NamedTuple):
     hint: str
 
 
+Cause = Literal["caller", "database", "store", "server"]
+"""Where the cause of an error is to be looked for: in what was asked, or in one of the parts that answer."""
+
+
 class DualResponseError(Exception):
     """The root of all errors of the server package.
 
     Attributes:
+        cause: where to look for it, as metrics and alerts say.
         code: a stable name, the same on every channel.
         message: one sentence for a person or a model; never a database's own text.
         hint: what to do next, or an empty string. It is for callers, unless there are `caller_words`.
@@ -68,6 +73,7 @@ class DualResponseError(Exception):
     """
 
     code: ClassVar[str] = "DUAL_RESPONSE_ERROR"
+    cause: ClassVar[Cause] = "server"
     default_hint: ClassVar[str] = ""
     caller_words: ClassVar[CallerMessage | None] = None
 
@@ -94,6 +100,14 @@ class DualResponseError(Exception):
         return f"{self.message} {self.developer_hint or self.hint}".rstrip()
 
 
+def cause_of_code(code: str) -> Cause:
+    """The cause of the errors with a code; an unknown one is the server's."""
+    classes = list[type[DualResponseError]]([DualResponseError])
+    for each in classes:  # which grows
+        classes += each.__subclasses__()
+    return next((each.cause for each in classes if each.code == code), "server")
+
+
 class QueryExecutionError(DualResponseError):
     """The caller's statement failed in the database. The cause is chained and never shown to callers.
 
@@ -109,6 +123,7 @@ class QueryExecutionError(DualResponseError):
     is_of_a_value = False
     is_of_its_form = False
     code = "QUERY_EXECUTION_FAILED"
+    cause = "database"
     default_hint = (
         "If you wrote the query, check it. Otherwise tell the operator: the server's log has the cause."
     )
@@ -128,12 +143,14 @@ class ValueNotRepresentableError(DualResponseError):
     """
 
     code = "VALUE_NOT_REPRESENTABLE"
+    cause = "caller"
 
 
 class QueryTimeoutError(DualResponseError):
     """The statement ran longer than `Settings.query_timeout` and was stopped."""
 
     code = "QUERY_TIMEOUT"
+    cause = "database"
     default_hint = "Narrow the query, or ask the operator for more time (query_timeout, pending_timeout)."
 
 
@@ -146,6 +163,7 @@ class DatabaseBusyError(DualResponseError):
 
     is_full = False
     code = "DATABASE_BUSY"
+    cause: ClassVar[Cause] = "database"
     default_hint = "Try again in a moment."
 
 
@@ -166,6 +184,7 @@ class TooManyQueriesError(DatabaseBusyError):
     """
 
     code = "TOO_MANY_QUERIES"
+    cause = "server"
 
     def __init__(self, message: str, *, retry_after: int = 2) -> None:
         self.retry_after = min(max(retry_after, 1), 60)
@@ -184,6 +203,7 @@ class RateLimitedError(DualResponseError):
     """
 
     code = "RATE_LIMITED"
+    cause = "caller"
     default_hint = "Wait as long as Retry-After says, and send fewer requests."
 
     def __init__(self, message: str, *, retry_after: int = 1) -> None:
@@ -209,12 +229,14 @@ class NoTotalOrderError(DualResponseError):
     """The rows have no order that stays the same from one page to the next."""
 
     code = "NO_TOTAL_ORDER"
+    cause = "caller"
 
 
 class ResourceNotFoundError(DualResponseError):
     """The resource is unknown, deleted or another caller's; the answer is the same for all three."""
 
     code = "RESOURCE_NOT_FOUND"
+    cause = "caller"
     default_hint = "Run the query again to get a new resource."
 
 
@@ -222,6 +244,7 @@ class ResourceExpiredError(DualResponseError):
     """The resource existed and its lifetime is over."""
 
     code = "RESOURCE_EXPIRED"
+    cause = "caller"
     default_hint = "Run the query again to get a new resource. Pin a resource to keep it."
 
 
@@ -229,6 +252,7 @@ class ResourcePendingError(DualResponseError):
     """The query of the resource still runs; there are no rows yet."""
 
     code = "RESOURCE_PENDING"
+    cause = "caller"
     default_hint = "Try again in a moment. The metadata says when the resource is ready."
 
 
@@ -236,6 +260,7 @@ class ResourceFailedError(DualResponseError):
     """The query of the resource failed; there are no rows. `details.error` is the error of the query."""
 
     code = "RESOURCE_FAILED"
+    cause = "database"
 
 
 class QueryInterruptedError(DualResponseError):
@@ -249,12 +274,14 @@ class QueryCancelledError(QueryInterruptedError):
     """A caller cancelled the query."""
 
     code = "QUERY_CANCELLED"
+    cause = "caller"
 
 
 class BadParameterError(DualResponseError):
     """A value from the caller is malformed or out of range."""
 
     code = "BAD_PARAMETER"
+    cause = "caller"
 
 
 class UnknownColumnError(BadParameterError):
@@ -294,6 +321,7 @@ class ResultChangedError(DualResponseError):
     """The last row of a broken stream was changed or deleted."""
 
     code = "RESULT_CHANGED"
+    cause = "caller"
     default_hint = "Start again without resume, and discard the rows received before."
 
 
@@ -305,6 +333,7 @@ class UnauthenticatedError(DualResponseError):
     """
 
     code = "UNAUTHENTICATED"
+    cause = "caller"
     default_hint = "Send a valid credential. Renew the token if it has expired."
 
     def __init__(self, message: str, *, challenge: str = "Bearer", hint: str | None = None) -> None:
@@ -316,6 +345,7 @@ class ForbiddenError(DualResponseError):
     """The caller is known and may not do this."""
 
     code = "FORBIDDEN"
+    cause = "caller"
 
 
 class InsufficientScopeError(ForbiddenError):
@@ -337,12 +367,14 @@ class ForbiddenSQLError(DualResponseError):
     """The statement reads a table that is not served, or contains SQL that rules cannot check."""
 
     code = "FORBIDDEN_SQL"
+    cause = "caller"
 
 
 class InvalidSQLError(DualResponseError):
     """The SQL text cannot be read, or its parts do not fit together."""
 
     code = "INVALID_SQL"
+    cause = "caller"
 
 
 class UnknownTableError(InvalidSQLError):
@@ -355,6 +387,7 @@ class LimitExceededError(DualResponseError):
     """The request asks for more than the settings allow."""
 
     code = "LIMIT_EXCEEDED"
+    cause = "caller"
 
 
 class ServerUnavailableError(DualResponseError):
@@ -368,6 +401,7 @@ class StorageError(DualResponseError):
     """The resource store failed. The request can be repeated."""
 
     code = "STORAGE_ERROR"
+    cause = "store"
     default_hint = "Try again in a moment."
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType, TracebackType
 from typing import Literal, NamedTuple, Protocol, Self
 from weakref import WeakMethod
 
+from dualsql.errors import Cause
 from dualsql_client.wire import TotalCountKind
 
 Attributes = Mapping[str, str | int | float | bool]
@@ -64,6 +65,19 @@ class ErrorAnswered(NamedTuple):
 
     code: str
     surface: Literal["http", "mcp"]
+    cause: Cause
+
+
+class CreationEnded(NamedTuple):
+    """A result was created and stored, at whatever door it was asked for; or it was not, and for this cause."""
+
+    cause: Cause | Literal["none"]
+
+
+class BackgroundFailed(NamedTuple):
+    """Work in the background failed: sweeping, renewing leases, keeping rows or reading kept ones."""
+
+    work: str
 
 
 class RowsShown(NamedTuple):
@@ -97,6 +111,8 @@ Event = (
     | ResultsDeleted
     | CallerRefused
     | ErrorAnswered
+    | CreationEnded
+    | BackgroundFailed
     | RowsShown
     | StreamEnded
 )
@@ -104,7 +120,7 @@ Event = (
 
 Gauge = Literal[
     "queued", "slots_used", "slots", "connections", "maximum_connections", "streams", "pending", "cached_bytes",
-    "kept_bytes",
+    "kept_bytes", "kept_free", "ready",
 ]  # fmt: skip
 """What a reading is of."""
 

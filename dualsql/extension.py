@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from dualsql.databases import Source
 from dualsql.errors import ConfigurationError
-from dualsql.events import GaugeReading
+from dualsql.events import EVENTS, BackgroundFailed, GaugeReading
 from dualsql.freeze import Registry, Seal
 from dualsql.log import log_unforeseen
 from dualsql.resource import Addresses, Clock
@@ -165,6 +165,7 @@ def _logged(extension: Extension, what: str) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - features of other packages may raise anything
         _log_failure(extension, what, error)
+        EVENTS.report(BackgroundFailed("Sweeping" if what == "sweep" else what))
 
 
 def _log_failure(extension: Extension, what: str, error: Exception) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from dualsql.events import GaugeReading
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.log import log_unforeseen
@@ -69,6 +70,7 @@ class ReadinessChecks:
         self._running: dict[str, asyncio.Task[str]] = {}
         self._left: set[asyncio.Task[str]] = set()
         self._check: asyncio.Task[Readiness] | None = None
+        self._latest: Mapping[str, str] = {}
         self._kept_until = 0.0
 
     async def readiness(self) -> Readiness:
@@ -89,7 +91,13 @@ class ReadinessChecks:
             await asyncio.wait(self._running.values(), timeout=self._seconds)
         states = {part: self._state(part) for part in self._probes}
         self._kept_until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        self._latest = states
         return Readiness(states)
+
+    def readings(self) -> Iterator[GaugeReading]:
+        """The parts at the last check."""
+        for part, state in self._latest.items():
+            yield GaugeReading("ready", int(state in (OK, BUSY)), {"dualsql.part": part})
 
     def _state(self, part: str) -> str:
         """What the probe of this check says. One that has not ended is given up: the next check asks anew."""
@@ -166,6 +174,10 @@ class Health(Feature):
         which part does not. It starts a server that nothing has used yet.
         """
         return self._checks.routes()
+
+    def readings(self) -> Iterator[GaugeReading]:
+        """See `Extension`."""
+        return self._checks.readings()
 
     async def drain(self, timeout: timedelta) -> int:
         """See `Extension`. The last answer, that the server is ready, would be given for a second."""

@@ -197,7 +197,7 @@ class Outage:
     """
 
     def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._work = work
+        self.work = work
         self._clock = clock
         self._failures = 0
         self._begun = self._reminder = 0.0
@@ -209,9 +209,9 @@ class Outage:
         if self._failures == 1:
             self._begun, self._reminder = now, now + FIRST_REMINDER.total_seconds()
             cause = cause_of(error) or str(error)
-            logger.warning("%s failed and is tried again until it succeeds: %s", self._work, cause)
+            logger.warning("%s failed and is tried again until it succeeds: %s", self.work, cause)
         elif now >= self._reminder:
-            logger.warning("%s has failed for %.0f seconds: %s", self._work, now - self._begun, error)
+            logger.warning("%s has failed for %.0f seconds: %s", self.work, now - self._begun, error)
             silence = min(2 * (now - self._begun), LONGEST_SILENCE.total_seconds())
             self._reminder = now + silence
 
@@ -219,5 +219,5 @@ class Outage:
         """Record a success. The first one after a failure is logged."""
         if self._failures:
             lasted = self._clock() - self._begun
-            logger.warning("%s works again after %.0f seconds.", self._work, lasted)
+            logger.warning("%s works again after %.0f seconds.", self.work, lasted)
             self._failures = 0

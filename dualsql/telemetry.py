@@ -154,6 +154,19 @@ KEPT_BYTES = Instrument(
     "gauge", "dualsql.kept.bytes", "By", "Bytes of kept results, as they were last listed."
 )
 
+KEPT_FREE = Instrument(
+    "gauge", "dualsql.kept.free", "By", "Bytes that are free where kept results are written."
+)
+READY = Instrument(
+    "gauge", "dualsql.ready", "1", "1 for a part that was ready at the last check of /ready, else 0."
+)
+CREATIONS = Instrument(
+    "counter", "dualsql.creations", "{result}", "Results that were to be created, by the cause of a failure."
+)
+BACKGROUND = Instrument(
+    "counter", "dualsql.background.failures", "{failure}", "Failures of work in the background, by work."
+)
+
 INSTRUMENTS = tuple(value for value in list(globals().values()) if isinstance(value, Instrument))
 """All metrics."""
 
@@ -168,6 +181,8 @@ GAUGES: Mapping[Gauge, Instrument] = {
     "pending": PENDING,
     "cached_bytes": CACHED_BYTES,
     "kept_bytes": KEPT_BYTES,
+    "kept_free": KEPT_FREE,
+    "ready": READY,
 }
 """The metric of each reading."""
 
@@ -186,7 +201,11 @@ METRICS_OF_EVENTS: Mapping[type[Any], Callable[[Any], None]] = {
     events.ResultStored: lambda event: STORED_BYTES.note(event.bytes),
     events.ResultsDeleted: lambda event: EXPIRED.note(event.number),
     events.CallerRefused: lambda event: REFUSALS.note(1, {"dualsql.reason": event.reason}),
-    events.ErrorAnswered: lambda event: ERRORS.note(1, {ERROR: event.code, "dualsql.surface": event.surface}),
+    events.ErrorAnswered: lambda event: ERRORS.note(
+        1, {ERROR: event.code, "dualsql.surface": event.surface, "dualsql.cause": event.cause}
+    ),
+    events.CreationEnded: lambda event: CREATIONS.note(1, {"dualsql.cause": event.cause}),
+    events.BackgroundFailed: lambda event: BACKGROUND.note(1, {"dualsql.work": event.work}),
     events.RowsShown: lambda event: SHOWN_ROWS.note(event.rows, {"gen_ai.tool.name": event.tool}),
     events.StreamEnded: _note_stream,
 }

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import (
+    Cause,
     DualResponseError,
     ForbiddenError,
     LimitExceededError,
@@ -85,12 +86,14 @@ class CallerGoneError(DualResponseError):
     """The connection closed before the request was answered."""
 
     code = "CALLER_GONE"
+    cause = "caller"
 
 
 class MethodNotAllowedError(DualResponseError):
     """The path does not have this method."""
 
     code = "METHOD_NOT_ALLOWED"
+    cause = "caller"
 
     def __init__(self, message: str, *, known: Sequence[str] = METHODS) -> None:
         super().__init__(message, hint=f"Allowed here: {', '.join(known)}.")
@@ -101,12 +104,14 @@ class NotAcceptableError(DualResponseError):
     """The server has no format or coding that the caller accepts."""
 
     code = "NOT_ACCEPTABLE"
+    cause = "caller"
 
 
 class OldProtocolError(DualResponseError):
     """Over this protocol, the end of the body could not be told from a broken connection."""
 
     code = "OLD_PROTOCOL"
+    cause = "caller"
     default_hint = (
         f"Use HTTP/1.1 (nginx: proxy_http_version 1.1) or format={DEFAULT_FORMAT} with its summary."
     )
@@ -116,12 +121,14 @@ class SlowBodyError(DualResponseError):
     """The body took longer than `Settings.body_timeout`."""
 
     code = "SLOW_BODY"
+    cause = "caller"
 
 
 class UnsupportedBodyError(DualResponseError):
     """The body is not uncompressed application/json."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
+    cause = "caller"
     default_hint = "Send JSON in UTF-8, not compressed, with Content-Type: application/json."
 
 
@@ -291,7 +298,7 @@ def problem_response(error: Exception, where: str = "a request") -> Response:
 
 def _answer(error: DualResponseError, incident: str) -> Response:
     kind = kind_of(error)
-    note_code(error.code)
+    note_code(error.code, error.cause)
     message, hint = error.for_caller
     problem = Problem(
         error=kind.word, message=message, code=error.code, hint=hint, details=dict(error.details)
@@ -311,9 +318,9 @@ def _answer(error: DualResponseError, incident: str) -> Response:
     return JSONAnswer(problem, kind.status, headers)
 
 
-def note_code(code: str) -> None:
+def note_code(code: str, cause: Cause) -> None:
     """Note with which error the current request is answered, for the log and the metrics."""
-    EVENTS.report(ErrorAnswered(code, "http"))
+    EVENTS.report(ErrorAnswered(code, "http", cause))
     record = REQUEST.get()
     if record is not None:
         record.code = code
@@ -369,7 +376,7 @@ def request_name(request: Request) -> str:
 
 def _refusal(error: HTTPException) -> Response:
     name = _STATUS_NAMES.get(error.status_code, "REFUSED")
-    note_code(name)
+    note_code(name, "caller" if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else "server")
     problem = Problem(error=name.lower(), message=error.detail, code=name, hint="", details={})
     return JSONAnswer(problem, error.status_code, error.headers)
 

@@ -98,13 +98,13 @@ class RowsAnswer(Response):
             try:
                 await while_connected(receive, self._send_all(scope, send))
             except CallerGoneError as error:
-                note_code(error.code)  # nobody is left to be told
+                note_code(error.code, error.cause)  # nobody is left to be told
             except DualResponseError as error:
-                note_code(error.code)
+                note_code(error.code, error.cause)
                 log_failure(logger, error, "a stream that was cut off")
                 raise CutOffError(error.code) from None
             except TimeoutError:
-                note_code("READER_TOO_SLOW")
+                note_code("READER_TOO_SLOW", "caller")
                 raise CutOffError("The reader took no bytes for too long.") from None
             finally:
                 self._tell()
@@ -116,7 +116,7 @@ class RowsAnswer(Response):
             return
         record.rows = ending.rows
         if ending.error is not None and record.code is None:  # the last record says it
-            note_code(ending.error.code)
+            note_code(ending.error.code, ending.error.cause)
         if EVENTS.listener is not None:
             written, backend = self._stream.format.name, record.lane or "none"
             if self._measurement is not None:

@@ -81,6 +81,8 @@ class KeptWork(Extension):
         """See `Extension`."""
         if self.keeper.stored_bytes is not None:
             yield GaugeReading("kept_bytes", self.keeper.stored_bytes)
+        if (free := self.keeper.free_bytes) is not None:
+            yield GaugeReading("kept_free", free)
 
 
 class Kept(DescribedFeature):

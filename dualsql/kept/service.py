@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ import orjson
 
 from dualsql.databases.source import QueryLimits
 from dualsql.errors import DatabaseBusyError, StorageError, TamperedError
+from dualsql.events import EVENTS, BackgroundFailed
 from dualsql.freeze import Seal
 from dualsql.kept.cells import is_cell
 from dualsql.kept.files import (
@@ -160,6 +162,15 @@ class ResultKeeper:
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
+    @property
+    def free_bytes(self) -> int | None:
+        """Bytes that are free where files are written; None if that is not known."""
+        folder = getattr(self.storage, "folder", None)
+        try:
+            return None if folder is None else shutil.disk_usage(folder).free
+        except OSError:
+            return 0
+
     # Writing ----------------------------------------------------------------------------------------------
 
     async def begin(self, name: str, resource: Resource) -> None:
@@ -283,6 +294,7 @@ class ResultKeeper:
         # Of the disk, DuckDB or an object store.
         except Exception as error:
             logger.exception("The kept rows of a result could not be read.", exc_info=error)
+            EVENTS.report(BackgroundFailed("Keeping"))
             raise UnusableError(UNREADABLE) from error
 
     async def _opened(self, resource: Resource, kept: KeptRows) -> KeptFile:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from dualsql.events import EVENTS, BackgroundFailed
 from dualsql.formats.writer import Chunk, Writer
 from dualsql.kept.cells import KeptWriter
 from dualsql.kept.files import KeptFileWriter, digest_of
@@ -142,6 +143,7 @@ class RunFile:
         except Exception as error:
             logger.exception("The rows of a result could not be kept.", exc_info=error)
             self.reason = UNWRITABLE
+            EVENTS.report(BackgroundFailed("Keeping"))
         if self.reason is not None:
             await self.close()  # the disk may be full of it
 

@@ -20,12 +20,14 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError as PoolTime
 from dualsql.envelope import Wanted
 from dualsql.errors import (
     BadParameterError,
+    Cause,
     ConfigurationError,
     DatabaseBusyError,
     DualResponseError,
     NotFreezableError,
     QueryExecutionError,
     UnauthenticatedError,
+    cause_of_code,
     refuse_unknown,
 )
 from dualsql.events import EVENTS, ErrorAnswered, Measurement, RowsShown
@@ -441,6 +443,10 @@ class ResultAdapter(Protocol):
         ...
 
 
+def _cause_of(code: str) -> Cause:
+    return "caller" if code == INVALID_PARAMETERS else cause_of_code(code)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A function as a tool, independent of the SDK.
@@ -473,7 +479,7 @@ class Tool:
             finally:
                 EVENTS.report(RowsShown(self.name, record.rows or 0))
                 if record.code is not None:
-                    EVENTS.report(ErrorAnswered(record.code, "mcp"))
+                    EVENTS.report(ErrorAnswered(record.code, "mcp", _cause_of(record.code)))
                 if measurement is not None:
                     record.trace_id = measurement.trace_id or record.trace_id
                     if record.code is not None:

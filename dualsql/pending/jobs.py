@@ -26,6 +26,7 @@ from dualsql.errors import (
     QueryInterruptedError,
     StorageError,
 )
+from dualsql.events import EVENTS, CreationEnded
 from dualsql.log import Outage, log_failure, log_unforeseen
 from dualsql.pending.progress import RunRecords, report_to_caller
 from dualsql.resource import KeptRows, Principal, Resource, problem_of
@@ -280,6 +281,7 @@ class Jobs:
                 stored = error
         if isinstance(answer, FinishedQuery) and (stored is not answer or job.on_stop != "settle"):
             await job.work.discard(answer)
+        EVENTS.report(CreationEnded(stored.cause if isinstance(stored, DualResponseError) else "none"))
         return stored
 
     async def _result(self, job: Job) -> FinishedQuery | DualResponseError:

@@ -14,7 +14,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -36,7 +36,7 @@ from dualsql.errors import (
     ValueNotRepresentableError,
     blaming,
 )
-from dualsql.events import EVENTS, ResultCreated, step
+from dualsql.events import EVENTS, CreationEnded, ResultCreated, step
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy
 from dualsql.formats.samples import most_rows, shows_all
@@ -332,8 +332,11 @@ class Creator:
         Args:
             answer: the rows of the Select as they are in those of a result that is kept: they are kept in turn.
         """
+        # With a job, its end is counted.
+        is_counted = options.wait is None or self.answer_within is None
         with (
             step("create"),
+            counted_creation() if is_counted else nullcontext(),
             _refusals(),
             blaming(options.asked, reads_conversions=lambda: options.reads_conversions),
         ):
@@ -589,6 +592,17 @@ def _frozen(source: Source, options: CreateOptions) -> bytes:
             "The new result cannot be stored: its statement is too large, or of an unusual form.",
             hint="Use fewer filters and columns, refine an earlier result, or run the query again.",
         ) from error
+
+
+@contextmanager
+def counted_creation() -> Iterator[None]:
+    """Report how the creation of a result in the block ends."""
+    try:
+        yield
+    except Exception as error:
+        EVENTS.report(CreationEnded(error.cause if isinstance(error, DualResponseError) else "server"))
+        raise
+    EVENTS.report(CreationEnded("none"))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from contextvars import Context
 from datetime import UTC, datetime, timedelta
 
 from dualsql.errors import StorageError
-from dualsql.events import EVENTS, ResultsDeleted
+from dualsql.events import EVENTS, BackgroundFailed, ResultsDeleted
 from dualsql.log import Outage, cause_of
 from dualsql.resource import INTERRUPTED, Clock
 from dualsql.store.protocol import MIGRATE_HINT, Access, LinkRecord, ResourceStore
@@ -225,6 +225,7 @@ async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outa
         # A custom store may raise anything, and the task has to continue.
         except Exception as error:  # noqa: BLE001
             outage.failed(error)
+            EVENTS.report(BackgroundFailed(outage.work))
         else:
             outage.succeeded()
 

@@ -16,8 +16,9 @@ import yaml  # type: ignore[import-untyped]
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
-from dualsql import LocalResultStorage
+from dualsql import Health, LocalResultStorage
 from dualsql.errors import QueryTimeoutError
+from dualsql.extension import _logged
 from dualsql.store import SQLResourceStore, upgrade
 from dualsql.telemetry import INSTRUMENTS, TELEMETRY, metrics_route
 from tests.engines import opened, sqlite_url_in
@@ -50,6 +51,9 @@ async def everything(server: Live) -> None:
 
     await asyncio.gather(slow(), slow())
     await server.dual.maintenance.sweep()
+    await server.dual.features.get(Health)._checks.readiness()
+    with _logged(server.dual.features.get(Health), "sweep"):
+        raise OSError
 
 
 @pytest.fixture(scope="module")
