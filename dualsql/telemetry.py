@@ -72,6 +72,9 @@ ATTRIBUTES: Mapping[str, str] = {
     "dualsql.reason": "why a statement was stopped, or a caller refused",
     "dualsql.store.operation": "what the store does: insert, select, update, delete, or the name of its method",
     "dualsql.surface": "http or mcp",
+    "dualsql.cause": "caller, database, store or server; none for a result that was created",
+    "dualsql.work": "what was done in the background, in fixed words",
+    "dualsql.part": "server, store, or database and its name",
 }
 """All attributes, and what they say."""
 
