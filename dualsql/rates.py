@@ -20,7 +20,6 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.request_log import Log
 from dualsql.resource import Principal
-from dualsql.results.quotas import network_of
 from dualsql.settings import LimitedAction, Rate, takes
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dualsql.databases.slots import CALLER, caller_of
+from dualsql.databases.slots import CALLER, caller_of, network_of
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
@@ -31,7 +31,7 @@ from dualsql.freeze import Seal
 from dualsql.log import REQUEST
 from dualsql.resource import Clock, Principal, Resource, parent_of
 from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
-from dualsql.results.quotas import evict, find_surplus, network_of, require_pin
+from dualsql.results.quotas import evict, find_surplus, require_pin
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal
@@ -70,17 +69,6 @@ async def require_pin(store: ResourceStore, pinned_by: str, size: int, settings:
             hint="Unpin or delete results that are no longer needed, or pin as a known caller.",
             details={"quota_resources": resources, "quota_bytes": octets},
         )
-
-
-def network_of(address: str) -> str:
-    """Whose an address is: of IPv6 the network of 64 bits, in which a host may choose any address."""
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address[:64]  # of a test's transport, or a socket without addresses
-    if isinstance(ip, IPv6Address):
-        return str(ip.ipv4_mapped or IPv6Network((int(ip) >> 64 << 64, 64)))
-    return str(ip)
 
 
 def _exceeds(value: int, quota: int | None) -> bool:

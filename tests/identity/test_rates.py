@@ -14,7 +14,6 @@ from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
 from dualsql.rates import MOST_BUCKETS, Buckets, RateLimiter, RateLimits
 from dualsql.resource import Principal
-from dualsql.results.quotas import network_of
 from dualsql.settings import Rate
 from tests.http.application import ALL, Application, problem_of, running
 from tests.http.test_request_log import calling

@@ -44,7 +44,7 @@ async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Pa
         tmp_path, keep_memory=LEAST_KEEP_MEMORY, queue_timeout=timedelta(seconds=20)
     ) as kept:
         made = [await kept.make(select=select(sales).where(sales.c.id >= n)) for n in range(4)]
-        shares = kept.dual.features.get(KeptWork).keeper._shares
+        shares = kept.dual.features.get(KeptWork).keeper.shares
         assert shares.size == LEAST_KEEP_MEMORY // 2
 
         async def read(number: int) -> None:
