@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from dualsql.errors import ConfigurationError
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat, fit, table, unlinked, without_links
-from dualsql.formats.text import cell, single_line
+from dualsql.formats.text import cell, json_text, single_line, widest
 from dualsql.resource import RELATION, instant
 from dualsql_client.wire import (
     IMPLIED_ENCODINGS,
@@ -69,7 +69,17 @@ _READ_WHOLE = (
     "To read a whole cell, query this result for its column and its row alone: columns and limit 1, "
     "with filters or an offset."
 )
+_READ_COLUMNS = "To see other columns, query this result for them by name: columns."
 _READ_ON = "To read more of this cell, query a part of it in SQL: substr(column, start, length)."
+
+_AROUND_ROWS = 1_000
+"""Characters of a structured content besides its rows and columns: 450 to 1,100."""
+
+
+def room_for_rows(columns: Sequence[Column], budget: int) -> int:
+    """Characters that rows may take in a structured content of `budget` characters, about."""
+    return max(0, budget - _AROUND_ROWS - len(json.dumps([_shown(column) for column in columns])))
+
 
 _LINK_READERS = ("Visual Studio Code",)
 """Prefixes of the names of clients that read a resource_link block: microsoft/vscode#250353."""
@@ -103,7 +113,7 @@ class DualResponse:
         profile: statistics of the columns, if they were asked for.
         profile_notes: notes on columns that the sample misrepresents.
         text_budget: characters of the sample in the text.
-        results_budget: characters of the sample in the structured content.
+        results_budget: characters of the structured content.
         page_in_text: the text names `resource_url`, which is a page for a person.
         notes: remarks on how the query was read and answered.
     """
@@ -132,7 +142,9 @@ class DualResponse:
     notes: Sequence[str] = ()
 
     def to_text(self, *, text_format: TextFormat = "markdown") -> str:
-        """The result for a model that sees text only."""
+        """The result for a model that sees text only; with `text_format="json"`, the structured content as JSON."""
+        if text_format == "json":
+            return json_text(self._content(self.text_budget))
         heading, rows, is_whole, hint = self._shown(text_format)
         about = (
             None if self.description is None else unlinked(single_line(self.description, _DESCRIPTION_WIDTH))
@@ -158,7 +170,7 @@ class DualResponse:
         notes = "; ".join(note_line(name, note) for name, note in self.profile_notes["notes"].items())
         return f"In {extent} {covers['rows']:,} rows: {notes}."
 
-    def _shown(self, text_format: TextFormat) -> tuple[str, str, bool, str]:
+    def _shown(self, text_format: Literal["markdown", "csv", "none"]) -> tuple[str, str, bool, str]:
         """The heading, the sample as text, whether that is the whole result, and how to read what was cut."""
         title = unlinked(single_line(self.name, _NAME_WIDTH))
         if self.status == "pending":
@@ -226,22 +238,61 @@ class DualResponse:
     def to_structured_content(
         self, *, results_format: ResultsFormat = "rows"
     ) -> StructuredContent | ColumnarContent:
-        """The `structuredContent` of a tool result.
+        """The `structuredContent` of a tool result, in at most `results_budget` characters.
 
         A host may hand it on as a text that no parser reads, so it has no other link either.
         """
-        shown = fit(self.sample, self.results_budget)
-        link = ResourceLink(uri=self.resource_uri, url=self.resource_url, name=unlinked(self.name))
-        if self.description is not None:
-            link["description"] = unlinked(self.description)
-        if self.mime_type != MIME_TYPE:
-            link["mimeType"] = self.mime_type
-        metadata = without_links(self._metadata(len(shown.rows), shown.width))
+        content = self._content(self.results_budget)
         if results_format == "rows":
-            return StructuredContent(results=without_links(shown.rows), resource=link, metadata=metadata)
-        names = [column["name"] for column in self.columns]
-        values = {name: [row[name] for row in shown.rows] for name in names}
-        return ColumnarContent(results=without_links(values), resource=link, metadata=metadata)
+            return content
+        rows = content["results"]
+        names = [column["name"] for column in content["metadata"]["columns"]]
+        values = {name: [row[name] for row in rows] for name in names}
+        return ColumnarContent(results=values, resource=content["resource"], metadata=content["metadata"])
+
+    def _content(self, budget: int) -> StructuredContent:
+        """The content in at most `budget` characters: rows, then cells and then columns are left out to fit."""
+        everything = self._content_of(len(self.columns), budget)
+        if everything is not None:
+            return everything
+        most = len(self.columns) - 1
+        count = (
+            widest(lambda count: self._content_of(count, budget) is not None, 1, most) if most > 0 else None
+        )
+        some = None if count is None else self._content_of(count, budget)
+        return some or StructuredContent(
+            results=[], resource=self._link(), metadata=without_links(self._metadata(0, None, 1))
+        )
+
+    def _content_of(self, count: int, budget: int) -> StructuredContent | None:
+        """The content with the first `count` columns; None if it does not fit with a row."""
+        link, rows = self._link(), self.sample
+        if count < len(self.columns):
+            names = [column["name"] for column in self.columns[:count]]
+            rows = [{name: row[name] for name in names} for row in rows]
+        # The second time with the room that the words about cut cells take.
+        for width in (None, budget):
+            around = StructuredContent(
+                results=[], resource=link, metadata=self._metadata(len(rows), width, count)
+            )
+            room = budget - len(json.dumps(around).decode())
+            shown = fit(rows, room)
+            if shown.width is None:
+                break
+        if room < 0 or (rows and not shown.rows):
+            return None
+        metadata = self._metadata(len(shown.rows), shown.width, count)
+        return StructuredContent(
+            results=without_links(shown.rows), resource=link, metadata=without_links(metadata)
+        )
+
+    def _link(self) -> ResourceLink:
+        link = ResourceLink(
+            uri=self.resource_uri, url=self.resource_url, name=unlinked(self.name), mimeType=self.mime_type
+        )
+        if self.description is not None:
+            link["description"] = unlinked(single_line(self.description, _DESCRIPTION_WIDTH))
+        return link
 
     def to_staged_content(self, *, operation: str, results_format: ResultsFormat = "rows") -> dict[str, Any]:
         """The `data` of a dual-mode answer (specification S8): the structured content, and how its rows are queried.
@@ -304,24 +355,36 @@ class DualResponse:
             )
         )
 
-    def _metadata(self, shown: int, width: int | None) -> ResultMetadata:
+    def _metadata(self, shown: int, width: int | None, count: int) -> ResultMetadata:
+        """The metadata about so many rows of the first `count` columns, with cells cut to `width`."""
+        columns = [_shown(column) for column in self.columns[:count]]
         metadata = ResultMetadata(
             total_count=self.total_count,
             total_count_kind=self.total_count_kind,
             sample_count=shown,
-            columns=[_shown(column) for column in self.columns],
+            columns=columns,
             expires_at=None if self.expires_at is None else instant(self.expires_at),
         )
+        hints = []
         if self.as_of is not None:
             metadata["as_of"] = instant(self.as_of)
         if self.status == "pending":
-            metadata["status"], metadata["hint"] = "pending", _AGAIN
+            metadata["status"] = "pending"
+            hints.append(_AGAIN)
+        else:
+            metadata["executed_at"] = instant(self.as_of or self.created_at)
         if width is not None:
-            metadata["cells_cut_to"], metadata["hint"] = width, self._reading_on
+            metadata["cells_cut_to"] = width
+            hints.append(self._reading_on)
+        if len(columns) < len(self.columns):
+            metadata["column_count"] = len(self.columns)
+            hints.append(_READ_COLUMNS)
+        if hints:
+            metadata["hint"] = " ".join(hints)
         if self.sampled != "head":
             metadata["sample"] = self.sampled
         if self.profile_notes is not None:
-            metadata["profile"] = self.profile_notes
+            metadata["profile"] = _notes_on(columns, self.profile_notes)
         if self.notes:
             metadata["notes"] = list(self.notes)
         return metadata
@@ -391,6 +454,13 @@ def _shown(column: Column) -> ShownColumn:
     if column["encoding"] != IMPLIED_ENCODINGS[column["type"]]:
         return ShownColumn(**column)
     return ShownColumn(name=column["name"], type=column["type"])
+
+
+def _notes_on(columns: Sequence[ShownColumn], profile: ProfileNotes) -> ProfileNotes:
+    """The notes of a profile on these columns alone."""
+    names = {column["name"] for column in columns}
+    notes = {name: note for name, note in profile["notes"].items() if name in names}
+    return {**profile, "notes": notes}
 
 
 def _rounded(number: int) -> int:

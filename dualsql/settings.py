@@ -176,8 +176,8 @@ class Settings(SettingsGroup):
     text_budget: int = setting(4_000, "Characters of the sample in the text of a tool result.")
     results_budget: int = setting(
         16_000,
-        "Characters of the sample in the structured content of a tool result, as JSON. Rows and then cells are left "
-        "out to fit; the result says so.",
+        "Characters of the structured content of a tool result, as JSON. Rows, then ends of cells and then columns are "
+        "left out to fit; the result says so.",
     )
     query_timeout: timedelta = setting(timedelta(seconds=30), "Time limit of one statement.", positive=True)
     slow_query: timedelta = setting(

@@ -289,7 +289,7 @@ export class DualResult {
     try {
       for await (const rows of transport.hasStreams ? rowBlocks(transport, this.uri, rowsBody(options), options.signal) : []) {
         hasRows = true;
-        yield options.typed ? decodeRows(rows, await this.#typedColumns(options)) : rows;
+        yield options.typed ? decodeRows(rows, await this.#typedColumns(rows, options)) : rows;
       }
       if (!transport.hasStreams) yield* this.#rowsOfPages(options);
     } catch (error) {
@@ -358,8 +358,10 @@ export class DualResult {
     return page;
   }
 
-  async #typedColumns({ signal, textColumns = [] }: StreamOptions): Promise<Column[]> {
-    if (!this.columns.length) this.columns = (await this.metadata(signal ? { signal } : {})).columns;
+  /** A tool result of very many columns names only the first. */
+  async #typedColumns(rows: Row[], { signal, textColumns = [] }: StreamOptions): Promise<Column[]> {
+    const width = rows[0] ? Object.keys(rows[0]).length : 0;
+    if (!this.columns.length || width > this.columns.length) this.columns = (await this.metadata(signal ? { signal } : {})).columns;
     return this.columns.filter(({ name }) => !textColumns.includes(name));
   }
 

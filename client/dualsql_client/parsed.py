@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -68,8 +68,8 @@ class ParsedDualResponse(QueryMethods):
         resource_uri: the URI in the tool result, such as `resource://abc123`.
         resource_url: the address of the rows: `base_url` and the resource's id. Without a `base_url` it is the URL
             in the tool result, which is untrusted and never fetched.
-        columns: of the sample; a page has its own. Empty for a bare link.
-        executed_at: the time of the query, if the tool result has it. Those of dualsql do not; `get_metadata` does.
+        columns: of the sample, which has only the first of very many; a page has its own. Empty for a bare link.
+        executed_at: the time of the query, if the tool result has it.
         expires_at: when the resource expires, updated by every page and by `pin`; None for a pinned one, or when it is
             unknown.
         status: "pending" while the query still runs, then "ready" or "failed", from the last answer.
@@ -425,7 +425,7 @@ class ParsedDualResponse(QueryMethods):
                     async for block in blocks:
                         has_rows, rows = True, rows_of(block)
                         if typed:
-                            columns = await self._known_columns()
+                            columns = await self._columns_of(rows)
                             decode_rows(rows, [c for c in columns if c["name"] not in text_columns])
                         yield rows
                 return
@@ -506,8 +506,8 @@ class ParsedDualResponse(QueryMethods):
         self._note_expiry(answer)
         return page
 
-    async def _known_columns(self) -> list[Column]:
-        if not self.columns:
+    async def _columns_of(self, rows: Sequence[Row]) -> list[Column]:
+        if not self.columns or (rows and len(rows[0]) > len(self.columns)):
             self.columns = (await self.get_metadata()).columns
         return self.columns
 

@@ -296,13 +296,13 @@ class Described(TypedDict, total=False):
 class ResourceLink(Described):
     """The address of the full result; `url` is for the application only, and a model does not fetch it.
 
-    `mimeType` is that of the content at `url`, if it is not JSON.
+    `mimeType` is that of the content at `url`.
     """
 
     uri: str
     url: str
     name: str
-    mimeType: NotRequired[str]
+    mimeType: str
 
 
 class Covered(TypedDict):
@@ -324,19 +324,23 @@ class ResultMetadata(TypedDict):
     """The description of the full result, for a model.
 
     `results` has `sample_count` rows: the first, or those of `sample` ("tail", "random:SEED", "spread"). With
-    `cells_cut_to`, longer cells are cut to so many characters.
+    `cells_cut_to`, longer cells are cut to so many characters; with `column_count`, rows and `columns` have only the
+    first of so many columns.
     `status` is present while the query still runs: there are no rows and no total yet, and `hint` says what to do.
-    `as_of` is present if the rows are kept: the time when their query began.
+    `executed_at` is the time of the query; absent while it still runs. `as_of` is present if the rows are kept: the
+    time when their query began.
     `notes` are remarks on how the server understood and answered the query.
     """
 
     total_count: int | None
     total_count_kind: TotalCountKind
     sample_count: int
+    executed_at: NotRequired[str]
     as_of: NotRequired[str]
     status: NotRequired[Literal["pending"]]
     hint: NotRequired[str]
     cells_cut_to: NotRequired[int]
+    column_count: NotRequired[int]
     sample: NotRequired[str]
     columns: list[ShownColumn]
     profile: NotRequired[ProfileNotes]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from dualsql.formats.json import dumps
-from dualsql.formats.text import NARROWEST, beginning, cell, csv_cell, json_cell, widest
+from dualsql.formats.text import NARROWEST, beginning, cell, csv_cell, widest
 from dualsql_client.addresses import ID_LENGTH, ids_in
 from dualsql_client.wire import Row
 
@@ -120,10 +120,9 @@ def _short(value: Any, width: int) -> Any:
 
 
 TextFormat = Literal["markdown", "csv", "json", "none"]
-"""The format of the sample in a text. "json" is one object per line, "none" is no sample."""
+"""The format of the text of a result. "json" is the structured content, "none" has no sample."""
 
 _SAMPLE_KEPT_ROWS = 10
-_LONGEST_NAME = 80
 
 Line = list[str]
 
@@ -147,7 +146,7 @@ class Layout(NamedTuple):
     between: str
     behind: str
     head: Callable[[Sequence[str], int], list[Line]]
-    cell: Callable[[str, Any, int], str]
+    cell: Callable[[Any, int], str]
 
     def written(self, lines: list[Line]) -> str:
         """The text of `lines`."""
@@ -155,7 +154,7 @@ class Layout(NamedTuple):
 
     def line(self, names: Sequence[str], row: Row, width: int) -> Line:
         """The cells of one row."""
-        return [self.cell(name, row[name], width) for name in names]
+        return [self.cell(row[name], width) for name in names]
 
     def size(self, line: Line) -> int:
         """Characters of one line, its line break included."""
@@ -169,23 +168,14 @@ LAYOUTS = {
         between="|",
         behind="|",
         head=lambda names, width: [[unlinked(cell(name, width)) for name in names], ["-"] * len(names)],
-        cell=lambda _, value, width: unlinked(cell(value, width)),
+        cell=lambda value, width: unlinked(cell(value, width)),
     ),
     "csv": Layout(
         before="",
         between=",",
         behind="",
         head=lambda names, width: [[unlinked(csv_cell(name, width)) for name in names]],
-        cell=lambda _, value, width: unlinked(csv_cell(value, width)),
-    ),
-    "json": Layout(
-        before="{",
-        between=",",
-        behind="}",
-        head=lambda _names, _width: [],
-        cell=lambda name, value, width: unlinked(
-            f"{json_cell(name, _LONGEST_NAME)}:{json_cell(value, width)}"
-        ),
+        cell=lambda value, width: unlinked(csv_cell(value, width)),
     ),
 }
 
@@ -195,7 +185,7 @@ def table(
     rows: Sequence[Row],
     *,
     budget: int,
-    text_format: Literal["markdown", "csv", "json"] = "markdown",
+    text_format: Literal["markdown", "csv"] = "markdown",
 ) -> Table:
     """The largest rendering within `budget` characters."""
     layout = LAYOUTS[text_format]

@@ -54,13 +54,9 @@ def csv_cell(value: Any, width: int) -> str:
     return f'"{doubled}"'
 
 
-def json_cell(value: Any, width: int) -> str:
-    """The JSON of a value, or the beginning of its text if that is longer than `width`."""
-    if isinstance(value, str):
-        text = value if len(value) <= width else value[: width - 1] + "…"
-        return _escaped(_json(text))
-    written = _json(beginning(value, width))
-    return _escaped(written) if len(written) <= width else json_cell(written, width)
+def json_text(value: Any) -> str:
+    """The JSON of a plain value, with invisible characters and backticks as escapes."""
+    return _escaped(_json(value))
 
 
 def single_line(text: str, width: int) -> str:

@@ -139,7 +139,7 @@ def _object(
 def _resource() -> dict[str, Any]:
     return _object(
         {"uri": _TEXT, "url": _TEXT, "name": _TEXT, "mimeType": _TEXT, "description": _TEXT},
-        optional=("mimeType", "description"),
+        optional=("description",),
         description="Where the application gets every row.",
     )
 
@@ -160,8 +160,10 @@ def _metadata() -> dict[str, Any]:
             "total_count": {"type": ["integer", "null"]},
             "total_count_kind": {"enum": list(get_args(TotalCountKind))},
             "sample_count": {"type": "integer"},
+            "executed_at": _TEXT,
             "as_of": _TEXT,
             "cells_cut_to": {"type": "integer"},
+            "column_count": {"type": "integer"},
             "sample": {**_TEXT, "description": "Which rows are shown, if not the first."},
             "profile": {"type": "object", "description": "Notes on columns."},
             "notes": {"type": "array"},
@@ -170,7 +172,17 @@ def _metadata() -> dict[str, Any]:
             "columns": {"type": "array", "items": column},
             "expires_at": {"type": ["string", "null"], "format": "date-time"},
         },
-        optional=("as_of", "cells_cut_to", "sample", "profile", "notes", "status", "hint"),
+        optional=(
+            "executed_at",
+            "as_of",
+            "cells_cut_to",
+            "column_count",
+            "sample",
+            "profile",
+            "notes",
+            "status",
+            "hint",
+        ),
         description="Of the whole result; `sample_count` rows are shown.",
     )
 

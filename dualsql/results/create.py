@@ -57,7 +57,7 @@ from dualsql.resource import (
     notes_in,
     notes_of,
 )
-from dualsql.response import DualResponse
+from dualsql.response import DualResponse, room_for_rows
 from dualsql.results.access import AccessControl
 from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions, checked_size, storage_missing
 from dualsql.results.view import KeptAnswer, View, Views
@@ -490,7 +490,7 @@ class Creator:
             [column["name"] for column in shown.columns],
             shown.rows,
             text_budget=self._settings.text_budget,
-            results_budget=self._settings.results_budget,
+            results_budget=room_for_rows(shown.columns, self._settings.results_budget),
         )
 
     def _most_whole(self, view: View, size: int) -> int:

@@ -82,7 +82,7 @@ async def test_the_tool_result_tells_all_of_it(pair: Pair) -> None:
         assert parsed.columns == response.columns
         # Both are written to the second.
         assert parsed.expires_at == as_written(response.expires_at)
-        assert parsed.executed_at is None
+        assert parsed.executed_at == as_written(response.created_at)
         assert (await parsed.get_metadata()).created_at == as_written(response.created_at)
         assert not parsed.is_expired()
 

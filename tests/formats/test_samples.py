@@ -10,16 +10,14 @@ import pytest
 
 from dualsql.formats.samples import LAYOUTS, fit, table
 
-Format = Literal["markdown", "csv", "json"]
-FORMATS: tuple[Format, ...] = ("markdown", "csv", "json")
+Format = Literal["markdown", "csv"]
+FORMATS: tuple[Format, ...] = ("markdown", "csv")
 NAMES = [f"column_{number}" for number in range(30)]
 
 
 def rows_of(text: str, text_format: Format) -> list[dict[str, Any]]:
     """What a reader of the text makes of it."""
     lines = text.split("\n")
-    if text_format == "json":
-        return [json.loads(line) for line in lines if line != "{}"]
     if text_format == "csv":
         return list(csv.DictReader(lines))
     names, values = lines[0].strip("|").split("|"), lines[2:]
@@ -50,7 +48,6 @@ def test_no_budget_at_all_leaves_next_to_nothing(text_format: Format) -> None:
     [
         ("markdown", "|a|b|\n|-|-|\n|1|x|"),
         ("csv", "a,b\n1,x"),
-        ("json", '{"a":1,"b":"x"}'),
     ],
 )
 def test_what_fits_is_shown_whole(text_format: Format, text: str) -> None:

@@ -39,10 +39,13 @@ async def test_the_structure_stands_alone(response: DualResponse) -> None:
         "uri": f"resource://{response.resource_id}",
         "url": f"{BASE_URL}/{response.resource_id}",
         "name": "All schools",
+        "mimeType": "application/json",
     }
     metadata = structured["metadata"]
     assert (metadata["total_count"], metadata["sample_count"]) == (23, 15)
-    assert metadata.keys() == {"total_count", "total_count_kind", "sample_count", "columns", "expires_at"}
+    assert metadata.keys() == {
+        "total_count", "total_count_kind", "sample_count", "columns", "executed_at", "expires_at",
+    }  # fmt: skip
     assert metadata["columns"] == [
         {"name": "id", "type": "number"},
         {"name": "name", "type": "string"},
