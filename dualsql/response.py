@@ -291,7 +291,9 @@ class DualResponse:
             uri=self.resource_uri, url=self.resource_url, name=unlinked(self.name), mimeType=self.mime_type
         )
         if self.description is not None:
-            link["description"] = unlinked(single_line(self.description, _DESCRIPTION_WIDTH))
+            text = self.description
+            is_long = len(text) > _DESCRIPTION_WIDTH
+            link["description"] = unlinked(f"{text[: _DESCRIPTION_WIDTH - 1]}…" if is_long else text)
         return link
 
     def to_staged_content(self, *, operation: str, results_format: ResultsFormat = "rows") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
-from pydantic import Field, SkipValidation
+from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
 from dualsql.catalogue.addresses import HAVE_CONTENTS, Address, Kind, paged
@@ -23,6 +23,8 @@ from dualsql.catalogue.catalogue import (
     tables_of,
 )
 from dualsql.catalogue.definitions import (
+    ColumnForModel,
+    ForeignKeyForModel,
     FoundForModel,
     ListedTable,
     TableForModel,
@@ -32,7 +34,6 @@ from dualsql.catalogue.definitions import (
     table_for_model,
 )
 from dualsql.catalogue.search import (
-    LONGEST_TERM,
     MOST_MATCHES,
     MOST_TERMS,
     checked_terms,
@@ -147,56 +148,56 @@ def _matches(address: Address, arguments: Mapping[str, str]) -> bool:
     )
 
 
-Name = Annotated[str, Field(max_length=300)]
+_TEXT = WithJsonSchema({"type": "string"})
+_OBJECTS = WithJsonSchema({"type": "array", "items": {"type": "object"}})
+
+Name = Annotated[str, Field(max_length=300), _TEXT]
 # `checked_tables` reads them: one name may stand without a list.
 TableNames = Annotated[
-    list[Name],
-    Field(
-        description='One name or several, such as "orders" or "sales.orders".',
-        min_length=1,
-        max_length=MOST_TABLES,
-    ),
+    list[str],
+    Field(description=f'Up to {MOST_TABLES}, such as "orders", "sales.orders".'),
     SkipValidation,
 ]
 SourceName = Annotated[Name | None, Field(description="Of which database; of all by default.")]
-SchemaName = Annotated[Name | None, Field(description="Of which schema.")]
-Cursor = Annotated[str | None, Field(description="next_cursor of the page before.", max_length=8_192)]
-Limit = Annotated[int, Field(description="Tables of a page.", ge=1, le=200)]
-Matches = Annotated[int, Field(description="Matches for each term.", ge=1, le=MOST_MATCHES)]
-Term = Annotated[str, Field(min_length=1, max_length=LONGEST_TERM)]
+SchemaName = Name | None
+Cursor = Annotated[
+    Annotated[str, Field(max_length=8_192), _TEXT] | None,
+    Field(description="next_cursor of the page before."),
+]
+Limit = Annotated[int, Field(ge=1, le=200), WithJsonSchema({"type": "integer", "maximum": 200})]
+Matches = Annotated[
+    int,
+    Field(ge=1, le=MOST_MATCHES),
+    WithJsonSchema({"type": "integer", "maximum": MOST_MATCHES, "description": "Matches for each term."}),
+]
 # `checked_terms` reads them, so that errors are in its words, and one term may stand without a list.
 Terms = Annotated[
-    list[Term],
-    Field(
-        description='One or several, each searched for by itself: ["enrollment", "tuition fees"].',
-        min_length=1,
-        max_length=MOST_TERMS,
-    ),
+    list[str],
+    Field(description=f'Up to {MOST_TERMS}, such as ["enrollment", "tuition fees"].'),
     SkipValidation,
 ]
 
 
 class TableList(TypedDict):
-    """A page of tables. The last page has no `next_cursor`."""
+    """The last page has no `next_cursor`."""
 
-    tables: list[ListedTable]
+    tables: Annotated[list[ListedTable], _OBJECTS]
     total: int
     next_cursor: NotRequired[str]
 
 
 class DescribedTables(TableForModel, total=False):
-    """One table, or several in `tables`, by the names given.
+    """Several tables are in `tables`. `sql_name` is the name in SQL if it is not `name`."""
 
-    `sql_name` is the name in SQL if it is not `name`. With `rows` "filtered" you see some of the rows only.
-    """
-
-    tables: dict[str, dict[str, Any]]
+    columns: Annotated[list[ColumnForModel], _OBJECTS]
+    foreign_keys: Annotated[list[ForeignKeyForModel], _OBJECTS]
+    tables: Annotated[dict[str, dict[str, Any]], WithJsonSchema({"type": "object"})]
 
 
 class SearchResults(TypedDict):
-    """Matches term by term, the best first, the operator's notes about the terms, and the terms without a match."""
+    """The best matches first, and the operator's notes."""
 
-    matches: list[FoundForModel]
+    matches: Annotated[list[FoundForModel], _OBJECTS]
     notes: NotRequired[list[str]]
     unmatched: list[str]
 
@@ -248,9 +249,9 @@ def add_catalogue_tools(
         source_name: SourceName = None,
         schema_name: SchemaName = None,
     ) -> DescribedTables:
-        """Columns of a table or view with types and comments, its keys, and the tables that its foreign keys refer to.
+        """Columns of tables or views with types and comments, keys and foreign keys.
 
-        Call it before writing SQL for the table. The values of masked columns are hidden.
+        Call it before writing SQL for them.
         """
         view = catalogue.seen_by(principal)
         addresses = {

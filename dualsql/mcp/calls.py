@@ -167,32 +167,52 @@ def in_plain_types(schema: Mapping[str, Any]) -> dict[str, Any]:
     Pydantic repeats each name as a title and writes an optional text as `anyOf` of text and null. Some hosts refuse a
     parameter without a `type`. Null is still accepted, because pydantic validates arguments, not this schema.
     """
-    plain_schema = {name: value for name, value in schema.items() if name != "title"}
+    return _changed(schema, _in_plain_types)
+
+
+def without_titles(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without titles, in which pydantic repeats each name."""
+    return _changed(schema, _without_title)
+
+
+def _in_plain_types(schema: dict[str, Any]) -> dict[str, Any]:
+    plain_schema = _without_title(schema)
     if plain_schema.get("default", ...) is None and _NULL in plain_schema.get("anyOf", ()):
         del plain_schema["default"]
         others = [each for each in plain_schema.pop("anyOf") if each != _NULL]
         plain_schema = {**(others[0] if len(others) == 1 else {"anyOf": others}), **plain_schema}
     if plain_schema.get("additionalProperties") is True:
         del plain_schema["additionalProperties"]  # true is the default
-    return {name: _in_plain_types(name, value) for name, value in plain_schema.items()}
+    return plain_schema
+
+
+def _without_title(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name != "title"}
 
 
 _NULL = {"type": "null"}
 _NAMED_SCHEMAS = frozenset({"properties", "$defs", "patternProperties"})
 _VALUES = frozenset({"default", "enum", "const", "examples", "required"})
 
+Change = Callable[[dict[str, Any]], dict[str, Any]]
 
-def _in_plain_types(keyword: str, value: Any) -> Any:
+
+def _changed(schema: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """What `change` makes of a schema and of each schema in it."""
+    return {name: _changed_value(name, value, change) for name, value in change(dict(schema)).items()}
+
+
+def _changed_value(keyword: str, value: Any, change: Change) -> Any:
     """The value of a schema's keyword."""
     # Data, and no schema: a default may be an object with a key "title".
     if keyword in _VALUES:
         return value
     if isinstance(value, dict):
         if keyword in _NAMED_SCHEMAS:
-            return {name: in_plain_types(each) for name, each in value.items()}
-        return in_plain_types(value)
+            return {name: _changed(each, change) for name, each in value.items()}
+        return _changed(value, change)
     if isinstance(value, list):
-        return [in_plain_types(each) if isinstance(each, dict) else each for each in value]
+        return [_changed(each, change) if isinstance(each, dict) else each for each in value]
     return value
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from pydantic import Field, SkipValidation
+from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
 from dualsql.errors import BadParameterError, UnauthenticatedError
 from dualsql.formats import json
-from dualsql.mcp.decorators import make_tool, plain_tool, tool
+from dualsql.mcp.decorators import make_tool, plain_tool, tool, tool_of_results
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES, AggregateFunction
@@ -61,15 +61,14 @@ class Managed(TypedDict, total=False):
 _LONGEST_NAME = 200
 _RESULT_OPTIONS = ("sample_size", "expiration", "count", "wait")
 
-_QUERY = """Answer a question about an earlier result, over all of its rows and not only those you were shown.
+_QUERY = (
+    "Count, sum, group, sort or look up over all rows of an earlier result, without running its query again."
+)
 
-Use this to count, sum, group or look something up in a result you already have, instead of running its query again or
-reading its rows. Example: resource="resource://...", group_by=["state"], aggregates=[{"function": "count"}]."""
-
-_REFINE = """Make a smaller result of an earlier one: only some of its rows, its columns, its first rows in an order.
-
-Use this when the person wants a part of what an earlier result holds; the application gets the new result's rows by its
-own link. Example: resource="resource://...", filters=[{"column": "state", "op": "eq", "value": "NJ"}]."""
+_REFINE = (
+    "Make a smaller result of an earlier one: some of its rows or columns. "
+    "Arguments and answer are those of query_result."
+)
 
 
 def _either(words: Iterable[str]) -> str:
@@ -82,56 +81,44 @@ def _with_its_fraction(function: AggregateFunction) -> str:
 
 
 # What is read by `read_result_query` is not validated before, so that errors are in its words.
-_Resource = Annotated[str, Field(description="The URI of the earlier result, such as resource://abc.")]
+_Conditions = list[dict[str, Any]] | None
+_Names = list[str] | None
+_NamesOrObjects = list[str | dict[str, Any]] | None
 _Filters = Annotated[
-    list[dict[str, Any]] | None,
+    _Conditions,
     SkipValidation,
     Field(
-        description=f'Conditions that all hold: {{"column", "op", "value"}} with op {_either(OPERATORS)}; or '
-        '{"and": [...]}, {"or": [...]}, {"not": {...}}. Texts match exactly.'
+        description=f'All must hold: {{"column", "op", "value"}} with op {_either(OPERATORS)}; or '
+        '{"and": [...]}, {"or": [...]}, {"not": {...}}.'
     ),
 ]
-_SameFilters = Annotated[
-    list[dict[str, Any]] | None,
-    SkipValidation,
-    Field(description="Conditions that all hold, as query_result has them."),
-]
-_Columns = Annotated[
-    list[str] | None, SkipValidation, Field(description="Names of the columns wanted; all by default.")
-]
+_Columns = Annotated[_Names, SkipValidation]
 _Order = Annotated[
-    list[str | dict[str, Any]] | None,
+    _NamesOrObjects,
     SkipValidation,
     Field(description='Such as ["state", {"column": "count", "order": "desc"}].'),
 ]
 _Groups = Annotated[
-    list[str | dict[str, Any]] | None,
+    _NamesOrObjects,
     SkipValidation,
-    Field(
-        description=f'Columns to group by; dates as {{"column", "bucket"}} with bucket {_either(BUCKETS)}.'
-    ),
+    Field(description=f'Columns; dates as {{"column", "bucket"}} with bucket {_either(BUCKETS)}.'),
 ]
 _Aggregates = Annotated[
-    list[str | dict[str, Any]] | None,
+    _NamesOrObjects,
     SkipValidation,
     Field(
-        description='Figures of each group, or of all: "count", or {"function", "column", "as"} with function '
+        description='"count", or {"function", "column", "as"} with function '
         f"{_either(map(_with_its_fraction, AGGREGATES.values()))}."
     ),
 ]
-_Having = Annotated[
-    list[dict[str, Any]] | None,
-    SkipValidation,
-    Field(description="Conditions on columns of the answer, as filters are written."),
-]
-_Limit = Annotated[int | None, Field(description="The most rows of the new result; all by default.", ge=1)]
-_Offset = Annotated[int | None, Field(description="Rows to skip: 15 goes on after the first 15.", ge=0)]
-_SQL = Annotated[
-    str | None,
-    Field(
-        description="Instead of all but columns, limit and offset: one SELECT over data, the earlier result."
-    ),
-]
+_Having = Annotated[_Conditions, SkipValidation, Field(description="Filters of the answer.")]
+_WHOLE = WithJsonSchema({"type": "integer"})
+_Limit = Annotated[int, Field(ge=1), _WHOLE] | None
+_Offset = Annotated[int, Field(ge=0), _WHOLE] | None
+_SQL = Annotated[str | None, Field(description="Instead: one SELECT over data, the earlier result.")]
+# refine_result is published beside query_result, which describes them.
+_SameFilters = Annotated[_Conditions, SkipValidation]
+_SameOrder = Annotated[_NamesOrObjects, SkipValidation]
 
 
 @checked_keywords(make_tool)
@@ -148,7 +135,7 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
     result_options: dict[str, Any] = {name: options[name] for name in _RESULT_OPTIONS if name in options}  # type: ignore[literal-required]
 
     async def query_result(
-        resource: _Resource,
+        resource: Annotated[str, Field(description="URI of the earlier result.")],
         *,
         filters: _Filters = None,
         group_by: _Groups = None,
@@ -174,14 +161,14 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         )
 
     async def refine_result(
-        resource: _Resource,
+        resource: str,
         *,
         filters: _SameFilters = None,
         columns: _Columns = None,
-        order_by: _Order = None,
+        order_by: _SameOrder = None,
         limit: _Limit = None,
         offset: _Offset = None,
-        sql: _SQL = None,
+        sql: str | None = None,
         caller: Principal | None,
     ) -> DualResponse:
         return await query_result(
@@ -189,9 +176,12 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
             caller=caller,
         )  # fmt: skip
 
-    for function, description in ((query_result, _QUERY), (refine_result, _REFINE)):
-        tool_options: ToolOptions = {**options, "description": description}
-        tool(dual, server, **tool_options)(function)
+    query_options: ToolOptions = {**options, "description": _QUERY}
+    tool(dual, server, **query_options)(query_result)
+    # Without the sentence about answers, which query_result has.
+    tool_of_results(
+        server, lambda function: replace(make_tool(dual, function, **options), description=_REFINE)
+    )(refine_result)
 
 
 def _result_query(values: Mapping[str, Any]) -> ResultQuery:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from anyio import to_thread
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
@@ -30,22 +30,17 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 _RULES = (
-    "One SELECT, WITH ... SELECT or set operation over the tables that are served; nothing can be changed. "
-    "Write values as :name and give them in parameters. Without a LIMIT all rows are counted, and a few are shown."
+    "One SELECT, WITH or UNION over the served tables. "
+    "Write values as :name and give them in parameters. Without a LIMIT all rows are counted."
 )
 _NAMED = "Or give query_name, the name of a saved query, and its parameters."
 
 _MAXIMUM_ROWS = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 
-_Query = Annotated[str | None, Field(description="SQL text; or leave it out and give query_name.")]
-_OnlyQuery = Annotated[str, Field(description="SQL text.")]
+_Query = Annotated[str | None, Field(description="SQL; or give query_name.")]
 _QueryName = Annotated[str | None, Field(description="The name of a saved query.")]
-_Parameters = Annotated[
-    dict[str, Any] | None, Field(description="Values by name: of :name in the text, or of the saved query.")
-]
-_Limit = Annotated[
-    int | None, Field(description="The most rows of the result; all by default.", ge=1, le=_MAXIMUM_ROWS)
-]
+_Parameters = dict[str, Any] | None
+_Limit = Annotated[int, Field(ge=1, le=_MAXIMUM_ROWS), WithJsonSchema({"type": "integer"})] | None
 _SourceName = Annotated[str | None, Field(description="Which database, where there are several.")]
 
 
@@ -97,11 +92,11 @@ def add_execute_query(
             resolve = partial(texts.service.saved_queries.resolve, query_name, **arguments)
             return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit)
 
-    description = f"Run a query.\n\n{_dialects(dual)} {_RULES}"
+    description = f"Run a query. {_dialects(dual)} {_RULES}"
     if texts.service.saved_queries:
         description += f" {_NAMED}"
     else:
-        publish_without(execute_query, "query_name", required={"query": _OnlyQuery})
+        publish_without(execute_query, "query_name", required={"query": str})
     if len(texts.service.databases) == 1:
         publish_without(execute_query, "source_name")
     options.setdefault("description", description)
@@ -135,7 +130,7 @@ def add_query(
             return _answer(await texts.service.read(sql, source=source, principal=caller, visible=visible))
 
     rules = _RULES.replace(" Write values as :name and give them in parameters.", "")
-    options.setdefault("description", f"Run a query.\n\n{_dialects(dual, source)} {rules}")
+    options.setdefault("description", f"Run a query. {_dialects(dual, source)} {rules}")
     tool(dual, server, **options)(query)
     texts.service.offer(source=source, visible=visible)
 
