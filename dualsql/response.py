@@ -242,40 +242,46 @@ class DualResponse:
 
         A host may hand it on as a text that no parser reads, so it has no other link either.
         """
-        content = self._content(self.results_budget)
+        content = self._content(self.results_budget, results_format)
         if results_format == "rows":
             return content
-        rows = content["results"]
         names = [column["name"] for column in content["metadata"]["columns"]]
-        values = {name: [row[name] for row in rows] for name in names}
+        values = {name: [row[name] for row in content["results"]] for name in names}
         return ColumnarContent(results=values, resource=content["resource"], metadata=content["metadata"])
 
-    def _content(self, budget: int) -> StructuredContent:
-        """The content in at most `budget` characters: rows, then cells and then columns are left out to fit."""
-        everything = self._content_of(len(self.columns), budget)
-        if everything is not None:
-            return everything
-        most = len(self.columns) - 1
-        count = (
-            widest(lambda count: self._content_of(count, budget) is not None, 1, most) if most > 0 else None
-        )
-        some = None if count is None else self._content_of(count, budget)
-        return some or StructuredContent(
+    def _content(self, budget: int, results_format: ResultsFormat = "rows") -> StructuredContent:
+        """The content in at most `budget` characters: rows, then ends of cells, then columns are left out."""
+
+        def fits(count: int) -> bool:
+            return self._content_of(count, budget, results_format) is not None
+
+        count: int | None = len(self.columns)
+        if not fits(len(self.columns)) and self.columns:
+            count = widest(fits, 1, len(self.columns))
+        content = None if count is None else self._content_of(count, budget, results_format)
+        return content or StructuredContent(
             results=[], resource=self._link(), metadata=without_links(self._metadata(0, None, 1))
         )
 
-    def _content_of(self, count: int, budget: int) -> StructuredContent | None:
+    def _content_of(self, count: int, budget: int, results_format: ResultsFormat) -> StructuredContent | None:
         """The content with the first `count` columns; None if it does not fit with a row."""
         link, rows = self._link(), self.sample
+        names = [column["name"] for column in self.columns[:count]]
         if count < len(self.columns):
-            names = [column["name"] for column in self.columns[:count]]
             rows = [{name: row[name] for name in names} for row in rows]
+        # One row in columns has brackets around each cell; of no row, the names of columns are there.
+        brackets = (
+            0
+            if results_format == "rows"
+            else 2 * count
+            if rows
+            else len(json.dumps({name: [] for name in names}))
+        )
         # The second time with the room that the words about cut cells take.
         for width in (None, budget):
-            around = StructuredContent(
-                results=[], resource=link, metadata=self._metadata(len(rows), width, count)
-            )
-            room = budget - len(json.dumps(around).decode())
+            metadata = self._metadata(len(rows), width, count)
+            around = StructuredContent(results=[], resource=link, metadata=metadata)
+            room = budget - len(json.dumps(around).decode()) - brackets
             shown = fit(rows, room)
             if shown.width is None:
                 break

@@ -58,6 +58,7 @@ from dualsql.openapi.feature import OpenAPI
 from dualsql.request_log import RequestLog
 from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
+from dualsql.serve.app_sessions import AppSessions
 from dualsql.serve.hosts import over_http
 from dualsql.settings import Settings
 from dualsql.web.feature import Pages
@@ -462,7 +463,7 @@ def serve_app(
             yield
             app.state.has_started = False
 
-    endpoint = AuthMiddleware(sessions.handle_request, dual, context)
+    endpoint = AuthMiddleware(AppSessions(sessions.handle_request, MAXIMUM_REQUEST_SIZE), dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
     application = DataApplication(
         routes=[

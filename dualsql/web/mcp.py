@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from dualsql.errors import BadParameterError, extra
+from dualsql.errors import BadParameterError, LimitExceededError, extra
 from dualsql.formats import json
 from dualsql.http.parameters import parse_body
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import plain_tool, show_results_in
-from dualsql.mcp.resource_server import register_provider
+from dualsql.mcp.resource_server import Handler, low_level_server, register_provider
 from dualsql.query import read_result_query
 from dualsql.resource import Principal, id_in
 from dualsql.results.pages import ResultPage
@@ -32,8 +32,18 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 APP_URI = "ui://dualsql/result.html"
+UI_EXTENSION = "io.modelcontextprotocol/ui"
+"""MCP Apps, as clients declare it in `capabilities.extensions`."""
+
+SESSION_HEADER = "mcp-session-id"
+APPS_SESSION = "dualsql-apps"
+"""The session of a client that declared MCP Apps, on a stateless endpoint: see `dualsql.serve.app_sessions`."""
+
+PAGE_TOOL = "dualsql_app_rows"
 MOST_ROWS = 500
 """Of a page that the App reads."""
+MOST_CHARACTERS = 1_000_000
+"""Of a page that the App reads, as JSON."""
 
 _PAGE_SIZE = 200
 _MIME_TYPE = "text/html;profile=mcp-app"
@@ -57,9 +67,10 @@ def add_app(
 
     Args:
         server: `mcp.server.MCPServer` or `fastmcp.FastMCP`.
-        reads_rows: register the tool `dualsql_app_rows`, by which the App reads rows. Hosts are asked to show it to the
-            App alone; some show it to the model, too. It answers whoever may read the result, at most 500 rows a call.
-            Without it the App shows the rows that the tool answered, and says where all of them are.
+        reads_rows: register the tool `dualsql_app_rows`, by which the App reads rows. It is listed for clients that
+            declare MCP Apps, which are asked to show it to the App alone; some show it to the model, too. It answers
+            whoever may read the result, at most 500 rows and 1,000,000 characters a call. Without it the App shows the
+            rows that the tool answered, and says where all of them are.
         principal: the principal of a verified access token.
 
     Raises:
@@ -71,6 +82,30 @@ def add_app(
     register_provider(server, AppProvider(dual, reads_rows=reads_rows), principal)
     if reads_rows:
         _add_page_tool(dual, server, principal)
+        _list_for_apps(server)
+
+
+def _list_for_apps(server: Any) -> None:
+    """List the tool of the App for clients that declare MCP Apps, and for no other."""
+    below = low_level_server(server)
+    entry = below.get_request_handler("tools/list")
+    assert entry is not None, "both SDKs list tools"
+    handler: Handler = entry.handler
+
+    async def list_tools(context: Any, params: Any) -> Any:
+        listed = await handler(context, params)
+        if not _declares_apps(context):
+            listed.tools = [tool for tool in listed.tools if tool.name != PAGE_TOOL]
+        return listed
+
+    below.add_request_handler("tools/list", entry.params_type, list_tools)
+
+
+def _declares_apps(context: Any) -> bool:
+    capabilities = context.session.client_capabilities
+    if capabilities is not None and UI_EXTENSION in (capabilities.extensions or {}):
+        return True
+    return context.request is not None and context.request.headers.get(SESSION_HEADER) == APPS_SESSION
 
 
 class AppProvider:
@@ -157,7 +192,7 @@ def _constant(name: str) -> str:
 def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> None:
     most = min(MOST_ROWS, dual.settings.maximum_page_size)
 
-    async def dualsql_app_rows(
+    async def read_rows(
         resource: Annotated[str, Field(description="The URI of a result.")],
         request: Annotated[
             dict[str, Any], Field(description="The body of POST, or of POST /query, over REST.")
@@ -184,12 +219,19 @@ def _add_page_tool(dual: ResultServer, server: Any, principal: PrincipalOf) -> N
     plain_tool(
         dual,
         server,
+        name=PAGE_TOOL,
         title="Rows for the user interface",
         principal=principal,
         registration={"meta": {"ui": {"resourceUri": APP_URI, "visibility": ["app"]}}},
-    )(dualsql_app_rows)
+    )(read_rows)
 
 
 def _plain(page: ResultPage) -> Page:
-    plain: Page = json.loads(json.dumps(page.to_wire()))
+    text = json.dumps(page.to_wire())
+    if len(text) > MOST_CHARACTERS:
+        raise LimitExceededError(
+            f"The page has {len(text):,} characters; {MOST_CHARACTERS:,} are the most here.",
+            hint="Give a smaller limit, or read the rows over REST.",
+        )
+    plain: Page = json.loads(text)
     return plain

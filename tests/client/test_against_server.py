@@ -256,3 +256,13 @@ async def test_progress_is_told_at_the_ends_of_batches(pair: Pair) -> None:
     batches = parsed.fetch_stream(batch_size=total, progress=lambda progress: seen.append(progress.rows))
     assert [len(batch) async for batch in batches] == [total]
     assert seen == [total]
+
+
+async def test_rows_of_a_result_that_names_only_its_first_columns_are_typed(pair: Pair) -> None:
+    """So is the result of a table with very many columns."""
+    structured: Any = (await pair.server.create_response(ALL, name="Schools")).to_structured_content()
+    structured["metadata"] |= {"columns": structured["metadata"]["columns"][:2], "column_count": 16}
+    parsed = pair.client.parse(structured, strict=True)
+    rows = await parsed.fetch_all(typed=True)
+    assert rows == list(map(as_sqlite_gives_it, SCHOOLS))
+    assert len(parsed.columns) == len(rows[0])

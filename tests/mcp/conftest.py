@@ -47,15 +47,16 @@ class Connection:
         return {tool.name: tool for tool in getattr(listed, "tools", listed)}
 
     async def call(self, name: str, **arguments: Any) -> CallToolResult:
-        """The result as the client has it; it must be as its tool has published it."""
+        """The result as the client has it; it must be as its tool has published it, if that is listed."""
         if isinstance(self.session, fastmcp.Client):
             result = await self.session.call_tool_mcp(name, arguments)
         else:
             result = await self.session.call_tool(name, arguments)
         assert isinstance(result, CallToolResult)
-        schema = (await self.tools())[name].output_schema
-        assert schema is not None
-        jsonschema.validate(result.structured_content, schema)
+        tool = (await self.tools()).get(name)
+        if tool is not None:
+            assert tool.output_schema is not None
+            jsonschema.validate(result.structured_content, tool.output_schema)
         return result
 
 

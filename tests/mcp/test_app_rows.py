@@ -7,15 +7,18 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp import Client
+from mcp.client.extension import advertise
 from sqlalchemy import select
 
 from dualsql import Principal
 from dualsql.demo.app import INSTRUCTIONS as DEMO
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_app, system_prompt
+from dualsql.mcp.resource_server import low_level_server
 from dualsql.serve.application import INSTRUCTIONS as SERVED
 from dualsql.tenancy import Mask, RowFilter, Shared
-from dualsql.web.mcp import APP_URI
+from dualsql.web.mcp import APP_URI, UI_EXTENSION
 from tests.client.hosting import listening_socket, origin_of
 from tests.mcp.conftest import Host, MakeDual
 from tests.mcp.test_identity import Verifier, calling, guarded, running
@@ -106,8 +109,8 @@ async def test_a_model_that_is_shown_it_is_told_not_to_call_it(make_dual: MakeDu
     dual = make_dual()
     add_app(dual, server)
     dual.tool(server, name="search")(lambda: select(School.id))
-    async with host.connected(server) as connection:
-        tools = await connection.tools()
+    async with Client(low_level_server(server), extensions=[advertise(UI_EXTENSION)]) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     described = tools[TOOL].description or ""
     assert "Do not call it" in described
     assert (tools[TOOL].meta or {})["ui"]["visibility"] == ["app"]
@@ -139,7 +142,7 @@ async def test_the_answer_is_the_same_with_and_without_the_app(make_dual: MakeDu
             result = await connection.call("search")
         structured = result.structured_content or {}
         own = structured["resource"]["uri"].partition("://")[2]
-        times = [structured["metadata"]["expires_at"]]
+        times = [structured["metadata"][name] for name in ("executed_at", "expires_at")]
         whole = json.dumps([block.model_dump(mode="json") for block in result.content])
         whole += json.dumps(structured)
         for name in (own, *times, *(each[:16].replace("T", " ") for each in times)):

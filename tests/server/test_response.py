@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, strategies as st
 from sqlalchemy import literal, select
 
 from dualsql import ConfigurationError, DualResponse, DualResponseServer, ResourceExpiredError
@@ -115,6 +116,60 @@ async def test_wide_results_are_cut_and_say_so(make_server: MakeServer) -> None:
     assert len(text) < 600
     assert "of 16 columns" in text.partition("\n")[0]
     assert set(response.sample[0]) == {column["name"] for column in response.columns}
+
+
+def response_of(columns: int, rows: int, cell: str, **options: Any) -> DualResponse:
+    names = [f"measurement_{number:03}" for number in range(columns)]
+    return DualResponse(
+        resource_id="a" * 33,
+        resource_uri="resource://" + "a" * 33,
+        resource_url=f"{BASE_URL}/" + "a" * 33,
+        name="Measurements",
+        sample=[dict.fromkeys(names, cell) for _ in range(rows)],
+        total_count=1_000,
+        total_count_kind="exact",
+        columns=[{"name": name, "type": "number", "encoding": "decimal"} for name in names],
+        created_at=datetime.now(UTC),
+        expires_at=datetime.now(UTC),
+        **options,
+    )
+
+
+@given(
+    columns=st.sampled_from([0, 1, 5, 60, 182, 1_000]),
+    rows=st.sampled_from([0, 1, 15]),
+    cell=st.sampled_from(["1.5", "x" * 90, "x" * 20_000, 'ü"\n' * 50]),
+    budget=st.sampled_from([2_000, 4_000, 16_000]),
+    about=st.sampled_from([None, "Of 2025.", "long " * 300]),
+    status=st.sampled_from(["ready", "pending"]),
+)
+def test_the_structure_keeps_to_its_budget_and_says_what_it_left_out(
+    columns: int, rows: int, cell: str, budget: int, about: str | None, status: Any
+) -> None:
+    """182 columns took 25,401 characters of 16,000."""
+    response = response_of(
+        columns, rows, cell, results_budget=budget, text_budget=budget, description=about, status=status
+    )
+    for content in (
+        response.to_structured_content(),
+        response.to_structured_content(results_format="columnar"),
+        json.loads(response.to_text(text_format="json")),
+    ):
+        assert len(json.dumps(content, ensure_ascii=False, separators=(",", ":"))) <= budget
+        metadata, results = content["metadata"], content["results"]
+        names = [column["name"] for column in metadata["columns"]]
+        assert metadata.get("column_count", len(names)) == columns
+        assert len(names) == columns or ("column_count" in metadata and "columns" in metadata["hint"])
+        if isinstance(results, dict):
+            results = [
+                dict(zip(results, cells, strict=True)) for cells in zip(*results.values(), strict=True)
+            ]
+        if columns:
+            assert len(results) == metadata["sample_count"]
+            assert (len(results) > 0) == (rows > 0)
+        for row in results:
+            assert list(row) == names
+            assert set(row.values()) <= {cell} or metadata["cells_cut_to"] < len(cell)
 
 
 async def test_ten_rows_of_six_columns_are_small(dual: DualResponseServer) -> None:

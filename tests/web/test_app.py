@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from fastmcp import Client as FastClient, FastMCP
 from fastmcp_tasks import TasksExtension
 from fastmcp_tasks.client import call_tool_task
 from mcp import Client
+from mcp.client.extension import advertise
 from mcp.server import MCPServer
 from playwright.async_api import Browser, Page, expect
 from sqlalchemy import Select, select
@@ -20,12 +21,15 @@ from sqlalchemy import Select, select
 from dualsql import ConfigurationError, DualResponseServer, web
 from dualsql.mcp import add_app
 from dualsql.mcp.resource_server import low_level_server
-from dualsql.web.mcp import APP_URI, MOST_ROWS, app_html
+from dualsql.serve import serve_app
+from dualsql.web.mcp import APP_URI, MOST_CHARACTERS, MOST_ROWS, PAGE_TOOL, UI_EXTENSION, app_html
 from dualsql_client.wire import IMPLIED_ENCODINGS
+from tests.client.hosting import listening_socket, origin_of, serving
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA
 from tests.servers import create_server
 from tests.web.browser import needs_chromium, tab
 
+APPS = advertise(UI_EXTENSION)
 SERVERS = [MCPServer, FastMCP]
 APP_TYPE = "text/html;profile=mcp-app"
 STATIC = Path(web.__file__).with_name("static")
@@ -58,7 +62,7 @@ def with_tool(dual: DualResponseServer, server: Any, **options: Any) -> Any:
 
 @pytest.mark.parametrize("make", SERVERS)
 async def test_tools_name_the_document_and_hosts_can_read_it(dual: DualResponseServer, make: Any) -> None:
-    async with Client(low_level_server(with_tool(dual, make("shop")))) as client:
+    async with Client(low_level_server(with_tool(dual, make("shop"))), extensions=[APPS]) as client:
         metas = {tool.name: (tool.meta or {})["ui"] for tool in (await client.list_tools()).tools}
         assert metas["institutions"] == {"resourceUri": APP_URI}
         assert metas["dualsql_app_rows"]["visibility"] == ["app"]
@@ -110,6 +114,47 @@ async def test_a_client_of_fastmcp_sees_it_and_a_tool_may_be_a_task(dual: DualRe
         assert [row["id"] for row in page.structured_content["data"]] == [1, 2]
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("make", SERVERS)
+async def test_its_tool_is_listed_for_clients_that_declare_apps(
+    dual: DualResponseServer, make: Any, mode: Literal["auto", "legacy"]
+) -> None:
+    server = low_level_server(with_tool(dual, make("shop")))
+    for extensions, names in (([], ["institutions"]), ([APPS], [PAGE_TOOL, "institutions"])):
+        async with Client(server, extensions=extensions, mode=mode) as client:
+            assert sorted(tool.name for tool in (await client.list_tools()).tools) == names
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_stateless_server_knows_who_declared_apps(
+    institutions_url: str, mode: Literal["auto", "legacy"]
+) -> None:
+    with listening_socket() as listening:
+        base_url = f"{origin_of(listening)}/resources"
+        dual = create_server(institutions_url, base_url=base_url, tables=METADATA, pages=True)
+        async with serving(serve_app(dual, with_tool(dual, MCPServer("shop"))), listening):
+            for extensions, is_listed in (([], False), ([APPS], True), ([], False)):
+                async with Client(f"{origin_of(listening)}/mcp", extensions=extensions, mode=mode) as client:
+                    tools = (await client.list_tools()).tools
+                    assert (PAGE_TOOL in {tool.name for tool in tools}) == is_listed
+                    assert not (await client.call_tool("institutions", {})).is_error
+
+
+async def test_a_page_of_too_many_characters_is_refused(
+    dual: DualResponseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dualsql.web.mcp.MOST_CHARACTERS", 2_000)
+    async with Client(with_tool(dual, MCPServer("shop"))) as client:
+        uri = (await client.call_tool("institutions", {})).structured_content["resource"]["uri"]
+        pages = [
+            await client.call_tool(PAGE_TOOL, {"resource": uri, "request": {"limit": limit}})
+            for limit in (60, 2)
+        ]
+    assert pages[0].structured_content["error"]["code"] == "LIMIT_EXCEEDED"
+    assert "smaller limit" in pages[0].structured_content["error"]["hint"]
+    assert len(pages[1].structured_content["data"]) == 2
+
+
 async def test_it_can_be_left_without_rows(dual: DualResponseServer) -> None:
     async with Client(with_tool(dual, MCPServer("shop"), reads_rows=False)) as client:
         assert "dualsql_app_rows" not in {tool.name for tool in (await client.list_tools()).tools}
@@ -129,7 +174,11 @@ def test_the_document_loads_nothing() -> None:
 
 
 @needs_chromium
-async def test_the_grid_in_a_host(dual: DualResponseServer, browser: Browser) -> None:
+@pytest.mark.parametrize("most", [MOST_CHARACTERS, 3_000], ids=["pages that fit", "pages that do not"])
+async def test_the_grid_in_a_host(
+    dual: DualResponseServer, browser: Browser, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("dualsql.web.mcp.MOST_CHARACTERS", most)
     async with Client(with_tool(dual, MCPServer("shop"))) as client, tab(browser) as page:
         made = await client.call_tool("institutions", {})
         sent = await open_host(page, client, made.model_dump(by_alias=True, mode="json"))

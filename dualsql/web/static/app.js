@@ -22,7 +22,7 @@ const START = { sort: [], filters: [], group: null };
 
 const { pages, limit } = document.getElementById("result").dataset;
 const hasPages = pages === "yes";
-const PAGE = Number(limit); // rows; 0 where the server has no tool that reads them
+let size = Number(limit); // rows of a page; 0 where the server has no tool that reads them
 const body = document.getElementById("rows");
 const total = document.getElementById("total");
 const message = document.getElementById("message");
@@ -112,9 +112,9 @@ async function readPage(address, { body: request, signal }) {
   return content;
 }
 
-function rowsOf(question, send, size = PAGE) {
+function rowsOf(question, send, most = size) {
   const made = new Rows("", question, {
-    limit: size,
+    limit: most,
     send,
     format: (values, described) => values.map((value, index) => shown(value, described[index], false)),
     changed: () => { if (made === rows) { tell(); grid?.draw(); } },
@@ -126,7 +126,7 @@ function rowsOf(question, send, size = PAGE) {
 /** Read the first rows of what is asked, or, where rows cannot be read, those of the answer. */
 async function load(wait = SHORTEST_WAIT) {
   stop();
-  isSample = !PAGE || !host.can.serverTools;
+  isSample = !size || !host.can.serverTools;
   if (isSample) return showSample();
   const mine = rowsOf(state, readPage);
   rows = mine;
@@ -148,6 +148,7 @@ async function load(wait = SHORTEST_WAIT) {
 
 /** The first rows cannot be read: wait for a query that runs, else fall back to the rows of the answer. */
 async function unread(error, wait) {
+  if (isTooLarge(error)) return load();
   if (error.code === "RESOURCE_PENDING") {
     timer = setTimeout(() => load(Math.min(wait * 1.5, LONGEST_WAIT)), wait);
     total.textContent = "";
@@ -188,9 +189,17 @@ async function show(mine) {
   fit();
 }
 
+/** Whether a page had too many characters; the next ones have fewer rows then. */
+function isTooLarge(error) {
+  if (error.code !== "LIMIT_EXCEEDED" || size <= 1) return false;
+  size = Math.ceil(size / 4);
+  return true;
+}
+
 function failed(error) {
-  if (error.name === "AbortError") return;
-  say(`${error.message} ${error.hint ?? ""}`, again());
+  if (error.name === "AbortError") return undefined;
+  if (!isSample && isTooLarge(error)) return load();
+  return say(`${error.message} ${error.hint ?? ""}`, again());
 }
 
 function again() {
@@ -281,9 +290,10 @@ async function tellModel() {
 async function save() {
   if (rows.count > MOST_SAVED) return say(`At most ${grouped(MOST_SAVED)} rows are saved here. ${wayToAll()}`);
   const all = rowsOf(state, readPage);
+  const page = size;
   const lines = [csvLine(rows.columns.map((column) => column.name))];
-  for (let number = 0; number === 0 || number * PAGE < all.count; number += 1) {
-    say(`Reading row ${grouped(number * PAGE + 1)} of ${grouped(rows.count)}…`);
+  for (let number = 0; number === 0 || number * page < all.count; number += 1) {
+    say(`Reading row ${grouped(number * page + 1)} of ${grouped(rows.count)}…`);
     await all.read(number);
     lines.push(...all.pages.get(number).values.map((values) => csvLine(values, rows.columns)));
     if (lines.length > MOST_SAVED + 1) return say(`There are more than ${grouped(MOST_SAVED)} rows. ${wayToAll()}`);
