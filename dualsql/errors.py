@@ -38,7 +38,7 @@ DualResponseError
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -246,6 +246,9 @@ class ResourceExpiredError(DualResponseError):
     code = "RESOURCE_EXPIRED"
     cause = "caller"
     default_hint = "Run the query again to get a new resource. Pin a resource to keep it."
+
+    tool_calls: Sequence[Mapping[str, Any]] = ()
+    """The calls that made it, for its owner's tools; see `dualsql.resource.CALLS`."""
 
 
 class ResourcePendingError(DualResponseError):

@@ -24,7 +24,15 @@ from dualsql.errors import (
     ResourcePendingError,
 )
 from dualsql.settings import Settings
-from dualsql_client.addresses import ID_ALPHABET, ID_RANDOM, resource_id, with_checksum
+from dualsql_client.addresses import (
+    ID_ALPHABET,
+    ID_RANDOM,
+    ids_in,
+    is_web,
+    resource_id,
+    uri_of_url,
+    with_checksum,
+)
 from dualsql_client.conversions import shown
 from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
@@ -194,10 +202,16 @@ def checked_scheme(scheme: str) -> str:
     return scheme
 
 
-def id_in(uri: str) -> str:
-    """The id of a resource, from its URI as printed in a result, or from the id itself."""
-    wanted = uri.strip()
-    return resource_id(wanted) or wanted
+def id_in(text: str) -> str:
+    """The id of a resource, from its URI as printed in a result, its URL, the URL of its rows, or the id itself."""
+    wanted = text.strip()
+    identifiers = {identifier for _, identifier in ids_in(wanted)}
+    if len(identifiers) == 1:
+        return identifiers.pop()
+    path = wanted.partition("?")[0].removesuffix("/rows")
+    # Ids of before have no checksum.
+    uri = uri_of_url(path) if is_web(path) else wanted
+    return resource_id(uri or wanted) or wanted
 
 
 LINEAGE = "lineage"
@@ -209,6 +223,16 @@ def parent_of(resource: Resource) -> str | None:
     lineage = resource.metadata.get(LINEAGE)
     parent = lineage.get("parent") if isinstance(lineage, Mapping) else None
     return id_in(parent) if isinstance(parent, str) else None
+
+
+CALLS = "tool_calls"
+"""The key of a resource's metadata with the tool calls that made it, in order. It is not shown."""
+
+
+def calls_in(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tool calls in the metadata of a resource."""
+    calls = metadata.get(CALLS)
+    return [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
 
 
 RELATION = "data"

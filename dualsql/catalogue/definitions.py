@@ -229,9 +229,7 @@ def table_for_model(view: CatalogueView, address: Address) -> TableForModel:
         "foreign_keys": [
             ForeignKeyForModel(
                 columns=key["columns"],
-                target_table=f"{key['target_schema']}.{key['target_table']}"
-                if key["target_schema"] != whole["schema"]
-                else key["target_table"],
+                target_table=_name_of_target(view, key),
                 target_columns=key["target_columns"],
             )
             for key in whole["foreign_keys"]
@@ -240,6 +238,13 @@ def table_for_model(view: CatalogueView, address: Address) -> TableForModel:
     return cast(
         "TableForModel", {key: value for key, value in description.items() if value not in (None, [])}
     )
+
+
+def _name_of_target(view: CatalogueView, key: ForeignKey) -> str:
+    """The table as SQL names it: with its schema, where it has one."""
+    target = view.catalogue.addressing.read(key["target_uri"])
+    has_schema = target is not None and has_named_schema(view, target)
+    return f"{key['target_schema']}.{key['target_table']}" if has_schema else key["target_table"]
 
 
 def query_definition(view: CatalogueView, address: Address) -> QueryDefinition:

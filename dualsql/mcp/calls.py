@@ -31,6 +31,7 @@ from dualsql.errors import (
     refuse_unknown,
 )
 from dualsql.events import EVENTS, ErrorAnswered, Measurement, RowsShown
+from dualsql.formats import json
 from dualsql.formats.text import INT64_BOUND, single_line
 from dualsql.log import RequestRecord, log_failure, log_unforeseen, new_incident
 from dualsql.mcp.negotiation import Report, with_structured_text
@@ -412,6 +413,7 @@ class CallContext(NamedTuple):
         is_task: the call runs as a background task, so no client waits for it.
         wanted: the form of the answer, from the headers of the call.
         ids: of the request that the call came with; None if it did not come with one.
+        arguments: those that are JSON and not null.
     """
 
     client: str | None
@@ -420,6 +422,17 @@ class CallContext(NamedTuple):
     is_task: bool = False
     wanted: Wanted = Wanted()
     ids: RequestIds | None = None
+    arguments: Mapping[str, Any] = _NONE
+
+
+_LONGEST_CALL = 600
+"""Characters of the arguments of a call that a result keeps."""
+
+
+def tool_call(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A call for `dualsql.resource.CALLS`: without its arguments, if they are long."""
+    written = json.dumps(dict(arguments)).decode()
+    return {"tool": tool, "arguments": written} if len(written) <= _LONGEST_CALL else {"tool": tool}
 
 
 def client_name(session: Any) -> str | None:
@@ -537,7 +550,8 @@ class Tool:
             output = await self._run({**arguments, **self.principal_parameters.arguments(principal)})
             if isinstance(output, profile.passed_results):
                 return output
-            result = await self.adapter.result(output, context, principal)
+            passed = {name: value for name, value in arguments.items() if isinstance(value, _JSON)}
+            result = await self.adapter.result(output, context._replace(arguments=passed), principal)
         except profile.passed_errors:
             raise
         except MalformedCallError as error:

@@ -21,7 +21,7 @@ from dualsql.envelope import (
 )
 from dualsql.errors import ConfigurationError
 from dualsql.freeze.document import Statement
-from dualsql.mcp.calls import CallContext, without_titles
+from dualsql.mcp.calls import CallContext, tool_call, without_titles
 from dualsql.mcp.negotiation import (
     TASK_OFFER,
     ResultStyle,
@@ -30,7 +30,7 @@ from dualsql.mcp.negotiation import (
     progress,
     response_result,
 )
-from dualsql.resource import Principal
+from dualsql.resource import CALLS, Principal
 from dualsql.response import DualResponse, ResultsFormat, problem_tool_result, text_block
 from dualsql.results.options import ResultKeywords
 from dualsql_client.errors import checked_keywords
@@ -185,8 +185,10 @@ class DualResultAdapter:
         if not isinstance(answer, Answer):
             raise TypeError(f"the tool returned a {type(output).__name__}, and neither Select nor Answer")
         options = {**self.options, **answer.options}
+        calls = [tool_call(self.name, context.arguments)]
+        options["metadata"] = {**(options.get("metadata") or {}), CALLS: calls}
         if answer.description is not None:
-            options["metadata"] = {**options.get("metadata", {}), "description": answer.description}
+            options["metadata"] = {**options["metadata"], "description": answer.description}
         if context.is_task:
             # No client waits: longer than the query can run, since it ends at `pending_timeout`.
             options["wait"] = 2 * self.dual.settings.pending_timeout

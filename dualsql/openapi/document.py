@@ -352,6 +352,7 @@ EXAMPLES: Mapping[str, Any] = {
             uri=f"resource://{EXAMPLE_ID}",
             url=f"https://api.example.com/resources/{EXAMPLE_ID}",
             name="Refined",
+            mimeType="application/json",
         ),
         metadata=wire.ResultMetadata(
             total_count=1,

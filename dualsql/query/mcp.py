@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
-from dualsql.errors import BadParameterError, UnauthenticatedError
+from dualsql.errors import BadParameterError, ResourceExpiredError, UnauthenticatedError
 from dualsql.formats import json
+from dualsql.mcp.calls import tool_call
 from dualsql.mcp.decorators import make_tool, plain_tool, tool, tool_of_results
 from dualsql.mcp.options import PlainEnvelope, ToolOptions
 from dualsql.query import read_result_query
@@ -19,7 +20,7 @@ from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.feature import Queries
 from dualsql.query.model import ResultQuery, SQLQuery, in_words
 from dualsql.query.select import TEXT_KEYS
-from dualsql.resource import RELATION, Principal, Resource, id_in, instant
+from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, id_in, instant
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.threads import run_heavy
@@ -148,16 +149,22 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         sql: _SQL = None,
         caller: Principal | None,
     ) -> DualResponse:
-        query = _result_query(
-            {
-                "filters": filters, "group_by": group_by, "aggregates": aggregates, "having": having,
-                "order_by": order_by, "columns": columns, "limit": limit, "offset": offset, "sql": sql,
-            }
-        )  # fmt: skip
-        parent = await dual.open_resource(id_in(resource), caller, "read")
+        arguments: dict[str, Any] = {
+            "filters": filters, "group_by": group_by, "aggregates": aggregates, "having": having,
+            "order_by": order_by, "columns": columns, "limit": limit, "offset": offset, "sql": sql,
+        }  # fmt: skip
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        query = _result_query(arguments)
+        parent = await _opened(dual, resource, caller)
+        calls = [*calls_in(parent.metadata), tool_call("query_result", arguments)]
         name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
         return await dual.create_response(
-            name=name, parent=parent, refinement=query, principal=caller, **result_options
+            name=name,
+            parent=parent,
+            refinement=query,
+            principal=caller,
+            metadata={CALLS: calls},
+            **result_options,
         )
 
     async def refine_result(
@@ -184,8 +191,20 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
     )(refine_result)
 
 
-def _result_query(values: Mapping[str, Any]) -> ResultQuery:
-    arguments = {name: value for name, value in values.items() if value is not None}
+async def _opened(dual: ResultServer, text: str, caller: Principal | None) -> Resource:
+    """The resource that a model names. The error of an expired one says by which calls it is made again."""
+    try:
+        return await dual.open_resource(id_in(text), caller, "read")
+    except ResourceExpiredError as error:
+        calls = [
+            f"{call['tool']} {call.get('arguments', 'with the same arguments')}" for call in error.tool_calls
+        ]
+        if calls:
+            error.hint = f"Make it again: {', then of that result '.join(calls)}"
+        raise
+
+
+def _result_query(arguments: Mapping[str, Any]) -> ResultQuery:
     beside = [name for name in arguments if name not in TEXT_KEYS]
     if "sql" in arguments and beside:
         raise BadParameterError(
@@ -226,7 +245,7 @@ def add_data_manager(dual: ResultServer, server: Any, *, envelope: PlainEnvelope
                 f"{operation} needs a data_access_id.",
                 hint=_WHERE_THE_ID_IS if caller is None else 'operation="list" shows them.',
             )
-        resource = await dual.open_resource(id_in(data_access_id), caller, "read")
+        resource = await _opened(dual, data_access_id, caller)
         if operation == "schema":
             return _schema(dual, resource)
         if sql is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -143,6 +143,65 @@ class SQLQuery:
 
 ResultQuery = StructuredQuery | SQLQuery
 """Any query over a result."""
+
+
+def with_names_of(query: ResultQuery, columns: Sequence[str]) -> ResultQuery:
+    """The query with the names of the result's columns where it writes them in another case.
+
+    A name that several columns have so is left as it is, which is an error later. Texts are read so in any case.
+    """
+    if isinstance(query, SQLQuery):
+        return query
+    groups = tuple(_group_named(group, columns) for group in query.groups)
+    measures = tuple(_measure_named(measure, columns) for measure in query.aggregates)
+    named = replace(query, groups=groups, aggregates=measures, condition=_named(query.condition, columns))
+    if len(set(names_of(named))) < len(names_of(named)):
+        return query
+    answer = names_of(named) if named.is_grouped else columns
+    shown = None if query.columns is None else tuple(_own_name(name, answer) for name in query.columns)
+    return replace(
+        named,
+        columns=query.columns if shown is None or len(set(shown)) < len(shown) else shown,
+        having=_named(query.having, answer),
+        order=tuple(replace(key, column=_own_name(key.column, answer)) for key in query.order),
+    )
+
+
+def _own_name(name: str, columns: Sequence[str]) -> str:
+    if name in columns:
+        return name
+    matches = [column for column in columns if column.lower() == name.lower()]
+    return matches[0] if len(matches) == 1 else name
+
+
+def _group_named(group: Group, columns: Sequence[str]) -> Group:
+    column = _own_name(group.column, columns)
+    # A group without a name of its own has that of its column.
+    return replace(group, column=column, name=column if group.name == group.column else group.name)
+
+
+def _measure_named(measure: AggregateColumn, columns: Sequence[str]) -> AggregateColumn:
+    if measure.column is None:
+        return measure
+    column = _own_name(measure.column, columns)
+    # The default name ends with that of the column: sum_price, p90_price.
+    is_default = measure.name.endswith(f"_{measure.column}")
+    name = measure.name.removesuffix(measure.column) + column if is_default else measure.name
+    return replace(measure, column=column, name=name)
+
+
+def _named(condition: Condition | None, columns: Sequence[str]) -> Any:
+    match condition:
+        case AllOf(parts):
+            return AllOf(tuple(_named(part, columns) for part in parts))
+        case AnyOf(parts):
+            return AnyOf(tuple(_named(part, columns) for part in parts))
+        case Negation(part):
+            return Negation(_named(part, columns))
+        case Comparison():
+            return replace(condition, column=_own_name(condition.column, columns))
+        case None:
+            return None
 
 
 def names_of(question: StructuredQuery) -> Sequence[str]:

@@ -40,7 +40,7 @@ from dualsql.kept.translation import (
 )
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
-from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words
+from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words, with_names_of
 from dualsql.query.select import uses_in
 from dualsql.query.settings import QuerySettings
 from dualsql.resource import (
@@ -127,6 +127,7 @@ class QueryService:
             InvalidSQLError, ForbiddenSQLError, UnknownTableError: see `dualsql.sql`.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
+        query = _named(query, resource)
         request_checked = request.checked(self._settings)
         target = await self._target(resource, query, principal, request_checked.sort)
         with step("question"):
@@ -153,6 +154,7 @@ class QueryService:
         principal: Principal | None = None,
     ) -> ResultStream:
         """The whole answer as bytes in the format of `request`. Neither rights nor expiry are checked."""
+        query = _named(query, resource)
         checked = request.checked(self._settings)
         target = await self._target(resource, query, principal, checked.sort)
         if target.view.kept is None:
@@ -172,6 +174,7 @@ class QueryService:
         Raises:
             ConfigurationError: hooks of this server are plain functions, which expect the statements of its tools.
         """
+        query = _named(query, resource)
         view = self._views.live(resource, principal)
         if self._views.has_functions:
             _refuse_functions()
@@ -186,6 +189,7 @@ class QueryService:
         self, resource: Resource, query: ResultQuery, principal: Principal | None
     ) -> KeptAnswer | None:
         """The answer from the kept rows of the result; None if the principal reads it from the database."""
+        query = _named(query, resource)
         parent = await self._views.of(resource, principal)
         if parent.as_of is None:
             return None
@@ -387,6 +391,11 @@ _MOST_BYTES = 1_000
 """Of a document: that of a join of 40 tables has 670, with a column of each 1,150."""
 
 
+def _named(query: ResultQuery, resource: Resource) -> ResultQuery:
+    """The query with the columns' names as the result has them."""
+    return with_names_of(query, [column["name"] for column in resource.columns])
+
+
 def _is_quick(query: ResultQuery, resource: Resource) -> bool:
     """Whether the statement of a query takes so little time that the event loop makes it."""
     if not isinstance(query, SQLQuery):
@@ -492,9 +501,9 @@ class RefineService:
                 hint="Give the result's URI and what to ask of it.",
                 developer_hint='create_response(name=..., parent="resource://...", refinement={"filters": [...]})',
             )
-        refinement = read_result_query(options.refinement)
         parent_id = options.parent.id if isinstance(options.parent, Resource) else id_in(options.parent)
         parent = await self._access.open(parent_id, options.principal, "read")
+        refinement = _named(read_result_query(options.refinement), parent)
         depth = depth_of(parent) + 1
         self._require_room(parent, depth)
         statement = await self._query.statement(parent, refinement, options.principal)

@@ -29,7 +29,7 @@ from dualsql.errors import (
 from dualsql.events import EVENTS, CallerRefused, ResultStored
 from dualsql.freeze import Seal
 from dualsql.log import REQUEST
-from dualsql.resource import Clock, Principal, Resource, parent_of
+from dualsql.resource import Clock, Principal, Resource, calls_in, parent_of
 from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
 from dualsql.results.quotas import evict, find_surplus, require_pin
 from dualsql.settings import Action, LimitedAction, Settings
@@ -122,9 +122,9 @@ def _over(resource: Resource, now: datetime, settings: Settings) -> AccessRefusa
     assert resource.expires_at is not None
     if now - resource.expires_at > settings.gone_retention:
         return AccessRefusal(not_found(), "gone")
-    return AccessRefusal(
-        ResourceExpiredError("The resource has expired.", details={"id": resource.id}), "expired"
-    )
+    error = ResourceExpiredError("The resource has expired.", details={"id": resource.id})
+    error.tool_calls = calls_in(resource.metadata)
+    return AccessRefusal(error, "expired")
 
 
 def _not_anonymously(action: Action, settings: Settings) -> ForbiddenError:

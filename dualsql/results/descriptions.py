@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from dualsql.resource import INTERRUPTED, Addresses, CountMethod, Principal, Resource, instant
+from dualsql.resource import CALLS, INTERRUPTED, Addresses, CountMethod, Principal, Resource, instant
 from dualsql.results.access import AccessControl
 from dualsql.results.view import View, Views, kept_or_live
 from dualsql.store.housekeeping import AccessLog
@@ -76,7 +76,7 @@ class Descriptions:
             expires_at=None if resource.expires_at is None else instant(resource.expires_at),
             access_count=resource.access_count + self._accesses.pending(resource.id),
             last_accessed_at=None if accessed is None else instant(accessed),
-            metadata=dict(resource.metadata),
+            metadata={name: value for name, value in resource.metadata.items() if name != CALLS},
         )
         if resource.failure is not None:
             metadata["error"] = resource.failure

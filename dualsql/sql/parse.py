@@ -117,9 +117,11 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
     try:
         tokens = own.tokenize(sql)
         _check_kind(tokens)
+        tokens, top = _without_top(tokens)
         work.spend(len(tokens) // 2)
         own.steps_left = FREE_STEPS + STEPS_PER_TOKEN * len(tokens)
-        return list(own.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql))
+        statements = list(own.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql))
+        return statements if top is None else _limited(statements, top)
     except (InvalidSQLError, ForbiddenSQLError):
         raise
     except _TooManyStepsError as error:
@@ -132,6 +134,55 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
     except Exception as error:
         # sqlglot raises errors of Python for some texts: KeyError for the type NULLABLE, AttributeError for |>.
         raise InvalidSQLError(_message(error), hint="Check the syntax near there.") from error
+
+
+def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
+    """The tokens without the TOP n of their first SELECT, as SQL Server has it, and n.
+
+    In the dialects here, no number follows a column called top.
+    """
+    for place in range(1, len(tokens) - 1):
+        is_top = tokens[place].text.upper() == "TOP" and tokens[place].token_type is TokenType.VAR
+        is_first = tokens[place - 1].token_type in _BEFORE_TOP
+        if not (is_top and is_first):
+            continue
+        number = tokens[place + 1 : place + 4]
+        is_bracketed = [token.token_type for token in number] == _BRACKETED
+        count = number[1] if is_bracketed else number[0]
+        if count.token_type is not TokenType.NUMBER:
+            continue
+        end = place + (4 if is_bracketed else 2)
+        if (
+            tokens[0].token_type is not TokenType.SELECT
+            or place > _LAST_TOP
+            or _is_part(tokens[end : end + 1])
+        ):
+            _refuse_top(count.text)
+        return [*tokens[:place], *tokens[end:]], count.text
+    return tokens, None
+
+
+_BEFORE_TOP = frozenset({TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL})
+_BRACKETED = [TokenType.L_PAREN, TokenType.NUMBER, TokenType.R_PAREN]
+_LAST_TOP = 2  # SELECT DISTINCT TOP
+
+
+def _is_part(tokens: list[Token]) -> bool:
+    """Whether TOP is of a percentage, or with ties."""
+    return any(token.text.upper() in {"PERCENT", "WITH"} for token in tokens)
+
+
+def _limited(statements: list[Any], top: str) -> list[Any]:
+    """The statements of a text that begins with SELECT TOP n, with LIMIT n in its place."""
+    query = statements[0]
+    if not isinstance(query, exp.Select) or query.args.get("limit") or not top.isdigit():
+        _refuse_top(top)
+    query.set("limit", exp.Limit(expression=exp.Literal.number(top)))
+    return statements
+
+
+def _refuse_top(count: str) -> NoReturn:
+    invalid("TOP is not read here.", hint=f"Write LIMIT {count[:20]} at the end of the SELECT.")
 
 
 def _counting_dialect(name: str) -> Any:

@@ -10,7 +10,7 @@ from sqlalchemy.schema import CreateView
 
 from dualsql import SavedQuery
 from dualsql.catalogue import Catalogue
-from dualsql.catalogue.definitions import MOST_CONTENTS, read
+from dualsql.catalogue.definitions import MOST_CONTENTS, read, table_for_model
 from dualsql.catalogue.describe import MOST_COLUMNS
 from dualsql.freeze import Registry
 from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, authors, books, catalogue, wages
@@ -226,3 +226,20 @@ def test_a_saved_query_stands_in_its_source() -> None:
         ("house", "here"),
         ("files", "books_of_shelf"),
     }
+
+
+def test_a_model_reads_the_target_of_a_foreign_key_as_sql_names_it() -> None:
+    metadata = MetaData()
+    Table("customers", metadata, Column("id", Integer, primary_key=True), schema="sales")
+    Table("regions", metadata, Column("id", Integer, primary_key=True))
+    Table(
+        "orders",
+        metadata,
+        Column("customer_id", ForeignKey("sales.customers.id")),
+        Column("region_id", ForeignKey("regions.id")),
+        schema="sales",
+    )
+    view = catalogue(of=Registry(metadata)).seen_by(None)
+    [orders] = [address for address in view.tables if address.name == "orders"]
+    keys = {key["columns"][0]: key["target_table"] for key in table_for_model(view, orders)["foreign_keys"]}
+    assert keys == {"customer_id": "sales.customers", "region_id": "regions"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from dualsql.envelope import validate_dual_mode
 from dualsql.freeze.document import AnySelect
 from dualsql.identity import BearerTokens
 from dualsql.mcp import add_data_manager, add_result_tools
+from dualsql.resource import Clock
 from dualsql_client import DualResponseClient
 from tests.client.hosting import listening_socket, origin_of
 from tests.mcp.conftest import Connection, Host, MakeDual, text_of
@@ -192,3 +194,116 @@ async def test_descriptions_tell_a_model_when_to_use_them(dual: DualResponseServ
         assert "caller" not in tools[name].input_schema["properties"]
         # It is sent with every request of a host.
         assert len(str(tools[name].input_schema)) + len(str(tools[name].description)) < 3_500
+
+
+_COUNT = {"column": "Count", "op": "gt", "value": 1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"filters": [{"column": "STATE", "op": "eq", "value": "NJ"}], "columns": ["Id", "NAME"], "order_by": ["ID"]},
+        {"group_by": ["State"], "aggregates": [{"function": "sum", "column": "Enrollment"}], "order_by": ["STATE"]},
+        {
+            "group_by": ["STATE"],
+            "aggregates": ["count"],
+            "having": [{"or": [_COUNT, {"not": {"column": "State", "op": "is_null"}}]}],
+        },
+        {"sql": "SELECT State, count(*) AS n FROM data GROUP BY STATE ORDER BY state"},
+    ],
+)  # fmt: skip
+async def test_case_does_not_matter_in_names_of_columns(
+    dual: DualResponseServer, host: Host, arguments: dict[str, Any]
+) -> None:
+    def lower(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: part if name == "value" else lower(part) for name, part in value.items()}
+        return [lower(part) for part in value] if isinstance(value, list) else value.lower()
+
+    async with host.connected(_server(dual, host)) as connection:
+        uri = await _uri(connection)
+        written = await connection.call("query_result", resource=uri, **arguments)
+        exact = await connection.call("query_result", resource=uri, **lower(arguments))
+    assert not written.is_error, text_of(written)
+    assert written.structured_content is not None and exact.structured_content is not None
+    assert written.structured_content["results"] == exact.structured_content["results"]
+    assert (
+        written.structured_content["metadata"]["columns"] == exact.structured_content["metadata"]["columns"]
+    )
+
+
+async def test_names_that_differ_in_case_alone_are_not_mixed_up(dual: DualResponseServer, host: Host) -> None:
+    server = _server(dual, host)
+    dual.tool(server, name="both")(lambda: select(School.id.label("N"), School.name.label("n")))
+    async with host.connected(server) as connection:
+        uri = ((await connection.call("both")).structured_content or {})["resource"]["uri"]
+        own = await connection.call("query_result", resource=uri, columns=["n"], limit=1)
+        assert (own.structured_content or {})["results"] == [{"n": "School 1"}]
+        uri = await _uri(connection)
+        twice = await connection.call("query_result", resource=uri, columns=["ID", "id"])
+    assert "no column 'ID'" in text_of(twice)
+
+
+@pytest.mark.parametrize(
+    "form", ["{url}", "{url}/rows?format=csv", "<{url}>", "[School]({url}#top)", "{uri}", "{id}"]
+)
+async def test_any_form_of_its_link_names_a_result(dual: DualResponseServer, host: Host, form: str) -> None:
+    async with host.connected(_server(dual, host)) as connection:
+        link = ((await connection.call("search")).structured_content or {})["resource"]
+        written = form.format(**link, id=link["uri"].partition("://")[2])
+        counted = await connection.call("query_result", resource=written, aggregates=["count"])
+    assert (counted.structured_content or {})["results"] == [{"count": len(SCHOOLS)}]
+
+
+async def test_an_expired_result_says_which_calls_make_it_again(
+    dual: DualResponseServer, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = host.server()
+
+    @dual.tool(server, expiration=timedelta(minutes=1))
+    def of_state(state: str, least: int | None = None) -> AnySelect:
+        return search().where(School.state == state)
+
+    add_result_tools(dual, server)
+    add_data_manager(dual, server)
+    async with host.connected(server) as connection:
+        first = (await connection.call("of_state", state="NJ")).structured_content or {}
+        uri = first["resource"]["uri"]
+        second = (
+            await connection.call("refine_result", resource=uri, columns=["id"])
+        ).structured_content or {}
+        assert "metadata" in first and "tool_calls" not in str((first, second))
+        resource = await dual.unchecked.get(uri.partition("://")[2])
+        assert resource is not None and "tool_calls" in resource.metadata
+        assert "tool_calls" not in dual.unchecked.metadata_of(resource)["metadata"]
+        monkeypatch.setattr(Clock, "now", lambda _: datetime.now(UTC) + timedelta(hours=1))
+        for content, hint in (
+            (first, 'Make it again: of_state {"state":"NJ"}'),
+            (
+                second,
+                'Make it again: of_state {"state":"NJ"}, then of that result query_result {"columns":["id"]}',
+            ),
+        ):
+            expired = await connection.call("query_result", resource=content["resource"]["uri"], limit=1)
+            assert text_of(expired).endswith(hint), text_of(expired)
+        unknown = await connection.call("query_result", resource="resource://" + "a" * 27, limit=1)
+        assert "of_state" not in text_of(unknown)
+
+
+@pytest.mark.parametrize(("count", "is_hinted"), [("none", True), ("capped:3", True), ("exact", False)])
+async def test_rows_that_are_not_counted_can_be_counted(
+    dual: DualResponseServer, host: Host, count: Any, is_hinted: bool
+) -> None:
+    server = _server(dual, host)
+    dual.tool(server, name="some", count=count, sample_size=2)(search)
+    async with host.connected(server) as connection:
+        result = await connection.call("some")
+        metadata = (result.structured_content or {})["metadata"]
+        for text in (text_of(result), metadata.get("hint", "")):
+            assert ('query this result: aggregates ["count"]' in text) == is_hinted
+        counted = await connection.call(
+            "query_result",
+            resource=(result.structured_content or {})["resource"]["uri"],
+            aggregates=["count"],
+        )
+    assert (counted.structured_content or {})["results"] == [{"count": len(SCHOOLS)}]

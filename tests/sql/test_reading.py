@@ -347,3 +347,38 @@ def test_a_column_has_no_name_that_only_dualsql_writes() -> None:
     ]
     joined = read_select("SELECT string_agg(name, ',') FROM school", REGISTRY, "postgresql")
     assert [column.name for column in result_columns(joined.selected_columns.items())] == ["string_agg"]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
+@pytest.mark.parametrize(
+    ("top", "limit"),
+    [
+        ("SELECT TOP 10 name FROM school ORDER BY id", "SELECT name FROM school ORDER BY id LIMIT 10"),
+        ("select distinct top (3) state from school", "SELECT DISTINCT state FROM school LIMIT 3"),
+        ("SELECT TOP 2 * FROM school WHERE id > 1;", "SELECT * FROM school WHERE id > 1 LIMIT 2"),
+    ],
+)
+def test_top_is_a_limit(dialect: str, top: str, limit: str) -> None:
+    assert written(top, dialect) == written(limit, dialect)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT TOP 10 PERCENT name FROM school",
+        "SELECT TOP 10 WITH TIES name FROM school ORDER BY id",
+        "SELECT TOP 10 name FROM school LIMIT 5",
+        "SELECT TOP 10 name FROM school UNION SELECT name FROM school",
+        "WITH s AS (SELECT TOP 10 name FROM school) SELECT * FROM s",
+        "SELECT TOP 1.5 name FROM school",
+    ],
+)
+def test_top_that_is_no_limit_is_refused_with_what_to_write(sql: str) -> None:
+    with pytest.raises(InvalidSQLError, match="TOP is not read here") as caught:
+        read_select(sql, REGISTRY, "postgresql")
+    assert "LIMIT 1" in caught.value.hint
+
+
+def test_top_is_a_name_elsewhere() -> None:
+    assert "AS top" in written("SELECT name AS top FROM school ORDER BY top")
+    assert "LIMIT" not in written("SELECT top.name FROM school AS top")
