@@ -115,7 +115,7 @@ class DualResponse:
         profile_notes: notes on columns that the sample misrepresents.
         text_budget: characters of the sample in the text.
         results_budget: characters of the structured content.
-        page_in_text: the text names `resource_url`, which is a page for a person.
+        page_in_text: the text names `resource_url`, which is a page for a person, and the file with all rows.
         notes: remarks on how the query was read and answered.
     """
 
@@ -159,6 +159,8 @@ class DualResponse:
             link = f"The application gets {every_row} ({self._lifetime()})."
         if self.page_in_text:
             link += f"\nPage for the person: {self.resource_url}"
+            if self.status == "ready" and self.mime_type == MIME_TYPE:
+                link += f"\nAll rows as a CSV file: {self.resource_url}/rows?format=csv"
         notes = "\n".join(f"Note: {unlinked(single_line(note, NOTE_LENGTH))}" for note in self.notes)
         return "\n\n".join(part for part in (heading, about, rows, hint, self._noted(), notes, link) if part)
 

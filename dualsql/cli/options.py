@@ -235,10 +235,10 @@ class ServeOptions:
     pages_in_text: Annotated[
         bool,
         typer.Option(
-            "--pages-in-text",
-            help="The text of each answer names the page of the result, for the person who reads it.",
+            "--pages-in-text/--no-pages-in-text",
+            help="The text of each answer names the page of the result and a CSV file, for the person who reads it.",
         ),
-    ] = False
+    ] = True
     cors_origins: Annotated[
         str | None,
         typer.Option(

@@ -708,6 +708,8 @@ def _changed_flags(options: ServeOptions) -> Iterator[str]:
             yield from (f"--{name.replace('_', '-')}", str(value))
     if options.unproved_read_only:
         yield "--unproved-read-only"
+    if not options.pages_in_text:
+        yield "--no-pages-in-text"
     if options.notes is not None:
         yield from ("--notes", str(options.notes.absolute()))
 

@@ -13,8 +13,8 @@ class PageSettings(SettingsGroup):
 
     pages_in_text: bool = setting(
         False,
-        "The text of a result ends in the URL of its page. A person can open it, if they may read the "
-        "result.",
+        "The text of a result ends in the URLs of its page and of a CSV file with all rows. A person can open them, if "
+        "they may read the result. `dualsql serve` has it on.",
     )
     pages_show_sql: bool = setting(
         False,

@@ -17,6 +17,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.extension import advertise
 from mcp.client.stdio import stdio_client
 from sqlalchemy import MetaData, make_url
 from typer.core import TyperGroup
@@ -29,6 +30,7 @@ from dualsql.cli.options import PANELS, ServeOptions
 from dualsql.databases import open_source
 from dualsql.databases.reach import reach
 from dualsql.store import upgrade
+from dualsql.web.mcp import UI_EXTENSION
 from dualsql_client import DualResponseClient
 from tests.engines import PostgreSQL, opened
 from tests.relay import Relay, relaying
@@ -126,8 +128,10 @@ async def test_the_server_of_the_handshake_lists_what_the_started_one_lists(
     with (tmp_path / "said").open("w") as errors:
         async with (
             serving_process("--database", shop, "--all") as served,
-            Client(f"{served.origin}/mcp") as over_http,
-            Client(stdio_client(parameters, errlog=errors)) as over_stdio,
+            Client(f"{served.origin}/mcp", extensions=[advertise(UI_EXTENSION)]) as over_http,
+            Client(
+                stdio_client(parameters, errlog=errors), extensions=[advertise(UI_EXTENSION)]
+            ) as over_stdio,
         ):
             found = [
                 {

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from sqlalchemy import literal, select
 
 from dualsql import ConfigurationError, DualResponse, DualResponseServer, ResourceExpiredError
+from dualsql_client import DualResponseClient
 from tests.schools import School
 from tests.server.conftest import BASE_URL, MakeServer
 
@@ -197,7 +198,9 @@ async def test_the_text_names_the_page_where_the_operator_allows_it(
     allowed = await make_server(pages=pages, pages_in_text=True).create_response(
         select(School.id), name="Schools"
     )
-    assert allowed.to_text().endswith(f"\nPage for the person: {allowed.resource_url}") is pages
+    link = f"\nPage for the person: {allowed.resource_url}"
+    link += f"\nAll rows as a CSV file: {allowed.resource_url}/rows?format=csv"
+    assert allowed.to_text().endswith(link) is pages
     silent = await make_server(pages=pages).create_response(select(School.id), name="Schools")
     assert silent.resource_url not in silent.to_text()
 
@@ -214,3 +217,13 @@ async def test_an_expired_link_says_to_run_the_query_again(dual: DualResponseSer
     with pytest.raises(ResourceExpiredError) as refusal:
         await dual.read_page(response.resource_id, None)
     assert "Run the query again" in (refusal.value.hint or "")
+
+
+async def test_the_links_of_a_person_are_the_result_s_own(make_server: MakeServer) -> None:
+    """A client that has the text alone finds one result, by its URI."""
+    server = make_server(pages=True, pages_in_text=True)
+    text = (await server.create_response(select(School.id), name="Schools")).to_text()
+    for client in (DualResponseClient(), DualResponseClient(BASE_URL)):
+        [parsed] = client.find(text)
+        assert f"from {parsed.resource_uri}" in text or f": {parsed.resource_uri}" in text
+        assert parsed.resource_url in (None, f"{BASE_URL}/{parsed.resource_uri.partition('://')[2]}")
