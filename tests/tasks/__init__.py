@@ -1,0 +1,1 @@
+"""Tasks that a person gives a model with the ready-made tools, played without a model."""

@@ -1,0 +1,1 @@
+SCHEMA=""; TASKS=[]; COUNT_OF_TABLES=""

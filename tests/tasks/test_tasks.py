@@ -1,0 +1,102 @@
+"""Sixty tasks, played through the tools of `dualsql serve` with the wrong turns of models.
+
+Every answer is right, the first hint of each error leads on, and at most a fifth of the tasks takes a call more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dualsql.features import DualResponseServer, default_features
+from dualsql.serve import Selection, build_mcp, build_server
+from dualsql.web.feature import Pages
+from tests.tasks import flights, shop
+from tests.tasks.playing import Report, Task, play, text_of
+
+BASE_URL = "http://127.0.0.1:8000/resources"
+MOST_EXTRA = 0.2
+
+
+def plain(value: Any) -> Any:
+    """A value as texts compare: numbers to nine digits, an instant at midnight as its date."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float | Decimal):
+        return f"{float(value):.9g}"
+    try:
+        return f"{float(value):.9g}"
+    except (TypeError, ValueError):
+        return str(value).replace(" ", "T").removesuffix("T00:00:00")
+
+
+@asynccontextmanager
+async def playing(url: str) -> AsyncIterator[tuple[Client, DualResponseServer]]:
+    """A model's client at a server of all tables."""
+    features = default_features(Pages(pages_in_text=True))
+    built = await build_server(url, Selection(everything=True), base_url=BASE_URL, features=features)
+    try:
+        async with Client(build_mcp(built.server)) as client:
+            yield client, built.server
+    finally:
+        await built.server.shutdown()
+
+
+async def rows_of(report: Report, server: DualResponseServer) -> list[list[Any]]:
+    """All rows of the answer, as the application reads them by the address of the file in the model's text."""
+    assert report.answer is not None
+    content = report.answer.structured_content or {}
+    if content["metadata"]["sample_count"] == content["metadata"]["total_count"]:
+        return [[plain(value) for value in row.values()] for row in content["results"]]
+    [url] = [line.partition(": ")[2] for line in text_of(report.answer).splitlines() if line.startswith("All rows as a CSV")]
+    app = Starlette(routes=[Mount("/resources", server.router())])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
+        answer = await http.get(url.replace("format=csv", "format=json"))
+    return [[plain(value) for value in row.values()] for row in answer.json()["data"]]
+
+
+async def check(url: str, tasks: Sequence[Task], truths: Sequence[Sequence[Sequence[Any]]]) -> None:
+    reports = {}
+    async with playing(url) as (client, server):
+        for task, truth in zip(tasks, truths, strict=True):
+            reports[task.asks] = report = await play(client, task)
+            assert await rows_of(report, server) == [[plain(value) for value in row] for row in truth], task.asks
+    extra = [(asks, report.errors) for asks, report in reports.items() if report.extra]
+    assert all(len(errors) == 1 for _, errors in extra), extra
+    assert len(extra) <= MOST_EXTRA * len(tasks), extra
+    assert len(reports) == 30
+
+
+@pytest.mark.quick(1)
+async def test_flights(tmp_path: Path) -> None:
+    path = tmp_path / "flights.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(flights.SCHEMA)
+        truths = [connection.execute(task.truth).fetchall() for task in flights.TASKS]
+    await check(f"sqlite:///{path}", flights.TASKS, truths)
+
+
+@pytest.mark.long
+async def test_a_messy_shop(postgresql_url: str) -> None:
+    engine = create_async_engine(postgresql_url)
+    async with engine.begin() as connection:
+        for statement in shop.SCHEMA.split(";\n"):
+            if statement.strip():
+                await connection.exec_driver_sql(statement)
+        truths = [[tuple(row) for row in await connection.execute(text(task.truth))] for task in shop.TASKS]
+        count = await connection.scalar(text(shop.COUNT_OF_TABLES))
+    await engine.dispose()
+    assert count == 60
+    await check(postgresql_url, shop.TASKS, truths)
