@@ -302,16 +302,16 @@ def checked_tables(names: object) -> Sequence[str]:
     return list(dict.fromkeys(items))
 
 
-def find_table(
+def find_tables(
     view: CatalogueView, name: str, *, source: str | None = None, schema: str | None = None
-) -> Address:
-    """The table or view of that name, which may be "schema.name". Case does not matter if only one matches.
+) -> list[Address]:
+    """The tables or views of that name, which may be "schema.name". Case does not matter without an exact match.
 
-    If several sources have it, the first one counts.
+    If several sources have it, the first one counts. In it, schemas may have one each.
 
     Raises:
         UnknownTableError: the reader sees no such table.
-        BadParameterError: several tables match, or there is no such source or schema.
+        BadParameterError: more than `_MOST_ALIKE` tables match, or there is no such source or schema.
     """
     addresses = [entry.address for entry in tables_of(view, source=source, schema=schema)]
     # difflib needs time with the square of the length.
@@ -322,10 +322,14 @@ def find_table(
         raise _unknown(text, addresses)
     order = view.catalogue.sources
     first = [at for at in matches if at.source == min((at.source for at in matches), key=order.index)]
-    if len(first) > 1:
+    if len(first) > _MOST_ALIKE:
         choices = ", ".join(f"{at.schema}.{at.name}" for at in first[:10])
         raise BadParameterError(f"Several tables are called {text[:80]!r}.", hint=f"Name one of {choices}.")
-    return first[0]
+    return first
+
+
+_MOST_ALIKE = 5
+"""Tables of one name that are described together."""
 
 
 def nearest(view: CatalogueView, address: Address) -> list[str]:

@@ -17,7 +17,7 @@ from dualsql.catalogue.catalogue import (
     Entry,
     Visible,
     checked_tables,
-    find_table,
+    find_tables,
     nearest,
     search_all,
     tables_of,
@@ -254,10 +254,11 @@ def add_catalogue_tools(
         Call it before writing SQL for them.
         """
         view = catalogue.seen_by(principal)
-        addresses = {
-            name: find_table(view, name, source=source_name, schema=schema_name)
-            for name in checked_tables(table)
-        }
+        addresses: dict[str, Address] = {}
+        for name in checked_tables(table):
+            matches = find_tables(view, name, source=source_name, schema=schema_name)
+            for at in matches:
+                addresses[name if len(matches) == 1 else f"{at.schema}.{at.name}"] = at
         return _describe(view, addresses)
 
     def search_catalog(principal: Principal | None, terms: Terms, limit: Matches = 10) -> SearchResults:

@@ -18,7 +18,7 @@ from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES, AggregateFunction
 from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.feature import Queries
-from dualsql.query.model import ResultQuery, SQLQuery, in_words
+from dualsql.query.model import ResultQuery, SQLQuery, in_words, with_names_of
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, id_in, instant
 from dualsql.response import DualResponse
@@ -156,12 +156,13 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
         arguments = {name: value for name, value in arguments.items() if value is not None}
         query = _result_query(arguments)
         parent = await _opened(dual, resource, caller)
+        named = with_names_of(query, [column["name"] for column in parent.columns])
         calls = [*calls_in(parent.metadata), tool_call("query_result", arguments)]
-        name = f"{parent.name}: {in_words(query)}"[:_LONGEST_NAME]
+        name = f"{parent.name}: {in_words(named)}"[:_LONGEST_NAME]
         return await dual.create_response(
             name=name,
             parent=parent,
-            refinement=query,
+            refinement=named,
             principal=caller,
             metadata={CALLS: calls},
             **result_options,

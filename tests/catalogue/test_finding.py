@@ -10,7 +10,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 
 from dualsql import BadParameterError, ConfigurationError, UnknownTableError
 from dualsql.catalogue import paged
-from dualsql.catalogue.catalogue import find_table, search_all, tables_of
+from dualsql.catalogue.catalogue import find_tables, search_all, tables_of
 from dualsql.catalogue.search import LONGEST_TERM, MOST_TERMS
 from dualsql.freeze import Registry
 from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, catalogue
@@ -18,11 +18,13 @@ from tests.catalogue.library import ANA, BOB, POSTGRESQL, RULES, SQLITE, catalog
 
 @pytest.mark.parametrize("name", ["books", "default.books", " books ", "BOOKS", "Default.Books"])
 def test_a_table_is_found_by_its_name(name: str) -> None:
-    assert find_table(catalogue().seen_by(ANA), name).name == "books"
+    assert [at.name for at in find_tables(catalogue().seen_by(ANA), name)] == ["books"]
 
 
 def test_a_view_is_found_too() -> None:
-    assert find_table(catalogue().seen_by(ANA), "best sellers", schema="reports").kind == "view"
+    assert [at.kind for at in find_tables(catalogue().seen_by(ANA), "best sellers", schema="reports")] == [
+        "view"
+    ]
 
 
 def test_a_name_that_fits_letter_by_letter_wins() -> None:
@@ -30,20 +32,24 @@ def test_a_name_that_fits_letter_by_letter_wins() -> None:
     for name in ("Events", "events", "EVENTS"):
         Table(name, metadata, Column("id", Integer))
     seen = catalogue(of=Registry(metadata)).seen_by(ANA)
-    assert find_table(seen, "EVENTS").name == "EVENTS"
-    with pytest.raises(BadParameterError, match="Several") as caught:
-        find_table(seen, "eVents")
-    assert "default.Events" in caught.value.hint
+    assert [at.name for at in find_tables(seen, "EVENTS")] == ["EVENTS"]
+    assert {at.name for at in find_tables(seen, "eVents")} == {"Events", "events", "EVENTS"}
 
 
-def test_one_name_in_two_schemas_has_to_be_told_apart() -> None:
+def test_tables_of_one_name_are_described_together_unless_they_are_many() -> None:
     metadata = MetaData()
-    Table("t", metadata, Column("id", Integer), schema="one")
-    Table("t", metadata, Column("id", Integer), schema="two")
+    schemas = [f"s{number}" for number in range(6)]
+    for schema in schemas:
+        Table("t", metadata, Column("id", Integer), schema=schema)
+        if schema != "s5":
+            Table("u", metadata, Column("id", Integer), schema=schema)
     seen = catalogue(of=Registry(metadata)).seen_by(ANA)
-    with pytest.raises(BadParameterError):
-        find_table(seen, "t")
-    assert find_table(seen, "t", schema="two").schema == find_table(seen, "two.t").schema == "two"
+    assert [at.schema for at in find_tables(seen, "u")] == schemas[:5]
+    with pytest.raises(BadParameterError, match="Several") as caught:
+        find_tables(seen, "t")
+    assert "s0.t, s1.t" in caught.value.hint
+    assert [at.schema for at in find_tables(seen, "t", schema="s2")] == ["s2"]
+    assert [at.schema for at in find_tables(seen, "s2.t")] == ["s2"]
 
 
 def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
@@ -51,7 +57,7 @@ def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
     messages = []
     for name in ("wages", "wagez"):
         with pytest.raises(UnknownTableError) as caught:
-            find_table(seen, name)
+            find_tables(seen, name)
         assert "wages" not in caught.value.hint
         messages.append((caught.value.message.replace(name, ""), caught.value.hint))
     assert messages[0] == messages[1]
@@ -62,15 +68,15 @@ def test_a_denied_table_and_an_unknown_one_are_refused_alike() -> None:
 
 def test_a_misspelt_name_is_answered_with_a_near_one() -> None:
     with pytest.raises(UnknownTableError) as caught:
-        find_table(catalogue().seen_by(ANA), "athors")
+        find_tables(catalogue().seen_by(ANA), "athors")
     assert caught.value.hint == "Did you mean 'authors'?"
     assert caught.value.details["suggestions"] == ["authors"]
 
 
 def test_sources_are_told_apart() -> None:
     seen = catalogue(sources={"files": SQLITE, "house": POSTGRESQL}).seen_by(ANA)
-    assert find_table(seen, "books").source == "files"
-    assert find_table(seen, "books", source="house").source == "house"
+    assert [at.source for at in find_tables(seen, "books")] == ["files"]
+    assert [at.source for at in find_tables(seen, "books", source="house")] == ["house"]
     assert len(tables_of(seen)) == 10
     with pytest.raises(BadParameterError):
         tables_of(seen, source="elsewhere")

@@ -1,5 +1,7 @@
 """Thirty tasks over the flights of New York: 20,000 rows in the shape of nycflights13, in SQLite."""
 
+# ruff: noqa: E501 - queries are on one line, as a model writes them
+
 from __future__ import annotations
 
 from tests.tasks.playing import Task, ask, describe, find, refine, sql, tables
@@ -29,7 +31,7 @@ WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19999)
         CASE WHEN i % 43 THEN 500 + i * 7 % 1800 END, 500 + i * 7 % 1800,
         CASE WHEN i % 43 THEN (i * 31 % 190) - 20 END, CASE WHEN i % 43 THEN (i * 37 % 210) - 45 END,
         substr('UAAADLB6WNHA', 1 + 2 * (i * 5 % 6), 2), 100 + i * 13 % 900, 'N' || (10000 + i * 11 % 310),
-        substr('JFKLGAEWR', 1 + 3 * (i % 3), 3), substr('LAXORDBOSSEAHNL', 1 + 3 * (i * 7 % 5), 3),
+        substr('JFKLGAEWR', 1 + 3 * (i / 7 % 3), 3), substr('LAXORDBOSSEAHNL', 1 + 3 * (i * 7 % 5), 3),
         CASE WHEN i % 43 THEN 40 + i * 17 % 380 END, 180 + i % 5 * 600,
         printf('2013-%02d-%02d %02d:00:00.000000', 1 + i % 12, 1 + i / 12 % 28, 5 + i % 18) FROM n;
 """
@@ -39,21 +41,36 @@ _PER_MONTH = "SELECT month, count(*) AS n FROM flights GROUP BY month ORDER BY m
 _OF_UA = "SELECT * FROM flights WHERE carrier = 'UA' ORDER BY id"
 
 TASKS = [
-    Task("How many flights are there?", "SELECT count(*) FROM flights", [tables(), sql("SELECT count(*) AS n FROM flights")]),
-    Task("Which tables are about delays?", _WORST, [find("departure delay", "airline"), describe("flights"), sql(_WORST)]),
+    Task(
+        "How many flights are there?",
+        "SELECT count(*) FROM flights",
+        [tables(), sql("SELECT count(*) AS n FROM flights")],
+    ),
+    Task(
+        "Which tables are about delays?",
+        _WORST,
+        [find("departure delay", "airline"), describe("flights"), sql(_WORST)],
+    ),
     Task(
         "The full names of the airlines with the most flights.",
         "SELECT a.name, count(*) FROM flights f JOIN airlines a ON a.carrier = f.carrier GROUP BY a.name ORDER BY 2 DESC, 1",
         [
             describe("flights", "airlines"),
-            sql("SELECT a.name, count(*) AS n FROM flights f JOIN airlines a USING (carrier) GROUP BY a.name ORDER BY n DESC, a.name"),
+            sql(
+                "SELECT a.name, count(*) AS n FROM flights f JOIN airlines a USING (carrier) GROUP BY a.name ORDER BY n DESC, a.name"
+            ),
         ],
     ),
     Task(
         "The ten longest departure delays.",
         "SELECT id, dep_delay FROM flights WHERE dep_delay IS NOT NULL ORDER BY dep_delay DESC, id LIMIT 10",
         # A habit of SQL Server.
-        [describe("flights"), sql("SELECT TOP 10 id, dep_delay FROM flights WHERE dep_delay IS NOT NULL ORDER BY dep_delay DESC, id")],
+        [
+            describe("flights"),
+            sql(
+                "SELECT TOP 10 id, dep_delay FROM flights WHERE dep_delay IS NOT NULL ORDER BY dep_delay DESC, id"
+            ),
+        ],
     ),
     Task(
         "All flights of United, and how many of them go to Boston.",
@@ -80,7 +97,10 @@ TASKS = [
     Task(
         "Only the numbers and destinations of these, by destination.",
         "SELECT flight, dest FROM flights WHERE carrier = 'HA' ORDER BY dest, flight LIMIT 15",
-        [sql("SELECT * FROM flights WHERE carrier = 'HA'"), refine(columns=["flight", "dest"], order_by=["dest", "flight"], limit=15)],
+        [
+            sql("SELECT * FROM flights WHERE carrier = 'HA'"),
+            refine(columns=["flight", "dest"], order_by=["dest", "flight"], limit=15),
+        ],
     ),
     Task(
         "How many planes have more than 300 seats?",
@@ -107,35 +127,56 @@ TASKS = [
     Task(
         "How many flights were cancelled?",
         "SELECT count(*) FROM flights WHERE dep_time IS NULL",
-        [describe("flights"), sql("SELECT * FROM flights"), ask(filters=[{"column": "dep_time", "op": "is_null", "value": True}], aggregates=["count"])],
+        [
+            describe("flights"),
+            sql("SELECT * FROM flights"),
+            ask(filters=[{"column": "dep_time", "op": "is_null", "value": True}], aggregates=["count"]),
+        ],
     ),
     Task(
         "Flights of each day of January from JFK.",
         "SELECT day, count(*) FROM flights WHERE month = 1 AND origin = 'JFK' GROUP BY day ORDER BY day",
-        [sql("SELECT day, count(*) AS n FROM flights WHERE month = :month AND origin = :origin GROUP BY day ORDER BY day", parameters={"month": 1, "origin": "JFK"})],
+        [
+            sql(
+                "SELECT day, count(*) AS n FROM flights WHERE month = :month AND origin = :origin GROUP BY day ORDER BY day",
+                parameters={"month": 1, "origin": "JFK"},
+            )
+        ],
     ),
     Task(
         "Which airports have no flights to them?",
         "SELECT faa FROM airports WHERE faa NOT IN (SELECT dest FROM flights) ORDER BY faa",
-        [describe("airports"), sql("SELECT faa FROM airports WHERE faa NOT IN (SELECT dest FROM flights) ORDER BY faa")],
+        [
+            describe("airports"),
+            sql("SELECT faa FROM airports WHERE faa NOT IN (SELECT dest FROM flights) ORDER BY faa"),
+        ],
     ),
     Task(
         "Flights per quarter.",
         "SELECT '2013-01-01', count(*) FROM flights WHERE month < 4 UNION ALL SELECT '2013-04-01', count(*) FROM flights"
         " WHERE month BETWEEN 4 AND 6 UNION ALL SELECT '2013-07-01', count(*) FROM flights WHERE month BETWEEN 7 AND 9"
         " UNION ALL SELECT '2013-10-01', count(*) FROM flights WHERE month > 9",
-        [sql("SELECT id, time_hour FROM flights"), ask(group_by=[{"column": "time_hour", "bucket": "quarter"}], aggregates=["count"])],
+        [
+            sql("SELECT id, time_hour FROM flights"),
+            ask(group_by=[{"column": "time_hour", "bucket": "quarter"}], aggregates=["count"]),
+        ],
     ),
     Task(
         "Flights per month by their time.",
         "SELECT strftime('%Y-%m-01', time_hour), count(*) FROM flights GROUP BY 1 ORDER BY 1",
         # By instants themselves, each row would be a group.
-        [sql("SELECT id, time_hour FROM flights WHERE id > 0"), ask(group_by=[{"column": "time_hour", "bucket": "Month"}], aggregates=["count"])],
+        [
+            sql("SELECT id, time_hour FROM flights WHERE id > 0"),
+            ask(group_by=[{"column": "time_hour", "bucket": "Month"}], aggregates=["count"]),
+        ],
     ),
     Task(
         "Flights per day of March.",
         "SELECT strftime('%Y-%m-%d', time_hour), count(*) FROM flights WHERE month = 3 GROUP BY 1 ORDER BY 1",
-        [sql("SELECT id, time_hour FROM flights WHERE month = 3"), ask(group_by=["time_hour"], aggregates=["count"])],
+        [
+            sql("SELECT id, time_hour FROM flights WHERE month = 3"),
+            ask(group_by=["time_hour"], aggregates=["count"]),
+        ],
     ),
     Task(
         "Give me all flights to Honolulu as a file.",
@@ -151,34 +192,58 @@ TASKS = [
     Task(
         "And with the address of the file?",
         "SELECT count(*) FROM flights WHERE dest = 'SEA'",
-        [sql("SELECT * FROM flights WHERE dest = 'SEA'"), ask(aggregates=["count"], resource="LINK/rows?format=csv")],
+        [
+            sql("SELECT * FROM flights WHERE dest = 'SEA'"),
+            ask(aggregates=["count"], resource="LINK/rows?format=csv"),
+        ],
     ),
     Task(
         "The median distance of flights from Newark.",
         "SELECT distance FROM (SELECT distance, row_number() OVER (ORDER BY distance) AS n, count(*) OVER () AS c FROM flights"
         " WHERE origin = 'EWR') WHERE n = (c + 1) / 2",
-        [sql("SELECT distance FROM flights WHERE origin = 'EWR'"), ask(aggregates=[{"function": "median", "column": "Distance"}])],
+        [
+            sql("SELECT distance FROM flights WHERE origin = 'EWR'"),
+            ask(aggregates=[{"function": "median", "column": "Distance"}]),
+        ],
     ),
     Task(
         "Which manufacturers have planes without a year?",
         "SELECT manufacturer, count(*) FROM planes WHERE year IS NULL GROUP BY manufacturer ORDER BY manufacturer",
-        [find("aircraft manufacturer"), sql("SELECT manufacturer, count(*) AS n FROM planes WHERE year IS NULL GROUP BY manufacturer ORDER BY manufacturer")],
+        [
+            find("aircraft manufacturer"),
+            sql(
+                "SELECT manufacturer, count(*) AS n FROM planes WHERE year IS NULL GROUP BY manufacturer ORDER BY manufacturer"
+            ),
+        ],
     ),
     Task(
         "The share of delayed flights of each carrier.",
         "SELECT carrier, round(100.0 * sum(dep_delay > 0) / count(*), 1) FROM flights GROUP BY carrier ORDER BY carrier",
-        [sql("SELECT carrier, round(100.0 * count(*) FILTER (WHERE dep_delay > 0) / count(*), 1) AS share FROM flights GROUP BY carrier ORDER BY carrier")],
+        [
+            sql(
+                "SELECT carrier, round(100.0 * count(*) FILTER (WHERE dep_delay > 0) / count(*), 1) AS share FROM flights GROUP BY carrier ORDER BY carrier"
+            )
+        ],
     ),
     Task(
         "Flights with a plane that is not in the list.",
         "SELECT count(*) FROM flights f LEFT JOIN planes p ON p.tailnum = f.tailnum WHERE p.tailnum IS NULL",
-        [describe("flights", "planes"), sql("SELECT count(*) AS n FROM flights f LEFT JOIN planes p ON p.tailnum = f.tailnum WHERE p.tailnum IS NULL")],
+        [
+            describe("flights", "planes"),
+            sql(
+                "SELECT count(*) AS n FROM flights f LEFT JOIN planes p ON p.tailnum = f.tailnum WHERE p.tailnum IS NULL"
+            ),
+        ],
     ),
     Task(
         "The years of the planes that fly for Delta.",
         "SELECT p.year, count(*) FROM flights f JOIN planes p ON p.tailnum = f.tailnum WHERE carrier = 'DL' GROUP BY 1 ORDER BY 1",
         # Both tables have a year.
-        [sql("SELECT year, count(*) AS n FROM flights f JOIN planes p ON p.tailnum = f.tailnum WHERE carrier = 'DL' GROUP BY p.year ORDER BY p.year")],
+        [
+            sql(
+                "SELECT year, count(*) AS n FROM flights f JOIN planes p ON p.tailnum = f.tailnum WHERE carrier = 'DL' GROUP BY p.year ORDER BY p.year"
+            )
+        ],
         choice="p.year",
     ),
     Task(
@@ -186,7 +251,11 @@ TASKS = [
         "SELECT carrier, count(*) FROM flights WHERE origin = 'LGA' AND sched_dep_time BETWEEN 600 AND 700 GROUP BY carrier ORDER BY carrier",
         [
             sql("SELECT * FROM flights WHERE origin = 'LGA'"),
-            ask(filters=[{"column": "sched_dep_time", "op": "between", "value": [600, 700]}], group_by=["carrier"], aggregates=["count"]),
+            ask(
+                filters=[{"column": "sched_dep_time", "op": "between", "value": [600, 700]}],
+                group_by=["carrier"],
+                aggregates=["count"],
+            ),
         ],
     ),
     Task(
@@ -195,7 +264,14 @@ TASKS = [
         [
             sql("SELECT * FROM flights WHERE carrier = 'B6'"),
             ask(
-                filters=[{"or": [{"column": "arr_delay", "op": "<", "value": 0}, {"column": "arr_delay", "op": ">", "value": "120"}]}],
+                filters=[
+                    {
+                        "or": [
+                            {"column": "arr_delay", "op": "<", "value": 0},
+                            {"column": "arr_delay", "op": ">", "value": "120"},
+                        ]
+                    }
+                ],
                 aggregates=["count"],
             ),
         ],
@@ -205,12 +281,21 @@ TASKS = [
         "SELECT dest, count(*) FROM flights WHERE carrier = 'AA' GROUP BY dest HAVING count(*) > 500 ORDER BY dest",
         [
             sql("SELECT * FROM flights WHERE carrier = 'AA'"),
-            ask(group_by=["dest"], aggregates=["count"], having=[{"column": "count", "op": "gt", "value": 500}]),
+            ask(
+                group_by=["dest"],
+                aggregates=["count"],
+                having=[{"column": "count", "op": "gt", "value": 500}],
+            ),
         ],
     ),
     Task(
         "What is the longest flight in hours, and where to?",
         "SELECT dest, max(air_time) / 60.0 FROM flights GROUP BY dest ORDER BY 2 DESC, 1 LIMIT 1",
-        [sql("SELECT dest, air_time FROM flights"), ask(sql="SELECT dest, max(air_time) / 60.0 AS hours FROM data GROUP BY dest ORDER BY hours DESC, dest LIMIT 1")],
+        [
+            sql("SELECT dest, air_time FROM flights"),
+            ask(
+                sql="SELECT dest, max(air_time) / 60.0 AS hours FROM data GROUP BY dest ORDER BY hours DESC, dest LIMIT 1"
+            ),
+        ],
     ),
 ]

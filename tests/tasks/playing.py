@@ -26,7 +26,7 @@ class Task:
 
     Attributes:
         truth: SQL whose rows are the answer, run without dualsql.
-        choice: of the things that a hint lists without preferring one, the one that the model takes.
+        choice: of what a hint offers, the one that the model takes; by default the first.
     """
 
     asks: str
@@ -109,10 +109,6 @@ def followed(call: Call, said: str, choice: str) -> Call:
         match = re.search(pattern, said)
         if match is not None:
             return follow(call, match, choice)
-    if choice and choice in said:
-        named = re.search(_NAME, said)
-        assert named, said
-        return _renamed(call, named[1], choice)
     raise AssertionError(f"no hint that can be followed: {said}")
 
 
@@ -125,9 +121,9 @@ def _meant(call: Call, match: re.Match[str], choice: str) -> Call:
     return _renamed(call, match[1], choice if choice in offers else offers[0])
 
 
-def _ambiguous(call: Call, match: re.Match[str], choice: str) -> Call:
-    offers = [offer.strip() for offer in match[2].split(" or ")]
-    return _renamed(call, match[1], choice if choice in offers else offers[0])
+def _quoted(call: Call, match: re.Match[str], _: str) -> Call:
+    query = str(call.arguments["query"]).replace(f'"{match[1]}"', f"'{match[1]}'")
+    return replace(call, arguments={**call.arguments, "query": query})
 
 
 def _limited(call: Call, match: re.Match[str], _: str) -> Call:
@@ -139,11 +135,6 @@ def _cut(call: Call, match: re.Match[str], _: str) -> Call:
     return replace(call, arguments={**call.arguments, "group_by": [json.loads(match[1])]})
 
 
-def _one_of(call: Call, match: re.Match[str], choice: str) -> Call:
-    offers = [offer.strip() for offer in match[2].split(",")]
-    return _renamed(call, match[1], choice if choice in offers else offers[0])
-
-
 def _renamed_argument(call: Call, match: re.Match[str], _: str) -> Call:
     arguments = {match[2] if name == match[1] else name: value for name, value in call.arguments.items()}
     return replace(call, arguments=arguments)
@@ -151,12 +142,14 @@ def _renamed_argument(call: Call, match: re.Match[str], _: str) -> Call:
 
 _HINTS: Sequence[tuple[str, Callable[[Call, re.Match[str], str], Call]]] = (
     (r"Make it again: (\w+) (\{.*\})$", _again),
-    (rf"no argument {_NAME}.*Did you mean '(\w+)'\?", _renamed_argument),
+    (rf"Unknown argument {_NAME}\. Did you mean '(\w+)'\?", _renamed_argument),
+    (r"Text is written in single quotes: '(.*)'\.", _quoted),
+    (r"Look at the tables with list_tables", lambda _, __, ___: tables()),
     (rf"{_NAME}[^']*?Did you mean ([^?]+)\?", _meant),
+    (r"has no function (\w+)\(\)\. Write (\w+)\(", _meant),
     (r"Write LIMIT (\d+) at the end", _limited),
     (r"Cut it: (\{[^}]*\})", _cut),
-    (rf"The column {_NAME} is ambiguous\. Write ([^.]+\.[^.]+(?: or [^.]+\.[^.]+)*)\.$", _ambiguous),
-    (rf"Several tables are called {_NAME}\. Name one of (.+)\.$", _one_of),
+    (rf"The column {_NAME} is ambiguous\. Write ([^.]+\.[^.]+(?: or [^.]+\.[^.]+)*)\.$", _meant),
 )
 
 

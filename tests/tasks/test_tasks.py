@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 import pytest
 from mcp import Client
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -39,7 +38,7 @@ def plain(value: Any) -> Any:
     try:
         return f"{float(value):.9g}"
     except (TypeError, ValueError):
-        return str(value).replace(" ", "T").removesuffix("T00:00:00")
+        return str(value).replace(" ", "T").removesuffix(".000000").removesuffix("T00:00:00")
 
 
 @asynccontextmanager
@@ -60,11 +59,13 @@ async def rows_of(report: Report, server: DualResponseServer) -> list[list[Any]]
     content = report.answer.structured_content or {}
     if content["metadata"]["sample_count"] == content["metadata"]["total_count"]:
         return [[plain(value) for value in row.values()] for row in content["results"]]
-    [url] = [line.partition(": ")[2] for line in text_of(report.answer).splitlines() if line.startswith("All rows as a CSV")]
+    [line] = [
+        line for line in text_of(report.answer).splitlines() if line.startswith("All rows as a CSV file: ")
+    ]
     app = Starlette(routes=[Mount("/resources", server.router())])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
-        answer = await http.get(url.replace("format=csv", "format=json"))
-    return [[plain(value) for value in row.values()] for row in answer.json()["data"]]
+        answer = await http.get(line.partition(": ")[2].replace("format=csv", "format=json"))
+    return [[plain(value) for value in row.values()] for row in answer.json()]
 
 
 async def check(url: str, tasks: Sequence[Task], truths: Sequence[Sequence[Sequence[Any]]]) -> None:
@@ -72,7 +73,9 @@ async def check(url: str, tasks: Sequence[Task], truths: Sequence[Sequence[Seque
     async with playing(url) as (client, server):
         for task, truth in zip(tasks, truths, strict=True):
             reports[task.asks] = report = await play(client, task)
-            assert await rows_of(report, server) == [[plain(value) for value in row] for row in truth], task.asks
+            assert await rows_of(report, server) == [[plain(value) for value in row] for row in truth], (
+                task.asks
+            )
     extra = [(asks, report.errors) for asks, report in reports.items() if report.extra]
     assert all(len(errors) == 1 for _, errors in extra), extra
     assert len(extra) <= MOST_EXTRA * len(tasks), extra
@@ -92,11 +95,11 @@ async def test_flights(tmp_path: Path) -> None:
 async def test_a_messy_shop(postgresql_url: str) -> None:
     engine = create_async_engine(postgresql_url)
     async with engine.begin() as connection:
-        for statement in shop.SCHEMA.split(";\n"):
+        for statement in shop.SCHEMA.split(";"):
             if statement.strip():
                 await connection.exec_driver_sql(statement)
-        truths = [[tuple(row) for row in await connection.execute(text(task.truth))] for task in shop.TASKS]
-        count = await connection.scalar(text(shop.COUNT_OF_TABLES))
+        truths = [[tuple(row) for row in await connection.exec_driver_sql(task.truth)] for task in shop.TASKS]
+        count = (await connection.exec_driver_sql(shop.COUNT_OF_TABLES)).scalar()
     await engine.dispose()
     assert count == 60
     await check(postgresql_url, shop.TASKS, truths)
