@@ -38,8 +38,8 @@ class SyncParsedDualResponse:
         resource_uri: the URI in the tool result, such as `resource://abc123`.
         resource_url: the address of the rows: `base_url` and the resource's id. Without a `base_url` it is the URL
             in the tool result, which is untrusted and never fetched.
-        columns: of the sample; a page has its own. Empty for a bare link.
-        executed_at: the time of the query, if the tool result has it. Those of dualsql do not; `get_metadata` does.
+        columns: of the sample, which has only the first of very many; a page has its own. Empty for a bare link.
+        executed_at: the time of the query, if the tool result has it.
         expires_at: when the resource expires, updated by every page and by `pin`; None for a pinned one, or when it is
             unknown.
         status: "pending" while the query still runs, then "ready" or "failed", from the last answer.
