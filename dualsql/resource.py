@@ -446,10 +446,14 @@ class Clock:
         return datetime.now(UTC) - self.now()
 
 
-def new_resource_id() -> str:
-    """A fresh identifier: 160 random bits (MCP asks for at least UUIDv4's 122), and a checksum for clients."""
+def new_resource_id(start: str = "") -> str:
+    """A fresh identifier: 160 random bits (MCP asks for at least UUIDv4's 122), and a checksum for clients.
+
+    Args:
+        start: its first characters, in place of random ones.
+    """
     while True:
-        drawn = "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM))
+        drawn = start + "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM - len(start)))
         # Detection skips words of one case: one of 1.2 million draws.
         if not (drawn.islower() or drawn.isupper()):
             return with_checksum(drawn)
@@ -467,10 +471,11 @@ def new_resource(
     lifetime: timedelta,
     principal: Principal | None,
     metadata: Mapping[str, Any],
+    id_start: str = "",
 ) -> Resource:
-    """A resource that is created `now`, not yet signed."""
+    """A resource that is created `now`, not yet signed. Its id begins with `id_start`."""
     return Resource(
-        id=new_resource_id(),
+        id=new_resource_id(id_start),
         name=name,
         source=source,
         document=document,

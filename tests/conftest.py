@@ -14,6 +14,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import certifi
@@ -52,8 +53,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+# Of `dualsql serve --stdio`: its files are none of the user's who runs the tests.
+_FOLDERS = TemporaryDirectory(prefix="dualsql-user-")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
+    os.environ["XDG_STATE_HOME"] = os.environ["XDG_RUNTIME_DIR"] = _FOLDERS.name
     # How long one case takes says how busy the machine is; `timeout` ends what hangs.
     examples = 30 if _is_quick_run(config) else 100
     settings.register_profile(

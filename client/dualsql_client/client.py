@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, overload
 
-from dualsql_client import detect
-from dualsql_client.addresses import checked_base_url, reference
+from dualsql_client import detect, local_servers
+from dualsql_client.addresses import checked_base_url, reference, resource_id
 from dualsql_client.answers import ResourceMetadata, read_listing, read_metadata
 from dualsql_client.budget import Retry
 from dualsql_client.detect import Detected
@@ -26,7 +27,8 @@ class DualResponseClient:
 
     Args:
         base_url: address of the server's REST resources; every request goes to `base_url/id`, unless the tool result
-            names one of `origins`. Without either the client parses, and fetching raises NotConfiguredError.
+            names one of `origins`. Without either the client fetches results of the servers that hosts have started on
+            this machine for this user (`dualsql serve --stdio`), and fetching others raises NotConfiguredError.
         http: an httpx.AsyncClient or httpx2.AsyncClient to send with; the caller closes it.
         headers: sent with every request to `base_url`.
         timeout: of one request with its whole answer; of a stream, of each piece. Seconds or a timedelta.
@@ -60,28 +62,39 @@ class DualResponseClient:
         configured = [origin if isinstance(origin, Origin) else Origin(base_url=origin) for origin in origins]
         if base_url is not None:
             configured.insert(0, Origin(base_url=base_url, headers=headers or {}, auth=auth))
-        addresses = [checked_base_url(origin.base_url) for origin in configured]
-        sender: HTTPClient | None = http
-        if configured and sender is None:
-            import httpx
-
-            sender = self._own_http = httpx.AsyncClient()
+        self._http = http
+        self._transport_at = partial(
+            Transport,
+            seconds=timeout.total_seconds() if isinstance(timeout, timedelta) else timeout,
+            maximum_bytes=maximum_response_bytes,
+            maximum_stream_bytes=maximum_stream_bytes,
+            retry=retry,
+        )
         transports = [
-            Transport(
-                address,
-                sender,
-                origin.headers,
-                auth=origin.auth,
-                seconds=timeout.total_seconds() if isinstance(timeout, timedelta) else timeout,
-                maximum_bytes=maximum_response_bytes,
-                maximum_stream_bytes=maximum_stream_bytes,
-                retry=retry,
+            self._transport_at(
+                checked_base_url(origin.base_url), self._sender(), origin.headers, auth=origin.auth
             )
-            for address, origin in zip(addresses, configured, strict=True)
-            if sender is not None
+            for origin in configured
         ]
+        self._local: dict[str, Transport] | None = None if configured else {}
         self._transport = transports[0] if base_url is not None else None
         self._origins = Origins(self._transport, transports)
+
+    def _sender(self) -> HTTPClient:
+        if self._http is None:
+            import httpx
+
+            self._http = self._own_http = httpx.AsyncClient()
+        return self._http
+
+    def _local_transport(self, uri: str) -> Transport | None:
+        """That of the server of this machine whose mark is in the id; None for a client with addresses of its own."""
+        address = None if self._local is None else local_servers.address_of(resource_id(uri) or "")
+        if self._local is None or address is None:
+            return None
+        if address not in self._local:
+            self._local[address] = self._transport_at(checked_base_url(address), self._sender(), {})
+        return self._local[address]
 
     async def __aenter__(self) -> Self:
         return self
@@ -154,6 +167,7 @@ class DualResponseClient:
         """
         uri, url = reference(resource)
         transport = self._origins.choose(uri, None) if url is None else self._origins.at(uri, url)
+        transport = transport or self._local_transport(uri)
         if transport is None and url is not None and len(self._origins):
             raise UntrustedOriginError(
                 f"{describe_host(url)} is not an address of a result that this client may fetch.",
@@ -227,7 +241,7 @@ class DualResponseClient:
         )
 
     def _from_detected(self, detected: Detected) -> ParsedDualResponse:
-        transport = self._origins.choose(detected.uri, detected.url)
+        transport = self._origins.choose(detected.uri, detected.url) or self._local_transport(detected.uri)
         return ParsedDualResponse(
             name=detected.name,
             sample=detected.sample or [],

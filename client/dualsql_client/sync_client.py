@@ -23,7 +23,8 @@ class SyncDualResponseClient:
 
     Args:
         base_url: address of the server's REST resources; every request goes to `base_url/id`, unless the tool result
-            names one of `origins`. Without either the client parses, and fetching raises NotConfiguredError.
+            names one of `origins`. Without either the client fetches results of the servers that hosts have started on
+            this machine for this user (`dualsql serve --stdio`), and fetching others raises NotConfiguredError.
         http: an httpx.AsyncClient or httpx2.AsyncClient to send with; the caller closes it.
         headers: sent with every request to `base_url`.
         timeout: of one request with its whole answer; of a stream, of each piece. Seconds or a timedelta.

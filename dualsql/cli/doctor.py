@@ -125,7 +125,7 @@ def _configuration(options: ServeOptions) -> list[Finding]:
             settings=settings_of(options),
             features=default_features(*rates_of(options)),
         )
-        if options.store is not None and not secrets(options):
+        if options.store_url is not None and not secrets(options):
             raise ConfigurationError(
                 "--store requires a secret: stored results are signed.",
                 hint="Set DUALSQL_SECRET to at least 32 characters, the same in every process and after each restart.",
@@ -262,8 +262,8 @@ def _of_file(path: str) -> str:
 
 async def _connections(source: Source, options: ServeOptions) -> Finding:
     required = source.maximum_connections
-    if options.store is not None:
-        store = SQLResourceStore(options.store)
+    if options.store_url is not None:
+        store = SQLResourceStore(options.store_url)
         # A store in the same server takes its connections from the same limit.
         required += store.maximum_connections if store.server == server_at(source.engine.url) else 0
         await store.close()
@@ -295,7 +295,7 @@ async def _pooler(source: Source) -> list[Finding]:
 
 
 async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
-    if options.store is None:
+    if options.store_url is None:
         yield Finding(
             "store",
             "warning",
@@ -307,13 +307,13 @@ async def _store(options: ServeOptions) -> AsyncIterator[Finding]:
 
     findings: list[Finding] = []
     with _noting("store", findings):
-        if not await asyncio.to_thread(is_migrated, options.store):
+        if not await asyncio.to_thread(is_migrated, options.store_url):
             raise ConfigurationError(
                 "The tables of the store are missing or of another release.",
                 hint="Run: dualsql migrate --create --store <its URL>",
             )
         findings.append(Finding("store", "ok", "The tables of the store are those of this release."))
-        findings.append(await _clock(options.store))
+        findings.append(await _clock(options.store_url))
     for each in findings:
         yield each
 

@@ -180,7 +180,10 @@ class ServeOptions:
         str | None, typer.Option(help="Async function that identifies the caller, as module:function.")
     ] = None
     store: Annotated[
-        str | None, typer.Option(help="URL of a database that stores results; in memory without it.")
+        str | None,
+        typer.Option(
+            help="URL of a database that stores results, or memory: the default, but with --stdio a file of the user."
+        ),
     ] = field(default=None, repr=False)
     keep: Annotated[
         str | None,
@@ -274,6 +277,11 @@ class ServeOptions:
         typer.Option("--open", envvar="DUALSQL_OPEN", help="Open the pages of the server in a browser."),
     ] = False
     name: Annotated[str, typer.Option(help="Name of the server in the configuration of hosts.")] = "dualsql"
+
+    @property
+    def store_url(self) -> str | None:
+        """The database that keeps results; None for memory, or over stdio without --store for a file of the user."""
+        return None if self.store == "memory" else self.store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
+from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import parsed_url
@@ -73,6 +74,7 @@ from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
+from dualsql_client.local_servers import announced
 
 _LISTED = 20  # relations that are left out, by name
 
@@ -223,7 +225,7 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
     Raises:
         ConfigurationError: that server would not find the results, or options are for a REST service of this process.
     """
-    if not options.stdio or options.store is None:
+    if not options.stdio or options.store_url is None:
         raise ConfigurationError(
             "--rest-url requires --stdio and --store.",
             hint="The server at that URL reads the results that this process writes: give both the same store.",
@@ -251,7 +253,12 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
 
 
 async def _server_of(
-    options: ServeOptions, base_url: str, *, authenticate: Authenticate | None = None
+    options: ServeOptions,
+    base_url: str,
+    *,
+    authenticate: Authenticate | None = None,
+    local: LocalStore | None = None,
+    mark: str | None = None,
 ) -> Built:
     # SIGHUP ends a process that has no handler for it, and the tables may take a while to be read.
     asked_again = asyncio.Event()
@@ -266,9 +273,9 @@ async def _server_of(
             base_url=base_url,
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,
-            store=await _store(options),
-            secrets=secrets(options),
-            features=features_of(options),
+            store=await _store(options) if local is None else SQLResourceStore(local.url),
+            secrets=secrets(options) or (() if local is None else (local.secret,)),
+            features=[*features_of(options), *([] if mark is None else [MarkedIds(mark)])],
             settings=settings_of(options),
         )
     _configure_log(options)
@@ -398,7 +405,7 @@ def _build_mcp(options: ServeOptions, dual: DualResponseServer) -> MCPServer[Any
 
 
 async def _store(options: ServeOptions) -> ResourceStore:
-    if options.store is None:
+    if options.store_url is None:
         return MemoryStore()
     if not secrets(options):
         raise ConfigurationError(
@@ -407,12 +414,12 @@ async def _store(options: ServeOptions) -> ResourceStore:
         )
     from dualsql.store.migrations import is_migrated
 
-    if not await asyncio.to_thread(is_migrated, options.store):
+    if not await asyncio.to_thread(is_migrated, options.store_url):
         raise ConfigurationError(
             "The tables of the store are missing or of another release.",
             hint="Run: dualsql migrate --create --store <its URL>",
         )
-    return SQLResourceStore(options.store)
+    return SQLResourceStore(options.store_url)
 
 
 def authenticate_of(options: ServeOptions) -> Authenticate | None:
@@ -454,7 +461,7 @@ def _import_function(reference: str) -> Authenticate:
     return cast("Authenticate", function)
 
 
-Build = Callable[[], Coroutine[Any, Any, Built]]
+Build = Callable[..., Coroutine[Any, Any, Built]]
 Serve = Callable[["Started"], Coroutine[Any, Any, None]]
 """Makes a server, says that it has started, and serves what is not MCP until it is cancelled."""
 
@@ -550,15 +557,19 @@ async def _serve_rest(
     options: ServeOptions, build: Build, listener: socket, admin: socket | None, startup: Started
 ) -> None:
     proxies = proxies_in(options.trusted_proxies or "")
-    setup = await build()
+    local = None if options.store else await asyncio.to_thread(open_local_store, options)
+    mark = new_mark() if local is None else local.mark
+    setup = await build(local=local, mark=mark)
     mcp = _build_mcp(options, setup.server)
     async with (
         _administered(_health(options, setup.server), admin),
         running(_app(options, setup, mcp), listener, trusted_proxies=proxies),
     ):
         startup.with_(mcp)
-        _show(_announcement(options, setup, admin), options)
-        await asyncio.Event().wait()
+        lines = _announcement(options, setup, admin, keeps_results=(local or options.store_url) is not None)
+        _show(lines, options)
+        with announced(setup.server.base_url, mark):
+            await asyncio.Event().wait()
 
 
 async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, startup: Started) -> None:
@@ -618,12 +629,13 @@ def _reading(options: ServeOptions) -> AbstractContextManager[object]:
 
 _SERVED_ELSEWHERE = " (served by another process, on the same store)"
 
-_ENDS_WITH_THE_PROCESS = (
-    "Links end with this process. A host with a process for each call needs --rest-url (docs/hosts.md)."
-)
+_ENDS_WITH_THE_PROCESS = "Results end with this process: no file of the user's own can be made for them."
+_LINKS_END = "REST ends with this process; its results are known to the next one with the same options."
 
 
-def _announcement(options: ServeOptions, setup: Built, admin: socket | None) -> Iterator[str]:
+def _announcement(
+    options: ServeOptions, setup: Built, admin: socket | None, *, keeps_results: bool = True
+) -> Iterator[str]:
     base_url, reflected = setup.server.base_url, setup.reflected
     tables = len(reflected.metadata.tables)
     only = ", read-only" * (not setup.server.maintenance.unproved)
@@ -647,7 +659,7 @@ def _announcement(options: ServeOptions, setup: Built, admin: socket | None) -> 
         if options.metrics:
             yield f"Metrics         {origin_of(admin)}/metrics"
     if options.stdio and options.rest_url is None:
-        yield _ENDS_WITH_THE_PROCESS
+        yield _LINKS_END if keeps_results else _ENDS_WITH_THE_PROCESS
     pasted = (
         over_stdio(options.name, *_command(options))
         if options.stdio

@@ -284,6 +284,7 @@ class Creator:
         refine: creates the response of a refinement; None without such a feature.
         answer_within: answers a creation whose query may outlast its caller; None without such a feature.
         page_in_text: the text of a response ends in the URL of its page.
+        id_start: the first characters of ids.
     """
 
     def __init__(
@@ -305,6 +306,7 @@ class Creator:
         self.profiler: Profiler | None = None
         self.take_sample: SampleTaker | None = None
         self.page_in_text = False
+        self.id_start = ""
         self.refine: Callable[[CreateOptions], Awaitable[DualResponse]] | None = None
         self.answer_within: Callable[[Creation, timedelta], Awaitable[DualResponse]] | None = None
 
@@ -526,6 +528,7 @@ class Creator:
             lifetime=options.lifetime,
             principal=options.principal,
             metadata=options.metadata or {},
+            id_start=self.id_start,
         )
 
     def respond(

@@ -108,7 +108,7 @@ async def test_over_stdio_with_the_rows_over_http(shop: str, tmp_path: Path) -> 
             unknown = await model.call_tool("execute_query", {"query": "SELECT * FROM dear_parts"})
             assert unknown.is_error, "only what was named is served"
     assert "Serving 2 tables" in said.read_text()
-    assert "Links end with this process." in said.read_text()
+    assert "REST ends with this process" in said.read_text()
     assert '"--tables", "parts,makers", "--sample-size", "7"' in said.read_text(), (
         "hosts start the same server"
     )
