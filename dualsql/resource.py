@@ -27,7 +27,7 @@ from dualsql.settings import Settings
 from dualsql_client.addresses import (
     ID_ALPHABET,
     ID_RANDOM,
-    ids_in,
+    is_checked,
     is_web,
     resource_id,
     uri_of_url,
@@ -202,10 +202,13 @@ def checked_scheme(scheme: str) -> str:
     return scheme
 
 
+_WORD = re.compile(r"[0-9A-Za-z]+")
+
+
 def id_in(text: str) -> str:
     """The id of a resource, from its URI as printed in a result, its URL, the URL of its rows, or the id itself."""
     wanted = text.strip()
-    identifiers = {identifier for _, identifier in ids_in(wanted)}
+    identifiers = {word for word in _WORD.findall(wanted) if is_checked(word)}
     if len(identifiers) == 1:
         return identifiers.pop()
     path = wanted.partition("?")[0].removesuffix("/rows")

@@ -28,6 +28,7 @@ from dualsql.mcp.calls import (
     unknown_argument,
     with_signature,
 )
+from dualsql.mcp.listing import list_tool
 from dualsql.mcp.negotiation import form_of_call, ids_of
 
 PROFILE = SDKProfile(
@@ -62,6 +63,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
     )
     fastmcp_tool.parameters, fastmcp_tool.refuse = closed(fastmcp_tool.parameters), tool.malformed  # type: ignore[attr-defined]
     server.add_tool(fastmcp_tool)
+    list_tool(server, tool.name)
 
 
 class FastMCPTool(FunctionTool):

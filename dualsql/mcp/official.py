@@ -33,6 +33,7 @@ from dualsql.mcp.calls import (
     unknown_argument,
     with_signature,
 )
+from dualsql.mcp.listing import list_tool
 from dualsql.mcp.negotiation import form_of_call, ids_of
 from dualsql.server import ResultServer
 
@@ -110,6 +111,7 @@ def register(server: MCPServer[Any], tool: Tool) -> None:
     else:
         # The SDK keeps the first tool of a name, and warns if it is set to.
         server.add_tool(signed_run, name=tool.name)
+    list_tool(server, tool.name)
 
 
 class OfficialTool(ServerTool):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dualsql.errors import (
     BadParameterError,
-    ConfigurationError,
     DualResponseError,
     ForbiddenError,
     LimitExceededError,
@@ -26,6 +25,7 @@ from dualsql.errors import (
 from dualsql.log import REQUEST, RequestRecord
 from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
+from dualsql.mcp.listing import Handler, low_level
 from dualsql.mcp.negotiation import ids_of
 from dualsql.request_log import logged_request
 from dualsql.resource import Principal, service
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 CurrentPrincipal = Callable[[], Principal | None]
 """Returns the principal of the current request."""
-
-Handler = Callable[[Any, Any], Awaitable[Any]]
 
 _MAXIMUM_COMPLETIONS = 100  # the limit of MCP
 
@@ -118,11 +116,8 @@ def low_level_server(server: Any) -> Server[Any]:
         ConfigurationError: `server` is not of a supported and installed SDK.
     """
     registrar_of(server)  # raises for any other object
-    # Both SDKs keep it in a private attribute. Its methods that add handlers are public.
-    low_level = getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", None)
-    if not isinstance(low_level, Server):
-        raise ConfigurationError("The MCP SDK of this server is another than dualsql was written for.")
-    return low_level
+    below: Server[Any] = low_level(server)
+    return below
 
 
 def current_principal(server: Any, principal: PrincipalOf) -> CurrentPrincipal:

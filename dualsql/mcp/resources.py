@@ -15,9 +15,9 @@ from dualsql.formats import json
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import duration_in_words
+from dualsql.mcp.listing import Handler
 from dualsql.mcp.resource_server import (
     CurrentPrincipal,
-    Handler,
     announce,
     current_principal,
     low_level_server,

@@ -52,7 +52,8 @@ from dualsql.mcp import (
     add_result_tools,
     add_skill,
 )
-from dualsql.mcp.resource_server import Handler, low_level_server
+from dualsql.mcp.listing import Handler
+from dualsql.mcp.resource_server import low_level_server
 from dualsql.mcp.tasks import Tasks
 from dualsql.openapi.feature import OpenAPI
 from dualsql.request_log import RequestLog

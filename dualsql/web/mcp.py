@@ -15,7 +15,8 @@ from dualsql.http.parameters import parse_body
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf
 from dualsql.mcp.decorators import plain_tool, show_results_in
-from dualsql.mcp.resource_server import Handler, low_level_server, register_provider
+from dualsql.mcp.listing import change_list
+from dualsql.mcp.resource_server import register_provider
 from dualsql.query import read_result_query
 from dualsql.resource import Principal, id_in
 from dualsql.results.pages import ResultPage
@@ -25,7 +26,7 @@ from dualsql.web.feature import Pages
 from dualsql_client.wire import Page
 
 with extra("mcp"):
-    from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
+    from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents, Tool
 from dualsql.query.feature import Queries
 
 if TYPE_CHECKING:
@@ -82,23 +83,12 @@ def add_app(
     register_provider(server, AppProvider(dual, reads_rows=reads_rows), principal)
     if reads_rows:
         _add_page_tool(dual, server, principal)
-        _list_for_apps(server)
+        change_list(server, _list_for_apps)
 
 
-def _list_for_apps(server: Any) -> None:
-    """List the tool of the App for clients that declare MCP Apps, and for no other."""
-    below = low_level_server(server)
-    entry = below.get_request_handler("tools/list")
-    assert entry is not None, "both SDKs list tools"
-    handler: Handler = entry.handler
-
-    async def list_tools(context: Any, params: Any) -> Any:
-        listed = await handler(context, params)
-        if not _declares_apps(context):
-            listed.tools = [tool for tool in listed.tools if tool.name != PAGE_TOOL]
-        return listed
-
-    below.add_request_handler("tools/list", entry.params_type, list_tools)
+def _list_for_apps(context: Any, tools: list[Tool]) -> list[Tool]:
+    """The tool of the App is for clients that declare MCP Apps, and for no other."""
+    return tools if _declares_apps(context) else [tool for tool in tools if tool.name != PAGE_TOOL]
 
 
 def _declares_apps(context: Any) -> bool:

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from mcp_types import Tool
+from mcp import Client
+from mcp_types import Implementation, Tool
 from sqlalchemy import bindparam, select
 from typing_extensions import TypedDict
 
 from dualsql import DualResponseServer, SavedQuery
 from dualsql.mcp import add_catalogue, add_data_manager, add_execute_query, add_result_tools, plain_tool
+from dualsql.mcp.resource_server import low_level_server
 from tests.mcp.conftest import Host, MakeDual, text_of
 from tests.schools import School
 
@@ -130,3 +132,27 @@ async def test_null_stays_a_type_where_it_is_a_value(dual: DualResponseServer, h
         assert properties["size"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
         found = await connection.call("write", title=None, kinds=[None])
         assert found.structured_content == {"title": "None [None] None"}
+
+
+async def test_clients_that_may_be_smolagents_are_told_what_may_be_left_out(
+    dual: DualResponseServer, host: Host
+) -> None:
+    """It refuses a call without an argument whose schema does not say nullable (smolagents/tools.py)."""
+    server = host.server()
+    ready_made(dual, server)
+    below = low_level_server(server)
+    for mode, client, is_told in (
+        ("legacy", None, True),
+        ("legacy", "claude-code", False),
+        ("auto", None, False),
+    ):
+        options: Any = {} if client is None else {"client_info": Implementation(name=client, version="1")}
+        async with Client(below, mode=mode, **options) as session:
+            for tool in (await session.list_tools()).tools:
+                required = tool.input_schema.get("required", [])
+                nullable = {
+                    name for name, each in tool.input_schema["properties"].items() if each.get("nullable")
+                }
+                optional = set(tool.input_schema["properties"]) - set(required)
+                assert nullable == (optional if is_told else set()), tool.name
+            assert not (await session.call_tool("list_tables", {"cursor": None})).is_error
