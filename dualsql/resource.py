@@ -208,7 +208,7 @@ _WORD = re.compile(r"[0-9A-Za-z]+")
 def id_in(text: str) -> str:
     """The id of a resource, from its URI as printed in a result, its URL, the URL of its rows, or the id itself."""
     wanted = text.strip()
-    identifiers = {word for word in _WORD.findall(wanted) if is_checked(word)}
+    identifiers: set[str] = {word for word in _WORD.findall(wanted) if is_checked(word)}
     if len(identifiers) == 1:
         return identifiers.pop()
     path = wanted.partition("?")[0].removesuffix("/rows")

@@ -27,6 +27,7 @@ from dualsql.errors import (
     NotFreezableError,
     QueryExecutionError,
     UnauthenticatedError,
+    ValueNotRepresentableError,
     cause_of_code,
     refuse_unknown,
 )
@@ -430,8 +431,11 @@ _LONGEST_CALL = 600
 
 
 def tool_call(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A call for `dualsql.resource.CALLS`: without its arguments, if they are long."""
-    written = json.dumps(dict(arguments)).decode()
+    """A call for `dualsql.resource.CALLS`: without its arguments, if they are long or cannot be stored."""
+    try:
+        written = json.dumps(dict(arguments)).decode()
+    except (ValueNotRepresentableError, ValueError, TypeError):
+        return {"tool": tool}
     return {"tool": tool, "arguments": written} if len(written) <= _LONGEST_CALL else {"tool": tool}
 
 

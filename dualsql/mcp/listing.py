@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from mcp.server.lowlevel import Server
-from mcp_types import Tool
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from dualsql.errors import ConfigurationError, extra
 
-from dualsql.errors import ConfigurationError
+with extra("mcp"):
+    from mcp.server.lowlevel import Server
+    from mcp_types import Tool
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 Handler = Callable[[Any, Any], Awaitable[Any]]
 

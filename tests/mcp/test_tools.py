@@ -166,7 +166,11 @@ async def test_an_answer_says_more_than_a_select(dual: DualResponseServer, host:
     resource = await dual.unchecked.get(content["resource"]["uri"].partition("://")[2])
     assert resource is not None
     assert resource.lifetime == timedelta(minutes=1)
-    assert resource.metadata == {"asked": "NJ", "description": "Only those\nthat are open."}
+    assert resource.metadata == {
+        "asked": "NJ",
+        "description": "Only those\nthat are open.",
+        "tool_calls": [{"tool": "search", "arguments": '{"state":"NJ"}'}],
+    }
 
 
 @pytest.mark.long
