@@ -109,7 +109,8 @@ class CodeMode:
         raw = await self._call(tool, dict(arguments or {}), **self._options)
         if return_format == "raw":
             return raw
-        response = self._client.parse(raw)
+        # The answer of a data manager has the id of the data that were asked, whose rows are others.
+        response = None if tool == DATA_MANAGER else self._client.parse(raw)
         if expected_fields is None and response is None and is_text(raw):
             described = (await self._tools_by_name()).get(tool)
             expected_fields = field_names(described.output_schema if described else None)
@@ -179,8 +180,6 @@ class CodeMode:
         answer = await self.invoke(DATA_MANAGER, arguments, return_format="parsed")
         if answer.error is not None:
             raise answer.error
-        if answer.response is not None:
-            return await answer.response.fetch_all()
         rows = _rows_of(answer)
         if not answer.has_more:
             return rows
