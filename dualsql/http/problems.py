@@ -263,8 +263,9 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
     """One route for each method of a path below a resource; GET answers HEAD, too. Other methods get 405.
 
     Args:
-        methods: listed in the answer 405. If they include OPTIONS, it is answered with the same list for every id.
+        methods: listed in the answer 405, and in that to OPTIONS, which every path has and which looks up no id.
     """
+    methods = methods if "OPTIONS" in methods else (*methods, "OPTIONS")
     allowed = {"Allow": ", ".join(methods)}
 
     async def list_methods(_: Request) -> Response:
@@ -277,7 +278,7 @@ def method_routes(path: str, endpoints: Mapping[str, Endpoint], methods: Sequenc
 
     return [
         *(Route(path, answering(endpoint), methods=[method]) for method, endpoint in endpoints.items()),
-        *([Route(path, answering(list_methods), methods=["OPTIONS"])] if "OPTIONS" in methods else []),
+        Route(path, answering(list_methods), methods=["OPTIONS"]),
         # Without methods it matches each one that no route before it has.
         Route(path, answering(refuse_method), methods=()),
     ]

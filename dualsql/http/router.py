@@ -75,8 +75,8 @@ ROWS = "/{resource_id}/rows"
 PIN = "/{resource_id}/pin"
 COLLECTION = "/"
 
-COLLECTION_METHODS = ("GET", "HEAD")
-PIN_METHODS = ("PUT", "DELETE")
+COLLECTION_METHODS = ("GET", "HEAD", "OPTIONS")
+PIN_METHODS = ("OPTIONS", "PUT", "DELETE")
 ROW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
 
 # Scripts of other origins see no further headers but the safelisted ones (https://fetch.spec.whatwg.org, CORS).

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 REFRESH = "/{resource_id}/refresh"
-REFRESH_METHODS = ("POST",)
+REFRESH_METHODS = ("OPTIONS", "POST")
 
 
 class KeptWork(Extension):

@@ -71,7 +71,7 @@ class OpenAPI(Feature):
             refuse_query(request.scope["query_string"])
             return JSONAnswer(self._service())
 
-        return Route(WELL_KNOWN, answering(answer), methods=DOCUMENT_METHODS)
+        return Route(WELL_KNOWN, answering(answer), methods=["GET"])
 
     def _service(self) -> dict[str, Any]:
         """The well-known document: method, path and parameters of each endpoint below the base URL."""

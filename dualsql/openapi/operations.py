@@ -36,7 +36,7 @@ from dualsql_client import wire
 
 OPENAPI = "/openapi.json"
 """Below the base URL."""
-DOCUMENT_METHODS = ("GET", "HEAD")
+DOCUMENT_METHODS = ("GET", "HEAD", "OPTIONS")
 
 Schema = Mapping[str, Any]
 

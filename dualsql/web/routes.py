@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 VIEW = "/{resource_id}/view"
 PROFILE = "/{resource_id}/view/profile"
 REFERENCE = "/openapi.html"
-VIEW_METHODS = ("GET", "HEAD", "POST")
-PROFILE_VIEW_METHODS = ("GET", "HEAD")
+VIEW_METHODS = ("GET", "HEAD", "OPTIONS", "POST")
+PROFILE_VIEW_METHODS = ("GET", "HEAD", "OPTIONS")
 HTML = "text/html"
 ROWS = 50
 """Rows of a page without JavaScript."""

@@ -34,7 +34,7 @@ from dualsql.query.parse import KEYS, WINDOW_KEYS
 from dualsql.query.select import TEXT_KEYS
 from dualsql.resource import Principal
 from dualsql_client import wire
-from tests.http.application import Application, problem_of
+from tests.http.application import Application, problem_of, running
 from tests.servers import create_server
 
 Document = dict[str, Any]
@@ -212,8 +212,8 @@ async def test_it_is_served_and_named_by_the_well_known_document(application: Ap
     service = (await application.http.get("/resources/.well-known/resource-link-service")).json()
     assert service["openapi"] == f"{application.server.base_url}/openapi.json"
     refused = await application.http.post("/resources/openapi.json")
-    assert problem_of(refused, 405)["hint"] == "Allowed here: GET, HEAD."
-    assert refused.headers["allow"] == "GET, HEAD"
+    assert problem_of(refused, 405)["hint"] == "Allowed here: GET, HEAD, OPTIONS."
+    assert refused.headers["allow"] == "GET, HEAD, OPTIONS"
 
 
 async def test_every_header_of_an_answer_is_described(application: Application) -> None:
@@ -234,10 +234,28 @@ async def test_every_header_of_an_answer_is_described(application: Application) 
         assert set(answer.headers) <= known, (method, rest)
 
 
-async def test_the_collection_has_two_methods(application: Application) -> None:
+async def test_the_collection_is_read_only(application: Application) -> None:
     refused = await application.http.post("/resources/", json={})
     assert problem_of(refused, 405)["code"] == "METHOD_NOT_ALLOWED"
-    assert refused.headers["allow"] == "GET, HEAD"
+    assert refused.headers["allow"] == "GET, HEAD, OPTIONS"
+
+
+@pytest.mark.parametrize("origins", [[], ["https://app.example"]])
+async def test_options_of_every_path_lists_its_methods(origins: list[str], institutions_url: str) -> None:
+    """A browser asks before it sends what is no plain GET or POST, also for paths that are not there."""
+    async with running(institutions_url, cors_origins=origins, pages=True) as application:
+        http, document = application.http, application.server.features.get(OpenAPI).document()
+        for path, item in document["paths"].items():
+            methods = {method.upper() for method in item if method != "parameters"}
+            at = f"/resources{path.replace('{id}', 'unknown')}"
+            answer = await http.options(at)
+            assert (answer.status_code, answer.content) == (204, b""), path
+            assert set(answer.headers["allow"].split(", ")) == methods, path
+            for method in methods:
+                preflight = {"origin": "https://app.example", "access-control-request-method": method}
+                answer = await http.options(at, headers=preflight)
+                assert answer.status_code == (200 if origins else 403), (method, path)
+                assert answer.headers.get_list("access-control-allow-origin") == origins
 
 
 async def test_other_methods_are_405_with_those_of_the_path(application: Application) -> None:
