@@ -23,6 +23,7 @@ from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.formats.table import FORMATS
 from dualsql.freeze import Seal
+from dualsql.log import REQUEST
 from dualsql.resource import Addresses, Principal, Resource
 from dualsql.results.access import AccessControl, not_found
 from dualsql.settings import SettingsGroup, setting, takes
@@ -217,6 +218,9 @@ class Links:
         grant, resource = await self._granted(resource_id, token, wanted)
         # A pending result shows no rows yet, which would use up the link.
         await self._use(grant, resource, takes=takes and resource.status == "ready")
+        record = REQUEST.get()
+        if record is not None:
+            record.link_id = grant.link.id
         return grant.principal, resource
 
     async def _granted(self, resource_id: str, token: str, wanted: str) -> tuple[Grant, Resource]:

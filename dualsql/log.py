@@ -53,6 +53,7 @@ class RequestRecord:
         principal: a Principal; the log gets its hash.
         resource_id: the log gets its hash.
         address: of the caller, as the ASGI server gives it; not logged.
+        link_id: of the signed link that the caller reads by; not logged.
         rows: that were read; of a tool, those that it showed.
         bytes: of the body as sent.
         lane: how the rows were read last: `session`, `page_reader`, or the name of a stream backend.
@@ -69,6 +70,7 @@ class RequestRecord:
     principal: Any = None
     resource_id: str | None = None
     address: str | None = None
+    link_id: str | None = None
     rows: int | None = None
     bytes: int | None = None
     lane: str | None = None

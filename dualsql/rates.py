@@ -19,7 +19,7 @@ from dualsql.errors import ConfigurationError, RateLimitedError
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.request_log import Log
-from dualsql.resource import Principal
+from dualsql.results.access import RateCaller
 from dualsql.settings import LimitedAction, Rate, takes
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class RateLimits:
     """How often one caller may do what. Each worker counts for itself, in memory.
 
     Attributes:
-        principal: by action, the rate of one principal.
+        principal: by action, the rate of one principal, and of one signed link: who reads by a link uses up nothing of
+            the principal that made it.
         address: by action, the rate of one IP address (of IPv6: of one /64), whoever it says it is. Behind a proxy, let
             `dualsql serve --trusted-proxies`, or another uvicorn's `--forwarded-allow-ips`, name that proxy: otherwise
             all callers have the proxy's address. uvicorn alone believes every program of its own machine.
@@ -103,28 +104,34 @@ class RateLimiter:
 
     def __init__(self, limits: RateLimits) -> None:
         self._limits = limits
-        # Apart, so that a flood of addresses makes no principal forgotten.
-        self._principals, self._addresses = Buckets(), Buckets()
+        # Apart, so that a flood of addresses or links makes no principal forgotten.
+        self._principals, self._links, self._addresses = Buckets(), Buckets(), Buckets()
 
-    def require(self, action: LimitedAction, principal: Principal | None, address: str | None) -> None:
-        """Take a token of the principal, and one of the address, where they are known and limited.
+    def require(self, action: LimitedAction, caller: RateCaller) -> None:
+        """Take a token of the principal or of the link, and one of the address, where they are known and limited.
 
         Raises:
             RateLimitedError: one of them has none left.
         """
         of_principal = self._limits.principal.get(action)
         of_address = self._limits.address.get(action)
-        bucket: tuple[str, ...] | None = None
+        buckets, key = self._buckets_of(caller)
         wait = 0.0
-        if of_principal is not None and principal is not None:
-            bucket = (action, principal.id, principal.tenant or "")
-            wait = self._principals.take(bucket, of_principal)
-        if not wait and of_address is not None and address is not None:
-            wait = self._addresses.take((action, network_of(address)), of_address)
-            if wait and bucket is not None and of_principal is not None:
-                self._principals.give_back(bucket, of_principal)
+        if of_principal is not None and key:
+            wait = buckets.take((action, *key), of_principal)
+        if not wait and of_address is not None and caller.address is not None:
+            wait = self._addresses.take((action, network_of(caller.address)), of_address)
+            if wait and of_principal is not None:
+                buckets.give_back((action, *key), of_principal)
         if wait:
             raise RateLimitedError(f"This caller {_DOES[action]} too often.", retry_after=math.ceil(wait))
+
+    def _buckets_of(self, caller: RateCaller) -> tuple[Buckets, tuple[str, ...]]:
+        """The table that counts who it is, and its key there; an empty key for a caller that is only an address."""
+        if caller.link_id is not None:
+            return self._links, (caller.link_id,)
+        who = caller.principal
+        return self._principals, () if who is None else (who.id, who.tenant or "")
 
 
 _DOES: Mapping[LimitedAction, str] = {

@@ -36,8 +36,12 @@ CALLER: ContextVar[Caller] = ContextVar("dualsql_caller", default=NOBODY)
 """Whose query runs in this context."""
 
 
-def caller_of(principal: Principal | None, address: str | None, *, is_reading: bool) -> Caller:
-    """The caller with this principal, or else with this address."""
+def caller_of(
+    principal: Principal | None, address: str | None, link_id: str | None, *, is_reading: bool
+) -> Caller:
+    """The caller with this signed link, or else with this principal, or else with this address."""
+    if link_id is not None:
+        return Caller(("link", link_id), is_reading)
     if principal is not None:
         return Caller(("principal", principal.id, principal.tenant or ""), is_reading)
     if address is not None:

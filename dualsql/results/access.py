@@ -66,6 +66,20 @@ class LinkOpener(Protocol):
         """
 
 
+class RateCaller(NamedTuple):
+    """Whose requests are counted together.
+
+    Attributes:
+        principal: in whose name the caller reads.
+        address: of the caller; None for a call without one.
+        link_id: of the signed link that it reads by: a caller of its own, who uses up nothing of the principal's.
+    """
+
+    principal: Principal | None
+    address: str | None = None
+    link_id: str | None = None
+
+
 Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
 """With a viewer, the store finds no resource of others and none that expired long ago: all count as unknown."""
 
@@ -226,7 +240,7 @@ class AccessControl:
     Attributes:
         clock: the time by which resources expire.
         links: opens resources by links; None without such a feature.
-        require_rate: counts what a principal at an address does; None without such a feature.
+        require_rate: counts what a caller does, given as a `RateCaller`; None without such a feature.
     """
 
     def __init__(
@@ -250,7 +264,7 @@ class AccessControl:
         self._authorize = authorize
         self._audit = audit
         self.links: LinkOpener | None = None
-        self.require_rate: Callable[[LimitedAction, Principal | None, str | None], None] | None = None
+        self.require_rate: Callable[[LimitedAction, RateCaller], None] | None = None
         self._checkpoint = _Checkpoint()
 
     @property
@@ -283,13 +297,13 @@ class AccessControl:
         """Count a request of the caller that will run a query, and note whose slots the query takes.
 
         Raises:
-            RateLimitedError: the principal, or the address that the request came from, has sent too many.
+            RateLimitedError: the principal or the link, or the address that the request came from, has sent too many.
         """
         record = REQUEST.get()
-        address = None if record is None else record.address
+        address, link_id = (None, None) if record is None else (record.address, record.link_id)
         if self.require_rate is not None:
-            self.require_rate(action, principal, address)
-        CALLER.set(caller_of(principal, address, is_reading=action == "ask"))
+            self.require_rate(action, RateCaller(principal, address, link_id))
+        CALLER.set(caller_of(principal, address, link_id, is_reading=action == "ask"))
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.

@@ -14,6 +14,7 @@ from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
 from dualsql.rates import MOST_BUCKETS, Buckets, RateLimiter, RateLimits
 from dualsql.resource import Principal
+from dualsql.results.access import RateCaller
 from dualsql.settings import Rate
 from tests.http.application import ALL, Application, problem_of, running
 from tests.http.test_request_log import calling
@@ -69,21 +70,31 @@ def test_a_flood_of_callers_is_bounded_and_lifts_no_limit() -> None:
 def test_a_flood_of_addresses_forgets_no_principal() -> None:
     limiter = RateLimiter(RateLimits(principal={"ask": TWICE}, address={"ask": Rate(6)}))
     for number in range(2):
-        limiter.require("ask", ANA, f"192.0.2.{number}")
+        limiter.require("ask", RateCaller(ANA, f"192.0.2.{number}"))
     for number in range(2 * MOST_BUCKETS):
-        limiter.require("ask", None, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+        limiter.require("ask", RateCaller(None, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
     with pytest.raises(RateLimitedError):
-        limiter.require("ask", ANA, "192.0.2.9")
+        limiter.require("ask", RateCaller(ANA, "192.0.2.9"))
+
+
+def test_a_flood_of_links_forgets_no_principal() -> None:
+    limiter = RateLimiter(RateLimits(principal={"ask": TWICE}))
+    for _ in range(2):
+        limiter.require("ask", RateCaller(ANA))
+    for number in range(2 * MOST_BUCKETS):
+        limiter.require("ask", RateCaller(ANA, link_id=str(number)))
+    with pytest.raises(RateLimitedError):
+        limiter.require("ask", RateCaller(ANA))
 
 
 def test_a_refused_request_takes_no_token() -> None:
     limiter = RateLimiter(RateLimits(principal={"ask": TWICE}, address={"ask": Rate(1, burst=1)}))
-    limiter.require("ask", None, "10.0.0.1")
+    limiter.require("ask", RateCaller(None, "10.0.0.1"))
     for _ in range(5):
         with pytest.raises(RateLimitedError):
-            limiter.require("ask", ANA, "10.0.0.1")
+            limiter.require("ask", RateCaller(ANA, "10.0.0.1"))
     for address in ("10.0.0.2", "10.0.0.3"):
-        limiter.require("ask", ANA, address)
+        limiter.require("ask", RateCaller(ANA, address))
 
 
 def test_principals_are_told_apart_as_they_are() -> None:
@@ -93,7 +104,7 @@ def test_principals_are_told_apart_as_they_are() -> None:
         Principal(id="a"), Principal(id="a", tenant="b"), Principal(id="a=b"),
         Principal(id="a", tenant="=b"), Principal(id="A"),
     ):  # fmt: skip
-        limiter.require("ask", principal, None)
+        limiter.require("ask", RateCaller(principal, None))
 
 
 @pytest.mark.parametrize(
@@ -227,13 +238,30 @@ async def test_a_trusted_proxy_names_the_address(
     assert [answer.status_code for answer in found] == expected
 
 
-async def test_signed_links_count_for_whom_they_speak(institutions_url: str) -> None:
-    limits = RateLimits(principal={"ask": TWICE})
-    async with people(institutions_url, rate_limits=limits, signed_links=True) as application:
-        path = await application.create(principal=ANA)
-        links = [await application.server.links.create(path.rpartition("/")[2], ANA) for _ in range(3)]
-        statuses = [(await application.http.get(f"{link}&limit=1")).status_code for link in links]
-    assert statuses == [200, 200, 429]
+async def test_a_signed_link_is_a_caller_of_its_own(institutions_url: str) -> None:
+    """Its holder, who may have it from anyone, uses up neither the rate of its owner nor that of another link."""
+    limits = RateLimits(principal={"ask": TWICE, "stream": TWICE})
+    async with people(institutions_url, rate_limits=limits, signed_links=True, pages=True) as application:
+        http, path = application.http, await application.create(principal=ANA)
+        resource_id, formats = path.rpartition("/")[2], ["json", "csv"]
+        one, other = [
+            (await application.server.links.create(resource_id, ANA, formats=formats)).partition("?")[2]
+            for _ in range(2)
+        ]
+        once = await application.server.links.create(resource_id, ANA, single_use=True)
+        opened = await application.server.links.exchange(resource_id, once.partition("link=")[2])
+        callers: list[tuple[str, dict[str, str]]] = [
+            (f"&{one}", {}),
+            (f"&{other}", {}),
+            ("", AS_ANA),
+            ("", {"Cookie": f"dualsql_link={opened.token}"}),
+        ]
+        for link, headers in callers:
+            for rows in ("?limit=1", "/rows?format=csv" if link else "/rows?format=json"):
+                found = [
+                    (await http.get(f"{path}{rows}{link}", headers=headers)).status_code for _ in range(4)
+                ]
+                assert found == [200, 200, 429, 429], (link, headers, rows)
 
 
 @pytest.mark.parametrize("framework", ["official", "fastmcp"])
