@@ -52,6 +52,12 @@ class FailureKind(Enum):
     """A number that the statement computes is out of the range of its type."""
     ARGUMENT = auto()
     """A function of the statement is not defined for a value that it is given."""
+    PATTERN = auto()
+    """A pattern of the statement is not valid, or too large."""
+    DOCUMENT = auto()
+    """A function reads a text as JSON that is none."""
+    CALLBACK = auto()
+    """A function in Python failed for a value: one of ours, or one of the application."""
     SEVERAL_ROWS = auto()
     """A subquery that stands for one value gives more than one row."""
     VALUE = auto()

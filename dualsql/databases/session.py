@@ -146,6 +146,18 @@ _OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
         "A function of the query is not defined for a value that it is given.",
         "Keep such values from it, for example by CASE WHEN x > 0 THEN ln(x) END.",
     ),
+    FailureKind.PATTERN: (
+        "A pattern of the query is not valid, or too large.",
+        "Write a backslash before a bracket, a star or a backslash that is meant as itself, or repeat less in it.",
+    ),
+    FailureKind.DOCUMENT: (
+        "A function of the query reads a text as JSON that is none.",
+        "Keep such texts from it, for example by CASE WHEN json_valid(x) THEN json_extract(x, '$.a') END.",
+    ),
+    FailureKind.CALLBACK: (
+        "A function of the query that runs in Python failed for a value: REGEXP, floor or one of the application.",
+        "REGEXP takes a valid pattern and texts of at most a million characters: write substr(x, 1, n) REGEXP 'a'.",
+    ),
     FailureKind.SEVERAL_ROWS: (
         "A subquery that stands for one value gives more than one row.",
         "Write IN instead of =, aggregate its rows, for example by max(x), or join it.",

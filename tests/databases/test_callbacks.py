@@ -312,6 +312,19 @@ async def test_no_pattern_holds_the_server(is_own: bool, tmp_path: Path) -> None
         await database.dispose()
 
 
+async def test_a_text_beyond_the_limit_says_so(tmp_path: Path) -> None:
+    fill_synchronously(f"sqlite:///{tmp_path}/schools.sqlite")
+    with sqlite3.connect(tmp_path / "schools.sqlite") as connection:
+        connection.execute("UPDATE schools SET name = ?", ["a" * (LONGEST_TEXT + 1)])
+    async with DualResponseServer(
+        f"sqlite+aiosqlite:///{tmp_path}/schools.sqlite", base_url=BASE_URL, tables=Base
+    ) as server:
+        resolved = server.sql.resolve("SELECT id FROM schools WHERE name REGEXP 'b'")
+        with pytest.raises(QueryExecutionError, match="REGEXP") as failure:
+            await server.create_response(resolved.select, name="x", is_text=True)
+        assert "at most a million characters" in (failure.value.hint or "")
+
+
 async def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fill_synchronously(f"sqlite:///{tmp_path}/schools.sqlite")
     monkeypatch.setitem(sys.modules, "re2", None)  # as where it is not installed

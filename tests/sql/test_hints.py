@@ -211,6 +211,12 @@ NUMBERS = Table("numbers", MetaData(), Column("id", BigInteger, primary_key=True
 OF_NUMBERS = [{"id": 1, "word": "secret-77"}, {"id": 2, "word": "12"}]
 ZERO, RANGE, SEVERAL = "divides by zero", "out of the range of its type", "gives more than one row"
 ARGUMENT, CONVERTED = "is not defined for a value", "converts a value to a type that it does not fit"
+DOCUMENT, PATTERN, CALLBACK = (
+    "as JSON that is none",
+    "A pattern of the query is not valid",
+    "that runs in Python failed",
+)
+FUNCTION = re.compile(r"\b([a-zA-Z_]+)\(|\b(REGEXP|LIKE)\b")
 DATA_ERRORS = {
     "id % (id - id)": {"postgresql": ZERO, "duckdb": ZERO},
     "9223372036854775807 + id": {"postgresql": RANGE, "mysql": RANGE, "duckdb": RANGE},
@@ -218,8 +224,9 @@ DATA_ERRORS = {
     "id + (SELECT id FROM numbers)": {"postgresql": SEVERAL, "mysql": SEVERAL, "duckdb": SEVERAL},
     "CAST(word AS INTEGER)": {"postgresql": CONVERTED, "duckdb": CONVERTED},
     "ln(id - 9)": {"postgresql": ARGUMENT},
-    "json_extract(word, '$.a')": {"sqlite": ARGUMENT},
-    "strptime(word, '%Y')": {"duckdb": ARGUMENT},
+    "json_extract(word, '$.a')": {"sqlite": DOCUMENT},
+    "strptime(word, '%Y')": {"duckdb": CONVERTED},
+    "word REGEXP replace(word, '-', '(')": {"sqlite": CALLBACK, "postgresql": PATTERN},
 }
 """What each engine raises only because of the rows; where it is not named, it gives a value or NULL."""
 
@@ -232,7 +239,7 @@ async def test_an_error_that_only_the_data_raise_says_its_class(numbers: str) ->
         for call, classes in DATA_ERRORS.items():
             selected = f"SELECT {call} AS x FROM numbers"
             if kind not in classes:
-                with suppress(ForbiddenSQLError):  # it has no such function
+                with suppress(ForbiddenSQLError, InvalidSQLError):  # it has no such function
                     await dual.create_response(dual.sql.resolve(selected).select, name="x", is_text=True)
             else:
                 found = dual.sql.resolve(selected)
@@ -241,7 +248,14 @@ async def test_an_error_that_only_the_data_raise_says_its_class(numbers: str) ->
                 said = f"{caught.value.message} {caught.value.hint} {caught.value.details}"
                 assert classes[kind] in caught.value.message, (call, said)
                 assert "log" not in caught.value.hint
+                if classes[kind] in (ARGUMENT, DOCUMENT, CALLBACK):
+                    named, failing = (functions_in(text) for text in (caught.value.hint, call))
+                    assert named & failing, (call, said)
                 assert "secret" not in said and not re.search(r"[0-9]{2}", said), call
+
+
+def functions_in(text: str) -> set[str]:
+    return {name or operator for name, operator in FUNCTION.findall(text)}
 
 
 GROUPED, SORTED, NUMBERED = (

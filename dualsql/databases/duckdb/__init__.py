@@ -82,8 +82,8 @@ _PLACES: Mapping[str, FailureKind] = {
 _INPUTS: Mapping[str, FailureKind] = {
     "Invalid Input Error: Division by zero": FailureKind.DIVISION,
     "Invalid Input Error: More than one row returned by a subquery": FailureKind.SEVERAL_ROWS,
-    "Invalid Input Error: Could not parse string": FailureKind.ARGUMENT,
-    "Invalid Input Error: Malformed JSON": FailureKind.ARGUMENT,
+    "Invalid Input Error: Could not parse string": FailureKind.VALUE,
+    "Invalid Input Error: Malformed JSON": FailureKind.DOCUMENT,
 }
 """Errors of one class, by the beginning of their message: what follows may quote the data."""
 

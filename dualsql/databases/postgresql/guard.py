@@ -45,14 +45,14 @@ _FAULTS = {
             "22011",  # substring_error
             "22014",  # invalid_argument_for_ntile_function
             "22016",  # invalid_argument_for_nth_value_function
-            "2201B",  # invalid_regular_expression
             "2201E",  # invalid_argument_for_logarithm
             "2201F",  # invalid_argument_for_power_function
             "2201G",  # invalid_argument_for_width_bucket_function
-            "22025",  # invalid_escape_sequence
         ),
         FailureKind.ARGUMENT,
     ),
+    "2201B": FailureKind.PATTERN,  # invalid_regular_expression
+    "22025": FailureKind.PATTERN,  # invalid_escape_sequence
     "08000": FailureKind.BROKEN,  # connection_exception
     "08003": FailureKind.BROKEN,  # connection_does_not_exist
     # A server has these of another one, which it asks through postgres_fdw.

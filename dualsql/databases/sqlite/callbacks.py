@@ -64,8 +64,11 @@ def match(pattern: Any, text: Any) -> bool | None:
 
 
 def floor(number: Any) -> Any:
-    """SQLAlchemy's own floor(), for numbers."""
-    return None if number is None else math.floor(number)
+    """SQLAlchemy's own floor(), for numbers; an infinity is its own, as in SQLite's."""
+    return number if number is None or number in _INFINITE else math.floor(number)
+
+
+_INFINITE = (math.inf, -math.inf)
 
 
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {

@@ -140,8 +140,8 @@ _FAULTS_BY_MESSAGE: Mapping[str, FailureKind] = {
     "HAVING clause on a non-aggregate query": FailureKind.GROUPING,
     "misuse of window function": FailureKind.WINDOW,
     "integer overflow": FailureKind.OVERFLOW,
-    "malformed JSON": FailureKind.ARGUMENT,
-    "user-defined function raised exception": FailureKind.ARGUMENT,
+    "malformed JSON": FailureKind.DOCUMENT,
+    "user-defined function raised exception": FailureKind.CALLBACK,
 }
 """Errors with the code of any other error, by the beginning of their message."""
 
