@@ -26,7 +26,7 @@ from dualsql.freeze import Seal
 from dualsql.log import REQUEST
 from dualsql.resource import Addresses, Principal, Resource
 from dualsql.results.access import AccessControl, not_found
-from dualsql.settings import SettingsGroup, setting, takes
+from dualsql.settings import SettingsGroup, require_duration, setting, takes
 from dualsql.store.protocol import LinkRecord, ResourceStore
 
 if TYPE_CHECKING:
@@ -185,10 +185,11 @@ class Links:
             ResourceNotFoundError, ResourceExpiredError: `principal` may not read the resource.
             BadParameterError: an argument is out of bounds.
         """
-        if not timedelta(0) < expires_in <= self.settings.maximum_link_lifetime:
+        require_duration("expires_in", expires_in, is_positive=True, failure=BadParameterError)
+        if expires_in > self.settings.maximum_link_lifetime:
             raise BadParameterError(
                 "The lifetime of the link is not allowed.",
-                hint=f"It must be positive and at most {self.settings.maximum_link_lifetime}.",
+                hint=f"It must be at most {self.settings.maximum_link_lifetime}.",
             )
         allowed = checked_formats(formats)
         resource = await self.access.open(resource_id, principal, "read")

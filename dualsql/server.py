@@ -50,7 +50,7 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import ReadTarget, Views, kept_or_live
 from dualsql.run import Run, warn_of_endless_shutdown
-from dualsql.settings import Action, Settings, takes
+from dualsql.settings import Action, Settings, require_duration, takes
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.protocol import ResourceStore, checked_store
@@ -501,8 +501,8 @@ class ResultServer:
         Args:
             timeout: `Settings.drain_timeout` unless given.
         """
+        allowed = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
         self._run.is_draining = True
-        allowed = self.settings.drain_timeout if timeout is None else timeout
         pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
         if self.parts.streams.running or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."

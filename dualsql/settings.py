@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast, get_args
 
-from dualsql.errors import ConfigurationError
+from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql_client.errors import refuse_unknown_keywords
 
 TABLE_PREFIX = "dualsql_"
@@ -32,6 +32,31 @@ Options = TypeVar("Options")
 P = ParamSpec("P")
 
 
+def require_duration(
+    name: str,
+    value: Any,
+    *,
+    is_positive: bool = False,
+    failure: type[BadParameterError | ConfigurationError] = ConfigurationError,
+    example: timedelta = timedelta(seconds=30),
+) -> timedelta:
+    """The value of an argument that is a length of time.
+
+    Raises:
+        BadParameterError, ConfigurationError: as `failure` says. It is no timedelta, or too short.
+    """
+    if not isinstance(value, timedelta):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        written = f"timedelta(seconds={value:.9g})" if is_number else _as_code(example)
+        raise failure(f"{name} must be a timedelta.", hint=f"Write {name}={written}.")
+    if value < timedelta() or (is_positive and not value):
+        raise failure(
+            f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
+            hint=f"Write {name}={_as_code(example)}.",
+        )
+    return value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultCache:
     """How long rows of pages are cached, and how many bytes of them in all.
@@ -44,8 +69,9 @@ class ResultCache:
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for a cache without time or size."""
-        if self.ttl <= timedelta() or self.maximum_bytes <= 0:
-            raise ConfigurationError("The ttl and the maximum_bytes of a ResultCache must be positive.")
+        require_duration("ttl", self.ttl, is_positive=True)
+        if type(self.maximum_bytes) is not int or self.maximum_bytes <= 0:
+            raise ConfigurationError("The maximum_bytes of a ResultCache must be a positive whole number.")
 
 
 LimitedAction = Literal["create", "ask", "stream"]
@@ -98,6 +124,15 @@ def setting(default: T, meaning: str, *, positive: bool = False, is_checked: boo
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsGroup:
     """Settings of a server, or of one of its features. Each is a `setting`, and is checked by its default."""
+
+    def __new__(cls, *unnamed: Any, **keywords: Any) -> Self:
+        """Raise TypeError for an argument that is no setting, with the most similar one; or that has no name."""
+        options = fields(cls)
+        refuse_unknown_keywords(cls.__name__, keywords, [option.name for option in options])
+        named = [option.name for option in options if option.kw_only]
+        if len(unnamed) > len(options) - len(named):
+            raise TypeError(f"Name the arguments of {cls.__name__}(): {', '.join(named[:1])}=...")
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for an invalid value."""
@@ -338,15 +373,16 @@ def _check(option: Field[Any], value: object) -> None:
     name, default = option.name, _default(option)
     if value is None and _type_name(option).endswith("| None"):
         return
-    if isinstance(default, bool | int | float | str | timedelta):
+    is_positive = option.metadata["positive"]
+    if isinstance(default, timedelta):
+        require_duration(name, value, is_positive=is_positive, example=default)
+    elif isinstance(default, bool | int | float | str):
         # Not isinstance: True is an int, and would be a limit of 1.
         if type(value) is not type(default):
             raise ConfigurationError(
                 f"{name} must be a {type(default).__name__}.", hint=f"For example {default!r}."
             )
-        size = value.total_seconds() if isinstance(value, timedelta) else value
-        is_positive = option.metadata["positive"]
-        if isinstance(size, int | float) and not (size > 0 if is_positive else size >= 0):
+        if isinstance(value, int | float) and not (value > 0 if is_positive else value >= 0):
             raise ConfigurationError(
                 f"{name} must be {'positive' if is_positive else 'zero or positive'}.",
                 hint=f"For example {default!r}.",

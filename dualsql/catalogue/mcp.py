@@ -48,6 +48,7 @@ from dualsql.mcp.calls import PrincipalOf, publish_without
 from dualsql.mcp.decorators import plain_tool
 from dualsql.mcp.resource_server import register_provider, unknown_uri
 from dualsql.resource import Principal
+from dualsql.settings import require_duration
 
 with extra("mcp"):
     from mcp_types import ReadResourceResult, Resource, ResourceTemplate, TextResourceContents
@@ -75,7 +76,7 @@ class CatalogueProvider:
     def __init__(self, catalogue: Catalogue, ttl: timedelta) -> None:
         self._catalogue = catalogue
         self.start = f"{catalogue.addressing.scheme}://"
-        self._ttl = int(ttl.total_seconds() * 1_000)
+        self._ttl = int(require_duration("ttl", ttl).total_seconds() * 1_000)
         self.templates: Sequence[ResourceTemplate] = [
             _template(catalogue, kind, is_contents=is_contents)
             for kind in _MEANINGS

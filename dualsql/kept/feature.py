@@ -158,13 +158,14 @@ class Kept(DescribedFeature):
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed, or took longer than
                 `Settings.pending_timeout`.
         """
+        checked_wait(wait)
         resource = await self._server.open_resource(resource_id, principal, "refresh")
         resource.require_ready()
         if self.work is None:
             raise BadParameterError(
                 "This server keeps no results.", hint="Read the result: its rows are those of the database."
             )
-        await self.work.refreshes.answer(resource, principal, checked_wait(wait))
+        await self.work.refreshes.answer(resource, principal, wait)
         return await self._server.describe(resource_id, principal)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:

@@ -19,6 +19,7 @@ from dualsql.errors import ConfigurationError, StorageError, require_package
 from dualsql.kept.locks import NO_FOLLOW, lock_file
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, move_into_place
+from dualsql.settings import require_duration
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -82,9 +83,10 @@ class ObjectResultStorage:
             "Object stores need a package that is not installed.",
             hint='pip install "dualsql[storage]"',
         )
+        require_duration("timeout", timeout, is_positive=True)
+        self._recheck = require_duration("recheck", recheck).total_seconds()
         self._remote = _Remote(_store_of(store) if isinstance(store, str) else store, timeout)
         self.folder, self._cache_bytes = Path(cache).absolute(), cache_bytes
-        self._recheck = recheck.total_seconds()
         self._id = ""
 
     @property

@@ -26,6 +26,7 @@ from dualsql.mcp.resource_server import (
 )
 from dualsql.resource import Principal, Resource
 from dualsql.results.pages import PageRequest
+from dualsql.settings import require_duration
 from dualsql.threads import run_heavy
 
 with extra("mcp"):
@@ -325,7 +326,7 @@ class ResultsProvider:
         settings = dual.settings
         self._dual = dual
         self._page_size = PageRequest(limit=page_size).size(settings)
-        self._ttl = ttl
+        self._ttl = require_duration("ttl", ttl)
         self.start = f"{settings.uri_scheme}://"
         self.templates: Sequence[ResourceTemplate] = [
             ResourceTemplate(

@@ -33,7 +33,7 @@ from dualsql.mcp.negotiation import (
 from dualsql.pending.feature import Pending
 from dualsql.resource import Principal, Resource, problem_of
 from dualsql.response import LinkForm, ResultsFormat
-from dualsql.settings import Action
+from dualsql.settings import Action, require_duration
 
 with extra("mcp"):
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -84,7 +84,7 @@ class Tasks(Extension):
     ) -> None:
         self._dual = dual
         self._pending = dual.features.get(Pending)
-        self._wait = wait
+        self._wait = require_duration("wait", wait)
         self._principal = principal
 
     def methods(self) -> Sequence[MethodBinding]:

@@ -32,7 +32,7 @@ from dualsql.resource import (
     parse_sample,
     within,
 )
-from dualsql.settings import KeepOption, Settings, is_keep_option
+from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration
 from dualsql_client.conversions import shown
 from dualsql_client.wire import ProfileKind
 
@@ -79,10 +79,7 @@ def checked_lifetime(expiration: Any, settings: Settings) -> timedelta:
         LimitExceededError: it is longer than the operator allows.
     """
     lifetime = settings.default_expiration if expiration is None else expiration
-    if not isinstance(lifetime, timedelta) or lifetime < timedelta():
-        raise BadParameterError(
-            "expiration must be a timedelta from 0.", hint="For example timedelta(minutes=30)."
-        )
+    require_duration("expiration", lifetime, failure=BadParameterError, example=settings.default_expiration)
     if lifetime > settings.maximum_lifetime:
         raise LimitExceededError(
             f"expiration is {lifetime}, and maximum_lifetime {settings.maximum_lifetime}.",
@@ -94,9 +91,7 @@ def checked_lifetime(expiration: Any, settings: Settings) -> timedelta:
 
 def checked_wait(wait: Any) -> timedelta | None:
     """How long to wait for a query; None waits until it ends."""
-    if wait is not None and (not isinstance(wait, timedelta) or wait < timedelta()):
-        raise BadParameterError("wait must be a timedelta from 0.", hint="For example timedelta(seconds=5).")
-    return wait
+    return None if wait is None else require_duration("wait", wait, failure=BadParameterError)
 
 
 def checked_kept(keep: Any) -> None:

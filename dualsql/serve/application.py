@@ -61,7 +61,7 @@ from dualsql.resource import Principal
 from dualsql.response import ResultsFormat
 from dualsql.serve.app_sessions import AppSessions
 from dualsql.serve.hosts import over_http
-from dualsql.settings import Settings
+from dualsql.settings import Settings, require_duration
 from dualsql.web.feature import Pages
 from dualsql.web.home import Home, TokenSession
 from dualsql_client.errors import checked_keywords
@@ -225,7 +225,7 @@ def build_mcp(
     server: MCPServer[Any] = MCPServer(name, **{**defaults, **options})
     tool_options: ToolOptions = {"results_format": results_format, "text_format": text_format}
     if wait is not None:
-        tool_options["wait"] = wait
+        tool_options["wait"] = require_duration("wait", wait)
     if Pages in dual.features:
         add_app(dual, server)
     add_catalogue(dual, server, notes=notes)

@@ -43,6 +43,7 @@ from dualsql.databases.engines import most_connections, server_at
 from dualsql.errors import StorageError
 from dualsql.events import store_operation
 from dualsql.resource import Principal, Resource, Total
+from dualsql.settings import require_duration
 from dualsql.store.engines import (
     RowQuery,
     borrowed_engine,
@@ -176,6 +177,7 @@ class SQLResourceStore:
     def __init__(
         self, database: AsyncEngine | URL | str, *, timeout: timedelta = timedelta(seconds=10)
     ) -> None:
+        require_duration("timeout", timeout, is_positive=True)
         if isinstance(database, AsyncEngine):
             self._connections = Connections(borrowed_engine(database), is_ours=False)
             self._fast_reader = None

@@ -83,6 +83,7 @@ async def test_metadata_and_life(asker: Asker) -> None:
         POST /refresh
         POST /refresh?x=1
         GET /refresh
+        OPTIONS /refresh
         PATCH -
         PUT ?x=1
         DELETE ?x=1
@@ -130,6 +131,8 @@ async def test_the_service_and_the_collection(asker: Asker) -> None:
         GET /resources/openapi.json?pretty=1
         HEAD /resources/openapi.json
         POST /resources/openapi.json
+        OPTIONS /resources/openapi.json
+        OPTIONS /resources/.well-known/resource-link-service
         GET /resources/
         POST /resources/ {}
         DELETE /resources/
