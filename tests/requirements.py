@@ -736,7 +736,7 @@ BEYOND: dict[str, str] = {
     "server/test_restart.py": "a server starts again after a shutdown, in whatever event loop",
     "server/test_told.py": "callers are never told what only a developer can do",
     "server/test_keywords.py": "misspelt keyword arguments are refused, and help() shows what there is",
-    "server/test_durations.py": "a number where a length of time belongs is refused in words, and a misspelt setting is named",
+    "server/test_durations.py": "a number where a length of time belongs is refused, and a misspelt setting is named",
     "mcp/test_app_rows.py": "the App's own tool: what REST answers the caller, hooks, masks, the cap of a page",
     "mcp/test_arguments.py": "tools refuse arguments that they do not have, and have those that models reach for",
     "columns/own_types/test_nulls.py": "types that show a value as null or NULL as a value, and members of an Enum",
