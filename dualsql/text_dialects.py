@@ -125,6 +125,8 @@ class TextDialect:
         operators: the binary operators of arrays, documents and patterns that a text may have; see `dualsql.sql.infix`.
         selects_rows: a function that returns several rows may be in the SELECT list.
         counts_rows: COUNT(DISTINCT a, b) is understood.
+        has_row_values: a row value, (a, b), may stand where another value may; else it is only compared with others.
+        sorts_row_values: the rows of a query may be sorted by one.
         has_dual: FROM dual means the same as no FROM clause.
         array: makes an array of values; None without arrays.
         at_time_zone: makes an instant in a zone; None without zones.
@@ -185,6 +187,8 @@ class TextDialect:
     operators: frozenset[str] = frozenset()
     selects_rows: bool = False
     counts_rows: bool = False
+    has_row_values: bool = False
+    sorts_row_values: bool = False
     has_dual: bool = False
     array: Callable[[Sequence[Expression]], Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None

@@ -34,6 +34,7 @@ from sqlglot.expressions import DType
 from dualsql.columns import instants
 from dualsql.freeze.types import EXTRACT_FIELDS
 from dualsql.sql import durations, functions, infix, operations, values
+from dualsql.sql.rows import row_value
 from dualsql.sql.scope import EXPRESSION, QUOTED_WORD, Scope, excerpt, forbid, forbid_node, invalid, only
 from dualsql.sqlalchemy_dialects import JSONB
 from dualsql.text_dialects import TextDialect
@@ -233,7 +234,7 @@ def _between(translator: Translator, node: Any, scope: Scope) -> Element:
     values.require_same(translator, value, high)
     if operations.spells_instants(translator.capabilities, value, low, high):
         return instants.between(value, low, high)
-    if _has_instants(value, translator):
+    if isinstance(value, Tuple):
         translator.repeat(value, scope.work)
         from_low = operations.comparison(operators.ge, value, low, translator.capabilities)
         return and_(from_low, operations.comparison(operators.le, value, high, translator.capabilities))
@@ -432,13 +433,6 @@ def _bracket(translator: Translator, node: Any, scope: Scope) -> Element:
     return item
 
 
-def _tuple(translator: Translator, node: Any, scope: Scope) -> Element:
-    items = only(node, "expressions").get("expressions") or invalid(
-        "A row has no values.", hint="Write some: (1, 2)."
-    )
-    return tuple_(*(translator.expression(item, scope) for item in items))
-
-
 def _json(text: str, kind: Any) -> Any:
     def read(translator: Translator, node: Any, scope: Scope) -> Element:
         args = only(node, "this", "expression", "only_json_types")
@@ -510,7 +504,7 @@ HANDLERS: Mapping[type[exp.Expression], Any] = {
     exp.Extract: _extract,
     exp.AtTimeZone: _zone,
     exp.Array: _array,
-    exp.Tuple: _tuple,
+    exp.Tuple: row_value,
     exp.Bracket: _bracket,
     exp.JSONExtract: _json("->", types.NullType()),
     exp.JSONExtractScalar: _json("->>", types.String()),

@@ -28,6 +28,7 @@ from dualsql.sql import functions, operations
 from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
 from dualsql.sql.relations import alias_columns, read_from, returns_rows, with_column_names
+from dualsql.sql.rows import refuse_row
 from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
 from dualsql.sql.values import require_groups, require_same, require_sortable
 from dualsql.sqlalchemy_dialects import distinct_on
@@ -235,6 +236,8 @@ def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: 
     if isinstance(key, exp.Literal) and not key.is_string:
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
+        if not translator.dialect.has_row_values:
+            refuse_row()
         return tuple_(*(_group(translator, part, outputs, scope) for part in key.expressions))
     element = translator.expression(key, scope)
     return (
@@ -273,7 +276,10 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
         return
     for key in only(node, "expressions")["expressions"]:
         args = only(key, "this", "desc", "nulls_first")
-        yield directed(translator, _key(translator, args["this"], outputs, scope), key)
+        value = _key(translator, args["this"], outputs, scope)
+        if isinstance(value.type, types.TupleType) and not translator.dialect.sorts_row_values:
+            refuse_row()
+        yield directed(translator, value, key)
 
 
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:

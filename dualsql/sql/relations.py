@@ -34,6 +34,7 @@ from sqlglot import exp
 from dualsql.columns.own_types import SQLType
 from dualsql.databases.functions import common
 from dualsql.sql.operations import comparison, require_safe_patterns
+from dualsql.sql.rows import is_row, refuse_row
 from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
 from dualsql.sql.values import is_text, require_equality, require_same
 from dualsql.text_dialects import TextDialect
@@ -242,6 +243,8 @@ def _lateral(translator: Translator, node: Any, scope: Scope) -> FromClause:
 
 def _values(translator: Translator, node: Any, scope: Scope) -> FromClause:
     args = only(node, "expressions", "alias")
+    if any(is_row(cell) for row in args["expressions"] for cell in row.expressions):
+        refuse_row()
     rows = [
         # A scope without relations: VALUES holds constants.
         [translator.expression(cell, Scope(scope.work)) for cell in row.expressions]

@@ -165,6 +165,8 @@ _FUNCTIONS: Mapping[str, FunctionResult] = {
 
 _TEXT = TextDialect(
     parser="spark",
+    has_row_values=True,
+    sorts_row_values=True,
     functions=_FUNCTIONS,
     absent=frozenset(
         """group_concat iif json_agg json_group_array json_group_object json_object_agg jsonb_agg jsonb_object_agg
