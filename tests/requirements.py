@@ -496,6 +496,7 @@ BEYOND: dict[str, str] = {
     "databases/test_callbacks.py": "what SQLite calls back into Python: which functions, their meaning, linear time",
     "formats/test_heavy.py": "cells of millions of elements hold no event loop",
     "identity/test_unreadable.py": "a row that cannot be read costs its owner that row",
+    "identity/test_odd_rows.py": "an odd value in any column of a row costs nobody else anything",
     "databases/test_comparison.py": "the check at start names each value that a database takes for another",
     "databases/test_tenant_texts.py": "a tenant reads the rows of its exact value, or no server starts",
     "mcp/test_hostile_values.py": "values that no database takes, as each tool's arguments and parameters, are refused",

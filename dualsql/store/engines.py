@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from sqlalchemy import URL, Connection, Engine, Executable, event
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.util import await_only
 
 from dualsql import sqlalchemy_internals as internals
@@ -30,7 +30,7 @@ from dualsql.databases.engines import (
     new_synchronous_engine,
 )
 from dualsql.databases.guard import Refusal
-from dualsql.databases.sqlite import LOOP_LIMIT, TimeLimit
+from dualsql.databases.sqlite import LOOP_LIMIT, SQLiteGuard, TimeLimit, readable_text
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.store.rows import already_stored
@@ -80,6 +80,15 @@ _MISSING_STATES = frozenset({"42P01", "42703", "3F000"})
 
 # SQLite has one code for all errors of statements, so the message is tested.
 _MISSING_WORDS = ("no such table", "no such column", "has no column named")
+
+
+def reading_any_text(connection: AsyncConnection) -> AbstractContextManager[None]:
+    """In the block, SQLite's texts that are not UTF-8 are read as values of another type.
+
+    The driver's own error would look like an outage, and quote the text.
+    """
+    is_sqlite = connection.dialect.name == "sqlite"
+    return SQLiteGuard().tolerant_reading(connection) if is_sqlite else nullcontext()
 
 
 @contextmanager
@@ -368,6 +377,7 @@ class FastRowReader:
             self._engine.dispose()
 
     def _prepare(self, connection: Any, _record: object) -> None:
+        connection.text_factory = readable_text
         connection.execute("PRAGMA query_only = ON").close()
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":

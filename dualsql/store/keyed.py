@@ -6,6 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -132,8 +133,13 @@ class KeyValueStore(ABC):
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         values = {name: await self._read(_RESOURCES, name) for name in resource_ids}
-        rows = {name: decode_row(value) for name, value in values.items() if value is not None}
-        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows.items()}
+        states = {}
+        for name, value in values.items():
+            with suppress(TamperedError):
+                if value is not None:
+                    row = decode_row(value)
+                    states[name] = ResourceState(row["status"], row["expires_at"])
+        return states
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         return first_to_expire(await self._rows(lambda row: has_expired(row, before)), limit)
@@ -268,8 +274,8 @@ def decode_row(data: bytes) -> Row:
             name: _READ[next(iter(value))](*value.values()) if isinstance(value, dict) else value
             for name, value in orjson.loads(data).items()
         }
-    except (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError) as error:
-        raise unreadable() from error
+    except (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError):
+        raise unreadable() from None
     if not is_comparable(row):
         raise unreadable()
     return row

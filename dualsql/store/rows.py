@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
+from string import ascii_letters, digits
 from typing import Any, get_args
 
 import orjson
@@ -25,7 +26,8 @@ MAXIMUM_ID_LENGTH = 64
 MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 """The maximum size of one resource, with its sample."""
 
-_ID = re.compile(rf"[A-Za-z0-9_.~-]{{1,{MAXIMUM_ID_LENGTH}}}")
+ID_CHARACTERS = f"{ascii_letters}{digits}_.~-"
+_ID = re.compile(rf"[{re.escape(ID_CHARACTERS)}]{{1,{MAXIMUM_ID_LENGTH}}}")
 _FIELDS = [field.name for field in fields(Resource)]
 _TEXTS = ("name", "source", "owner", "tenant")
 _INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
@@ -80,12 +82,12 @@ def already_stored() -> StorageError:
     return StorageError("A resource with this id is already stored.", hint="Store it under a fresh id.")
 
 
-def is_storable_id(resource_id: str) -> bool:
+def is_storable_id(resource_id: Any) -> bool:
     """Whether a resource can have this id. Any other id is unknown without a query.
 
     A NUL or a lone surrogate in a URL would otherwise raise an error in the driver, which would look like an outage.
     """
-    return _ID.fullmatch(resource_id) is not None
+    return isinstance(resource_id, str) and _ID.fullmatch(resource_id) is not None
 
 
 def to_row(resource: Resource) -> Row:
@@ -125,8 +127,8 @@ def from_row(row: Mapping[str, Any]) -> Resource:
         resource = Resource(**values)
         if _is_whole(resource):
             return resource
-    except (ValueError, TypeError, KeyError) as error:
-        raise unreadable() from error
+    except (ValueError, TypeError, KeyError):
+        pass
     raise unreadable()
 
 
@@ -145,7 +147,10 @@ def failed_values(failure: ToolProblem) -> dict[str, Any]:
 
 
 def unreadable() -> TamperedError:
-    """The error for a row that was changed: the same as for a wrong signature."""
+    """The error for a row that was changed: the same as for a wrong signature.
+
+    It has no cause: that of a value that cannot be read quotes the value, and the log would show it.
+    """
     return TamperedError("The signature of the stored resource is not valid.")
 
 
@@ -188,6 +193,7 @@ def _size_of_row(row: Mapping[str, Any]) -> int:
 def _is_whole(resource: Resource) -> bool:
     return (
         all(map(isinstance, _VALUES_OF(resource), _SHAPES.values()))
+        and is_storable_id(resource.id)
         and (resource.total_count_kind in _KINDS)
         and (resource.total_count is None) == (resource.total_count_kind == "none")
         and resource.status in _STATUSES
@@ -294,10 +300,15 @@ def newest(
     return page_of([*unplaced, *ordered], limit)
 
 
+NO_ID = "(none)"
+"""In place of an id that no resource can have: others wrote it, so no log shows it."""
+
+
 def page_of(rows: Iterable[Mapping[str, Any]], limit: int) -> ResourcePage:
     """The first `limit` of these rows, which are in the order of listings.
 
-    Rows without an instant in `created_at` are no place to continue from, and are not counted.
+    Rows without an instant in `created_at`, or with an id that is none, are no place to continue from, and are not
+    counted.
     """
     resources: list[Resource] = []
     unreadable: list[str] = []
@@ -306,13 +317,14 @@ def page_of(rows: Iterable[Mapping[str, Any]], limit: int) -> ResourcePage:
     for row in rows:
         if counted >= limit:
             return ResourcePage(resources, unreadable, last)
-        if isinstance(row.get("created_at"), datetime):
+        is_named = is_storable_id(row["id"])
+        if is_named and isinstance(row.get("created_at"), datetime):
             last = ListingPosition(row["created_at"], row["id"])
             counted += 1
         try:
             resources.append(from_row(row))
         except TamperedError:
-            unreadable.append(str(row["id"]))
+            unreadable.append(row["id"] if is_named else NO_ID)
     return ResourcePage(resources, unreadable)
 
 

@@ -30,6 +30,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    not_,
     null,
     or_,
     select,
@@ -40,7 +41,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql.databases.engines import most_connections, server_at
-from dualsql.errors import StorageError
+from dualsql.errors import StorageError, TamperedError
 from dualsql.events import store_operation
 from dualsql.resource import Principal, Resource, Total
 from dualsql.settings import require_duration
@@ -51,6 +52,7 @@ from dualsql.store.engines import (
     has_clock,
     is_read_only,
     own_engine,
+    reading_any_text,
     storage_errors,
 )
 from dualsql.store.protocol import (
@@ -64,6 +66,10 @@ from dualsql.store.protocol import (
     Usage,
 )
 from dualsql.store.rows import (
+    ID_CHARACTERS,
+    MAXIMUM_ID_LENGTH,
+    MAXIMUM_ROW_BYTES,
+    NO_ID,
     failed_values,
     from_row,
     is_storable_id,
@@ -130,7 +136,8 @@ class Connections:
             with storage_errors():
                 async with self._engine.connect() as connection:
                     try:
-                        yield connection
+                        with reading_any_text(connection):
+                            yield connection
                     except DBAPIError as error:
                         if is_read_only(error):
                             # The server became a standby. The next connection reaches the new primary.
@@ -154,11 +161,20 @@ class Connections:
 DELETE_BATCH = 1_000
 """Ids in one DELETE, far fewer than any driver can bind."""
 
-# Errors that SQLAlchemy's types raise for a stored value of another type.
+# Errors that SQLAlchemy's types, and drivers, raise for a stored value of another type or beyond their range.
 _NOT_OF_ITS_TYPE = (ValueError, TypeError, ArithmeticError)
 
 _t = resources.c
 _ROW = [column.label(column.key) for column in _t]
+_HAS_ID = and_(
+    func.ltrim(_t.id, ID_CHARACTERS) == "",
+    func.length(_t.id).between(1, MAXIMUM_ID_LENGTH),
+    _t.id == literal("").concat(_t.id),  # on SQLite, bytes equal no text
+)
+"""Whether a row has an id that `is_storable_id` knows. Others, which only another program writes, lead nowhere."""
+
+_SIZE = case((_t.size.between(0, MAXIMUM_ROW_BYTES), _t.size), else_=MAXIMUM_ROW_BYTES)
+"""The size of a row, as a number that can be added up, whatever another program wrote."""
 
 
 class SQLResourceStore:
@@ -243,19 +259,30 @@ class SQLResourceStore:
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         ids = sorted(filter(is_storable_id, resource_ids))
-        rows = await self._rows(select(_t.id, _t.status, _t.expires_at).where(_t.id.in_(ids)))
+        states = select(_t.id, _t.status, _t.expires_at)
+        try:
+            rows = await self._rows(states.where(_t.id.in_(ids)))
+        except TamperedError:
+            rows = []
+            for each in ids:
+                with suppress(TamperedError):
+                    rows += await self._rows(states.where(_t.id == each))
         return {row["id"]: ResourceState(row["status"], row["expires_at"]) for row in rows}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         # A negative LIMIT is no limit in SQLite (lang_select.html) and an error in PostgreSQL.
-        expired = select(_t.id).where(_t.expires_at <= before).order_by(_t.expires_at, _t.id)
+        expired = select(_t.id).where(_t.expires_at <= before, _HAS_ID).order_by(_t.expires_at, _t.id)
         return [row["id"] for row in await self._rows(expired.limit(max(limit, 0)))]
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> ResourcePage:
-        statement = select(*_ROW).where(*_lives_for(principal, now))
-        if after is not None:
+        statement = select(*_ROW).where(*_lives_for(principal, now), _HAS_ID)
+        odd: list[dict[str, Any]] = []
+        if after is None:
+            nameless = select(literal(NO_ID).label("id")).where(*_lives_for(principal, now), not_(_HAS_ID))
+            odd = await self._rows(nameless.limit(max(limit, 0)))
+        else:
             at = _instant(after.created_at)
             statement = statement.where(or_(_t.created_at < at, and_(_t.created_at == at, _t.id < after.id)))
         newest = statement.order_by(_t.created_at.desc(), _t.id.desc())
@@ -263,7 +290,7 @@ class SQLResourceStore:
             rows = await self._rows(newest.limit(max(limit, 0) + 1))
         except StorageError:  # also for one value that its driver, or its type, does not read
             rows = await self._rows_one_by_one(newest, limit)
-        return page_of(rows, limit)
+        return page_of([*odd, *rows], limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         return await self._usage_of(*_lives_for(principal, now))
@@ -275,17 +302,17 @@ class SQLResourceStore:
         is_pinned = _t.expires_at.is_(None)
         statement = select(
             func.count().label("count"),
-            _total(_t.size).label("size"),
+            _total(_SIZE).label("size"),
             _total(case((is_pinned, 1), else_=0)).label("pinned_count"),
-            _total(case((is_pinned, _t.size), else_=0)).label("pinned_size"),
+            _total(case((is_pinned, _SIZE), else_=0)).label("pinned_size"),
         )
         return Usage(**(await self._rows(statement.where(*conditions)))[0])
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
-        unpinned = select(_t.id, _t.size.label("size")).where(
-            *_lives_for(principal, now), _t.expires_at.is_not(None)
+        unpinned = select(_t.id, _SIZE.label("size")).where(
+            *_lives_for(principal, now), _t.expires_at.is_not(None), _HAS_ID
         )
         oldest = unpinned.order_by(_t.created_at, _t.id).limit(max(limit, 0))
         return [(row["id"], row["size"]) for row in await self._rows(oldest)]
@@ -379,11 +406,10 @@ class SQLResourceStore:
     ) -> list[dict[str, Any]]:
         with store_operation(statement.__visit_name__):
             async with self._connections.open() as connection:
-                result = await connection.execute(statement, values)
                 try:
-                    return [row._asdict() for row in result]
-                except _NOT_OF_ITS_TYPE as error:
-                    raise unreadable() from error
+                    return [row._asdict() for row in await connection.execute(statement, values)]
+                except _NOT_OF_ITS_TYPE:
+                    raise unreadable() from None
 
 
 def _update(resource_id: str, changes: ResourceChanges) -> Update:

@@ -18,11 +18,12 @@ from dualsql.databases.sqlite.connection import (
     TimeLimit,
     choose_stream,
     connect,
+    readable_text,
 )
 from dualsql.databases.sqlite.page_reader import file_reader
 from dualsql.errors import ConfigurationError
 
-__all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect"]
+__all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect", "readable_text"]
 
 
 def _is_in_memory(url: URL) -> bool:

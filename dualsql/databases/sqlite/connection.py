@@ -11,7 +11,7 @@ import math
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -205,7 +205,8 @@ class SQLiteGuard(Guard):
         try:
             yield
         finally:
-            driver.text_factory = str
+            with suppress(ValueError):  # a cancellation has closed it
+                driver.text_factory = str
 
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """See `Guard.failure_kind`."""
