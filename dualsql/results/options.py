@@ -78,8 +78,10 @@ def checked_lifetime(expiration: Any, settings: Settings) -> timedelta:
         BadParameterError: it is no lifetime.
         LimitExceededError: it is longer than the operator allows.
     """
-    lifetime = settings.default_expiration if expiration is None else expiration
-    require_duration("expiration", lifetime, failure=BadParameterError, example=settings.default_expiration)
+    default = settings.default_expiration
+    if expiration is None:
+        return default  # at most `maximum_lifetime`: Settings has checked it
+    lifetime = require_duration("expiration", expiration, failure=BadParameterError, example=default)
     if lifetime > settings.maximum_lifetime:
         raise LimitExceededError(
             f"expiration is {lifetime}, and maximum_lifetime {settings.maximum_lifetime}.",
