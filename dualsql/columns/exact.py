@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.pieces import decoded
 from dualsql_client.wire import INFINITIES
 
 _LONGEST_WHOLE = 4_000
@@ -39,11 +40,11 @@ def read_document(text: str | bytes) -> Any:
     # Raises a TypeError, as json.loads does, for a number: a document of a column without a type may be one.
     text = text if isinstance(text, str) else str(text, "utf-8")
     try:
-        return _QUICK.decode(text)
+        return decoded(text, _QUICK)
     except json.JSONDecodeError:
         raise
     except ValueError:  # Python's, of a whole number of many digits
-        return _THOROUGH.decode(text)
+        return decoded(text, _THOROUGH)
 
 
 def _fraction(text: str) -> float:

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from dualsql.columns.pieces import decoded
 from dualsql.formats.json import dumps
+from dualsql.formats.text import beginning
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS, ConditionOperator
 from dualsql.query.conditions import OPERATOR_KINDS
@@ -47,8 +49,7 @@ def cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[Cell]]:
     """The cells of each row, as the JSON of a page has their values."""
     longest = _MOST_CHARACTERS // max(1, len(columns) * len(rows))
     longest = min(LONGEST_CELL, max(_SHORTEST_CELL, longest))
-    # Floats keep the digits that the JSON has.
-    plain: list[Row] = json.loads(dumps(list(rows)), parse_float=str)
+    plain: list[Row] = decoded(dumps(list(rows)).decode(), _READER)
     return [[_cell(column, row[column["name"]], longest) for column in columns] for row in plain]
 
 
@@ -60,8 +61,15 @@ def _cell(column: Column, value: Any, longest: int) -> Cell:
     if isinstance(value, bool):
         return Cell("text", "true" if value else "false")
     kind: CellKind = "number" if is_number(column) else "json" if column["encoding"] == "json" else "text"
-    text = exact(value)
-    return Cell(kind, visible(text[:longest]), max(0, len(text) - longest))
+    shown = beginning(value, longest)
+    text = exact(shown)
+    # The text of millions of elements is not made: it is as long as their JSON, but for blanks.
+    length = len(text) if shown is value else max(len(text), len(dumps(value).decode()))
+    return Cell(kind, visible(text[:longest]), max(0, length - longest))
+
+
+_READER = json.JSONDecoder(parse_float=str)
+"""Floats keep the digits that the JSON has."""
 
 
 def exact(value: Any) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
+from json import JSONDecodeError, JSONDecoder
 from random import Random
 from typing import Any, TypeVar
 
@@ -18,9 +21,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql import DualResponseServer
+from dualsql import DualResponseServer, Pages
+from dualsql.columns.pieces import read_in_pieces
+from dualsql.features import default_features
 from dualsql.formats.json import dumps
 from dualsql.formats.samples import fit, table
+from dualsql.formats.table import FORMATS
 from dualsql.formats.text import beginning, cell, csv_cell, holds_more
 from dualsql.threads import run_heavy
 from tests.quick import case_of
@@ -69,6 +75,7 @@ CELLS: dict[str, Callable[[], Any]] = {
     "lists": lambda: [[1]] * (SIZE // 2),
     "objects": lambda: [{"a": 1}] * (SIZE // 2),
     "one in another": lambda: {"a": [{"b": [1] * SIZE}]},
+    "names": lambda: {f"k{number}": number for number in range(SIZE // 2)},
 }
 
 
@@ -111,16 +118,19 @@ async def longest_pause(work: Awaitable[T]) -> tuple[T, float]:
             await watching
 
 
-READS = ("", "?limit=10", "/rows?format=ndjson", "/rows?format=json", "/rows?format=csv")
+READS = (
+    *("", "?limit=10", "?limit=1&offset=0", "/view", "/profile"),
+    *(f"/rows?format={name}" for name in FORMATS if name != "xlsx"),
+)
 
 
 @pytest.mark.parametrize(
-    "kind", [case_of(kind, is_long=kind != "lists") for kind in ("numbers", "lists", "objects")]
+    "kind", [case_of(kind, is_long=kind != "lists") for kind in ("numbers", "lists", "objects", "names")]
 )
 async def test_the_event_loop_runs_while_one_cell_is_written(
     kind: str, database_url: str, make_engine: Callable[[str], AsyncEngine]
 ) -> None:
-    """It stood still for 4 to 6 s, of 2,000,000 elements."""
+    """It stood still for 4 to 6 s, of 2,000,000 elements. Python's decoder in C holds its lock, also in a thread."""
     engine = make_engine(database_url)
     async with engine.begin() as connection:
         await connection.run_sync(TABLE.metadata.create_all)
@@ -129,7 +139,10 @@ async def test_the_event_loop_runs_while_one_cell_is_written(
     del rows
     pauses = {}
     async with DualResponseServer(
-        database_url, base_url="http://testserver/resources", tables=TABLE.metadata
+        database_url,
+        base_url="http://testserver/resources",
+        tables=TABLE.metadata,
+        features=default_features(Pages()),
     ) as server:
         query = select(TABLE.c.id, TABLE.c.body).order_by(TABLE.c.id)
         made, pauses["create"] = await longest_pause(server.create_response(query, name="x"))
@@ -137,10 +150,41 @@ async def test_the_event_loop_runs_while_one_cell_is_written(
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as http:
             for read in READS:
-                asked = http.get(f"/resources/{made.resource_id}{read}", timeout=60)
+                path = f"/resources/{made.resource_id}{read}"
+                asked = http.get(path, timeout=60)
                 answer, pauses[read] = await longest_pause(asked)
                 assert answer.status_code == 200
-    assert max(pauses.values()) < 0.5, pauses  # 0.15 s on an idle machine
+    # 0.03 to 0.12 s on an idle machine; asyncpg decodes on the event loop.
+    limit = 0.3 if "sqlite" in database_url else 1.5
+    assert max(pauses.values()) < limit, pauses
+
+
+def test_a_document_in_pieces_is_the_document() -> None:
+    decoder, random = JSONDecoder(), Random(1)
+
+    def outcome(read: Callable[[], Any]) -> str:
+        try:
+            return repr(read())
+        except JSONDecodeError as error:
+            return str(error)
+
+    for _ in range(3_000):
+        value = [random_document(random, 4), random_value(random, 3)]
+        text = json.dumps(value, ensure_ascii=random.random() < 0.5, indent=random.choice((None, 1)))
+        place, piece = random.randrange(len(text)), random.randrange(1, 60)
+        assert read_in_pieces(text, decoder, piece=piece) == value
+        broken = f"{text[:place]}{random.choice(',]}[{:1 ')}{text[place + 1 :]}"
+        whole, parts = partial(decoder.decode, broken), partial(read_in_pieces, broken, decoder, piece=piece)
+        assert outcome(whole) == outcome(parts), (broken, piece)
+
+
+def random_document(random: Random, depth: int) -> Any:
+    """Texts and names have the signs of JSON in them."""
+    text = "".join(random.choice('ab,]}[{"\\é: ') for _ in range(random.randrange(12)))
+    if not depth or random.random() < 0.3:
+        return text
+    members = [random_document(random, depth - 1) for _ in range(random.randrange(6))]
+    return members if random.random() < 0.5 else {f"{text}{place}": one for place, one in enumerate(members)}
 
 
 async def test_heavy_work_ends_before_its_caller_is_cancelled() -> None:
