@@ -24,7 +24,7 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns.exact import Digits
 from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, stored_type
-from dualsql.columns.pieces import decoded
+from dualsql.columns.pieces import PIECE, decoded
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits
@@ -131,7 +131,8 @@ def with_words(value: Any) -> Any:
 
 def loads(encoded: bytes) -> Any:
     """Read JSON. Whole numbers stay exact, and a number beyond the range of floats becomes None."""
-    return decoded(encoded.decode(), _PLAIN_READER)
+    text = encoded.decode()
+    return _PLAIN_READER.decode(text) if len(text) <= PIECE else decoded(text, _PLAIN_READER)
 
 
 def _finite(text: str) -> float | None:
