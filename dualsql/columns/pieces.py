@@ -33,7 +33,7 @@ def read_in_pieces(text: str, decoder: JSONDecoder, *, piece: int = PIECE) -> An
         JSONDecodeError: it is no document.
     """
     try:
-        value, end = _Reader(text, decoder, piece).value(_after_blanks(text, 0))
+        value, end = _DocumentReader(text, decoder, piece).value(_after_blanks(text, 0))
         if _after_blanks(text, end) == len(text):
             return value
     except (JSONDecodeError, StopIteration, IndexError):
@@ -46,7 +46,7 @@ def _after_blanks(text: str, start: int) -> int:
     return end
 
 
-class _Reader:
+class _DocumentReader:
     """Reads one document. Each method returns the value and where it ends."""
 
     def __init__(self, text: str, decoder: JSONDecoder, piece: int) -> None:
