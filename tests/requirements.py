@@ -495,6 +495,7 @@ BEYOND: dict[str, str] = {
     "sql/test_row_values.py": "a row value is compared, and is never a column of a result",
     "databases/test_callbacks.py": "what SQLite calls back into Python: which functions, their meaning, linear time",
     "formats/test_heavy.py": "cells of millions of elements hold no event loop",
+    "formats/test_residue.py": "an Arrow stream sends nothing of the memory of the server",
     "identity/test_unreadable.py": "a row that cannot be read costs its owner that row",
     "identity/test_odd_rows.py": "an odd value in any column of a row costs nobody else anything",
     "databases/test_comparison.py": "the check at start names each value that a database takes for another",

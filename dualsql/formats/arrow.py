@@ -120,7 +120,7 @@ class ArrowSchema:
         type_, fit = self.schema.field(position).type, self._fits[position]
         try:
             if isinstance(values, self._pa.Array):
-                return values if values.type == type_ else values.cast(type_)
+                return without_residue(values if values.type == type_ else values.cast(type_))
             if not fit.holds(values):
                 values = [fit.fitted("null" if value is JSON_NULL else value) for value in values]
             elif type_ == self._pa.float64() and int in set(map(type, values)):
@@ -259,6 +259,33 @@ ROW_GROUP_BYTES = 8 * 1024 * 1024
 """Bytes in memory, in Arrow's layout, that are collected before a row group is written."""
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+
+def without_residue(array: Any) -> Any:
+    """The array with zeros in the places of NULLs.
+
+    DuckDB and Arrow's own kernels leave there what the memory held before, such as addresses. A stream would send it.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_list(array.type):
+        items = without_residue(array.values)
+        buffers = array.buffers()[:2]
+        return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count, array.offset, [items])
+    if not array.null_count or not (
+        pa.types.is_primitive(array.type)
+        or pa.types.is_decimal(array.type)
+        or pa.types.is_fixed_size_binary(array.type)
+    ):
+        return array
+    zeros = pa.py_buffer(bytes(1 + array.type.bit_width // 8))
+    zero = pa.Array.from_buffers(array.type, 1, [None, zeros])[0]
+    values, valid = compute.fill_null(array, zero), array.is_valid()
+    buffers = [compute.and_(valid, valid).buffers()[1], values.buffers()[1]]
+    return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count, values.offset)
+
+
 # The length of a message that does not follow: a reader that ignores metadata must not treat a failed stream as
 # complete.
 _CUT_OFF = b"\xff\xff\xff\xff\x08\x00\x00\x00"

@@ -227,7 +227,7 @@ class Asking:
         method, path = self._one(
             (
                 *(("GET", path) for path in _FIXED),
-                *(("OPTIONS", f"/resources/{{id0}}{below}") for below in _WITH_OPTIONS),
+                *(("OPTIONS", f"/resources/{below.replace('id0', '{id0}')}") for below in _WITH_OPTIONS),
                 ("GET", "/resources/?limit=3"),
                 ("GET", "/resources/?limit=3&cursor={cursor}"),
             )
@@ -308,7 +308,27 @@ _FIXED = (
     "/", "/ask", "/nothing", "/mcp", "/mcp/", "/resources/", "/resources/openapi.json", "/resources/openapi.html",
     "/resources/.well-known/resource-link-service", "/.well-known/dualsql.json",
 )  # fmt: skip
-_WITH_OPTIONS = ("", "/rows", "/query", "/sql", "/refine", "/profile", "/chart")
+_WITH_OPTIONS = (
+    *(
+        "id0",
+        "id0/rows",
+        "id0/query",
+        "id0/sql",
+        "id0/refine",
+        "id0/profile",
+        "id0/chart",
+        "id0/pin",
+        "id0/refresh",
+    ),
+    *(
+        "id0/view",
+        "id0/view/profile",
+        "",
+        "openapi.json",
+        "openapi.html",
+        ".well-known/resource-link-service",
+    ),
+)
 _CATALOG = (
     "catalog", "catalog/contents", "schema/default", "schema/default/contents", "schema/main/contents",
     "schema/public/contents", "schema/default/table/readings", "schema/default/table/stations", "query/of_a_word",

@@ -80,9 +80,11 @@ async def others_go_on(twin: Twin, number: int) -> None:
 
 def difference(asked: Asked, answers: list[bytes]) -> str:
     """A request, and where the answers to it differ first."""
+    place = next((n for n, pair in enumerate(zip(*answers, strict=False)) if pair[0] != pair[1]), -1)
+    around = [f"{place} of {len(answer)}: {answer[max(0, place - 24) : place + 24]!r}" for answer in answers]
     one, two = ([str(part)[:400] for part in re.split(rb"(?<=[,>\n])", answer)] for answer in answers)
     lines = difflib.unified_diff(one, two, n=0, lineterm="")
-    return "\n".join([str(asked), *islice(lines, 30)])
+    return "\n".join([str(asked), *around, *islice(lines, 30)])
 
 
 @pytest.mark.parametrize("is_kept", [False, True], ids=["live", "kept"])
