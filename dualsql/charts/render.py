@@ -357,10 +357,14 @@ def _texts(chart: VegaLite) -> Iterator[str]:
         yield from (value for value in row.values() if isinstance(value, str))
 
 
+_NOWHERE = "\U0010fffd"
+"""A private character. Fonts of icons have those of the first plane, such as U+F8FF."""
+
+
 @lru_cache(maxsize=4_096)
 def _has_glyph(character: str) -> bool:
     """Whether it is drawn as anything else than a character that no font has; takes 1 ms."""
-    return character.isspace() or _glyph(character) != _glyph("\uf8ff")
+    return character.isspace() or _glyph(character) != _glyph(_NOWHERE)
 
 
 def _glyph(character: str) -> bytes:

@@ -38,7 +38,7 @@ async def seen(server: DualResponseServer, statement: Any, principal: Principal)
 
 @pytest.mark.quick(1, "sqlite", "postgresql")
 async def test_two_tenants_at_once(make_server: MakeServer) -> None:
-    server = await make_server(hooks=RULES, maximum_streams=20)
+    server = await make_server(hooks=RULES, maximum_streams=40)
     states = ["NY", "PA"] * 10
     answers = await asyncio.gather(*(seen(server, STATEMENT, person(state)) for state in states))
     assert [{row["state"] for row in rows} for rows in answers] == [{state} for state in states]

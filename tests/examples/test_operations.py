@@ -50,7 +50,7 @@ def test_flags_and_variables_exist() -> None:
             "--uid",
             "--no-cache-dir",
             "--constraint",
-            "--database",
+            "--create",
         }
         assert found - known() - of_others - {"DUALSQL_METRICS"} == set(), name
 
