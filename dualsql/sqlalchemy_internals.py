@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import BindParameter, ColumnElement, FromClause
+from sqlalchemy import AsyncAdaptedQueuePool, BindParameter, ColumnElement, FromClause, NullPool
 from sqlalchemy.orm import attributes, context, mapperlib, path_registry, strategies, strategy_options, util
 from sqlalchemy.sql import elements, functions, selectable
 from sqlalchemy.sql.cache_key import CacheKey
@@ -699,3 +699,22 @@ def set_type_memos(dialect: Any, memos: WeakKeyDictionary[Any, Any]) -> None:
 def statement_name(adapted: Any) -> Any:
     """A name for a prepared statement of asyncpg; None if asyncpg is to choose (`dialects/postgresql/asyncpg.py`)."""
     return adapted._prepared_statement_name_func()
+
+
+def open_for_each_use(engine: Any) -> None:
+    """Let an AsyncEngine open a connection for each use, as one with `poolclass=NullPool`, if it keeps several.
+
+    A pool of its own class is made as `Pool.recreate` does (`pool/impl.py`), with the events of the former one.
+    """
+    pool = engine.pool
+    if isinstance(pool, AsyncAdaptedQueuePool):
+        engine.sync_engine.pool = NullPool(
+            pool._creator,
+            recycle=pool._recycle,
+            echo=pool.echo,
+            logging_name=pool._orig_logging_name,
+            reset_on_return=pool._reset_on_return,
+            pre_ping=pool._pre_ping,
+            _dispatch=pool.dispatch,
+            dialect=pool._dialect,
+        )

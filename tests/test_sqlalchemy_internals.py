@@ -33,6 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import (
     Bundle,
@@ -549,6 +550,14 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
             lambda it: internals.set_json_reader(it, int), sqlite.dialect(), internals.json_reader
         ),
         same(int),
+    ),
+    "open_for_each_use": (
+        lambda: _after(
+            internals.open_for_each_use,
+            create_async_engine("sqlite+aiosqlite:///unused"),
+            lambda it: type(it.pool).__name__,
+        ),
+        equal("NullPool"),
     ),
     "set_type_memos": (
         lambda: _after(

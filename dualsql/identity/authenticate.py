@@ -175,6 +175,7 @@ def fastapi_user(
     try:
         from fastapi import Depends
         from fastapi.exceptions import RequestValidationError
+        from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
         from fastapi.routing import APIRoute
     except ImportError as error:
         raise ConfigurationError("fastapi_user needs FastAPI.", hint="pip install fastapi") from error
@@ -199,7 +200,8 @@ def fastapi_user(
         # They would answer an HTTPException, and not raise it.
         scope.pop("starlette.exception_handlers", None)
         try:
-            await route.app(scope, _no_body, _no_answer)
+            # Requests pass this middleware in an application of FastAPI only, and its routes need it.
+            await AsyncExitStackMiddleware(route.app)(scope, _no_body, _no_answer)
         except RequestValidationError as error:
             raise UnauthenticatedError("The request lacks what identifies its caller.") from error
         return principal(scope[_USER])

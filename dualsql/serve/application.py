@@ -20,6 +20,7 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
@@ -448,23 +449,22 @@ def serve_app(
         session: how browsers sign in to the pages, if the server has pages.
     """
     server = build_mcp(dual) if mcp is None else mcp
-    # The call creates the session manager. The application itself is built below, for MCP and REST.
-    server.streamable_http_app(
-        stateless_http=True,
-        max_request_body_size=MAXIMUM_REQUEST_SIZE,
-        # HostCheck does this for MCP and REST, so allowed_hosts and cors_origins hold for both (decision 22).
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
-    sessions = server.session_manager
+    sessions = _new_sessions(server)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        nonlocal sessions
+        # A manager runs once, and an application may be started again: tests start it for each test.
+        sessions = _new_sessions(server)
         async with dual.lifespan(app), sessions.run():
             app.state.has_started = True
             yield
             app.state.has_started = False
 
-    endpoint = AuthMiddleware(AppSessions(sessions.handle_request, MAXIMUM_REQUEST_SIZE), dual, context)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await sessions.handle_request(scope, receive, send)
+
+    endpoint = AuthMiddleware(AppSessions(answer, MAXIMUM_REQUEST_SIZE), dual, context)
     path, resources = mcp_path(dual.base_url), urlsplit(dual.base_url).path
     application = DataApplication(
         routes=[
@@ -480,6 +480,17 @@ def serve_app(
     router.redirect_slashes = False
     router.default = _SlashRedirect(router.routes, router.default)
     return application
+
+
+def _new_sessions(server: MCPServer[Any]) -> StreamableHTTPSessionManager:
+    # The call creates the session manager. `serve_app` builds the application itself, for MCP and REST.
+    server.streamable_http_app(
+        stateless_http=True,
+        max_request_body_size=MAXIMUM_REQUEST_SIZE,
+        # HostCheck does this for MCP and REST, so allowed_hosts and cors_origins hold for both (decision 22).
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return server.session_manager
 
 
 class _SlashRedirect:

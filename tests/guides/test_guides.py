@@ -34,6 +34,8 @@ def test_a_reader_who_follows_it_sees_what_it_says(
     guide: Path, session: Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.has_processes = guide.stem == "sqlmodel"  # which has one metadata in a process
+    if guide.stem == "testing":
+        monkeypatch.setenv("SHOP_DATABASE", request.getfixturevalue("postgresql_url"))
     if guide.stem == "synchronous":
         monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("synchronous_url"))
     assert session.run(guide.read_text(encoding="utf-8")) > 0
