@@ -45,7 +45,17 @@ from dualsql_client.ndjson import decode_rows, rows_of
 from dualsql_client.origins import describe_host
 from dualsql_client.preview import html, preview, rich_group
 from dualsql_client.progress import Meter, ProgressCallback
-from dualsql_client.query import QueryMethods, Sort, StreamOptions, page_at, page_request, rows_request
+from dualsql_client.query import (
+    Filters,
+    QueryMethods,
+    Sort,
+    StreamOptions,
+    each_page,
+    narrowed,
+    page_at,
+    page_request,
+    rows_request,
+)
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
 from dualsql_client.transport import Transport, wait_while
 from dualsql_client.wire import Column, PageBody, Row, TotalCountKind
@@ -119,6 +129,8 @@ class ParsedDualResponse(QueryMethods):
         sort: Sort | None = None,
         typed: bool = False,
         cursor: str | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
     ) -> FetchResult:
         """Fetch one page.
 
@@ -128,7 +140,9 @@ class ParsedDualResponse(QueryMethods):
             sort: the order, the first key first: "-enrollment,name", where `-` is descending, or
                 `{"field": "enrollment", "order": "desc"}`, or several keys.
             typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
-            cursor: `next_cursor` or `previous_cursor` of a page, instead of an offset; with the same sort.
+            cursor: `next_cursor` or `previous_cursor` of a page, instead of an offset; with the same other arguments.
+            columns: names of columns, in this order; all by default.
+            filters: which rows, as for `query`: `where("state").eq("NJ")`. The database applies them.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
@@ -136,7 +150,32 @@ class ParsedDualResponse(QueryMethods):
             ParseError: with `typed`, a value does not fit its column's encoding.
         """
         start = PageBody(offset=offset) if cursor is None else page_at(cursor, offset)
-        return await self._page(page_request(start, limit, sort), typed=typed)
+        return await self._fetch(page_request(start, limit, sort), columns, filters, typed=typed)
+
+    async def pages(
+        self,
+        *,
+        limit: int | None = None,
+        sort: Sort | None = None,
+        typed: bool = False,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+    ) -> AsyncGenerator[FetchResult, None]:
+        """All pages in order, each by the cursor of the last. The arguments are those of `fetch`.
+
+        Concurrent inserts and deletes never duplicate or drop other rows. `fetch_stream` is faster.
+
+        Raises:
+            FetchError, ParseError: see `fetch`.
+        """
+
+        async def page(start: PageBody, budget: Budget) -> FetchResult:
+            request = page_request(start, limit, sort)
+            return await self._fetch(request, columns, filters, typed=typed, budget=budget)
+
+        async with self.kept_alive(), aclosing(each_page(page, self._configured().budget())) as pages:
+            async for each in pages:
+                yield each
 
     @checked_keywords(StreamOptions)
     async def fetch_stream(
@@ -341,7 +380,7 @@ class ParsedDualResponse(QueryMethods):
     ) -> Any:
         """The first metadata of the resource for which `is_running` is False."""
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        with Meter(self.name, on_progress=None, progress=progress) as meter:
+        with Meter(self.name, progress=progress) as meter:
 
             async def report(answer: object) -> None:
                 rows = rows_so_far(answer)
@@ -498,6 +537,20 @@ class ParsedDualResponse(QueryMethods):
                     with budget.paused() if is_iterated else nullcontext():
                         yield with_columns(page.data, options.get("columns"))
 
+    async def _fetch(
+        self,
+        request: PageBody,
+        columns: Sequence[str] | None,
+        filters: Filters | None,
+        *,
+        typed: bool,
+        budget: Budget | None = None,
+    ) -> FetchResult:
+        """A page of the rows, or with columns or filters, of the answer to a query."""
+        if columns is None and filters is None:
+            return await self._page(request, typed=typed, budget=budget)
+        return await self._post("query", narrowed(request, columns, filters), typed=typed, budget=budget)
+
     async def _page(self, request: PageBody, *, typed: bool, budget: Budget | None = None) -> FetchResult:
         transport = self._configured()
         answer = await transport.page(self.resource_uri, request, budget=budget)
@@ -512,12 +565,7 @@ class ParsedDualResponse(QueryMethods):
         return self.columns
 
     def _meter(self, options: StreamOptions, batch_size: int | None = None) -> Meter:
-        return Meter(
-            self.name,
-            on_progress=options.get("on_progress"),
-            progress=options.get("progress", False),
-            batch_size=batch_size,
-        )
+        return Meter(self.name, progress=options.get("progress", False), batch_size=batch_size)
 
     def _note_expiry(self, answer: Mapping[str, Any]) -> None:
         if "expires_at" in answer:

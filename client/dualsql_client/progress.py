@@ -12,9 +12,6 @@ from typing import Any, Self
 from dualsql_client.errors import import_extra
 from dualsql_client.preview import printable
 
-OnProgress = Callable[[int, int | None], Awaitable[object] | object]
-"""Called with the rows fetched so far and the total, None when unknown; may be a coroutine function."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -52,14 +49,12 @@ class Meter:
         self,
         name: str,
         *,
-        on_progress: OnProgress | None,
         progress: bool | ProgressCallback,
         batch_size: int | None = None,
     ) -> None:
         self._batch_size = batch_size
         self._reported = 0
         self._last: tuple[int, int | None, int] | None = None
-        self._on_progress = on_progress
         self._bar = Bar(name) if progress is True else None
         self._callback = progress if callable(progress) else None
 
@@ -93,10 +88,10 @@ class Meter:
 
     async def _report(self, rows: int, total: int | None, size: int) -> None:
         self._reported = rows
-        if self._on_progress:
-            await _wait_for(self._on_progress(rows, total))
         if self._callback:
-            await _wait_for(self._callback(self._progress(rows, total, size)))
+            result = self._callback(self._progress(rows, total, size))
+            if inspect.isawaitable(result):
+                await result
 
     def _progress(self, rows: int, total: int | None, size: int) -> Progress:
         return Progress(rows=rows, total=total, bytes=size, seconds=time.monotonic() - self._started)
@@ -148,8 +143,3 @@ def progress_text(progress: Progress) -> str:
     rows = f"{progress.rows:,}" if progress.total is None else f"{progress.rows:,}/{progress.total:,}"
     rate = progress.rows / progress.seconds if progress.seconds else 0.0
     return f"{rows} rows  {progress.bytes / 1e6:,.1f} MB  {rate:,.0f} rows/s"
-
-
-async def _wait_for(result: Any) -> None:
-    if inspect.isawaitable(result):
-        await result

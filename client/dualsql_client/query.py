@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from dualsql_client import detect
 from dualsql_client.answers import FetchResult, exact_total, read_page, require_confirmed
 from dualsql_client.budget import Budget
 from dualsql_client.errors import FetchError, checked_keywords
-from dualsql_client.progress import OnProgress, ProgressCallback
+from dualsql_client.progress import ProgressCallback
 from dualsql_client.transport import Transport
 from dualsql_client.wire import (
     Bucket,
@@ -149,6 +149,10 @@ class Compared:
         return Condition({"column": self._column, "op": operator, "value": plain_value(value)})
 
 
+Filters = Condition | Sequence[Condition | Mapping[str, Any]]
+"""Which rows: one condition, or several that all hold, of `where` or as JSON."""
+
+
 def where(column: str) -> Compared:
     """A column, to be compared: `where("state").eq("NJ")`."""
     return Compared(column)
@@ -167,10 +171,10 @@ class Question(TypedDict, total=False):
     """
 
     columns: Sequence[str]
-    filters: Condition | Sequence[Condition | Mapping[str, Any]]
+    filters: Filters
     group_by: Sequence[str | Group]
     aggregates: Sequence[str | Aggregate]
-    having: Condition | Sequence[Condition | Mapping[str, Any]]
+    having: Filters
     order_by: Sequence[str | OrderKey]
 
 
@@ -217,16 +221,14 @@ class StreamOptions(TypedDict, total=False):
             if a cell does not fit its column's type.
         sort: an order, as for `fetch`: "-enrollment,name".
         limit: the most rows.
-        on_progress: called with the number of rows so far and the total, as rows arrive.
-        progress: True for a bar in the terminal, which needs dualsql-client[progress]; or a function that is called
-            with a Progress.
+        progress: True for a bar in the terminal, which needs dualsql-client[progress]; or a function, also a coroutine
+            function, that is called with a Progress as rows arrive.
     """
 
     columns: Sequence[str]
     text_columns: Sequence[str]
     sort: Sort | None
     limit: int
-    on_progress: OnProgress | None
     progress: bool | ProgressCallback
 
 
@@ -249,6 +251,21 @@ def page_request(start: PageBody, limit: int | None, sort: Sort | None) -> PageB
     if sort is not None:
         request["sort"] = _sort_keys(sort)
     return request
+
+
+def narrowed(request: PageBody, columns: Sequence[str] | None, filters: Filters | None) -> dict[str, Any]:
+    """The body of POST /{id}/query for a page of these columns and rows."""
+    question = Question()
+    if columns is not None:
+        question["columns"] = columns
+    if filters is not None:
+        question["filters"] = filters
+    body: dict[str, Any] = {**plain_question(question), **request}
+    keys = body.pop("sort", None)
+    if keys is not None:
+        keys = keys if isinstance(keys, list) else [keys]
+        body["order_by"] = [{"column": key["field"], "order": key.get("order", "asc")} for key in keys]
+    return body
 
 
 def rows_request(options: StreamOptions) -> RowsBody:
@@ -429,27 +446,42 @@ class QueryMethods:
     async def _post_for_all(
         self, route: str, body: Mapping[str, Any], page_size: int | None, *, typed: bool
     ) -> list[Row]:
-        """The rows of all pages; each page follows the last by its cursor if the server has cursors."""
-        rows: list[Row] = []
-        budget = self._configured().budget()
-        cursors: set[str] = set()
-        cursor: str | None = None
-        while True:
-            window = _window(0 if cursor else len(rows), page_size, cursor)
-            page = await self._post(route, {**body, **window}, typed=typed, budget=budget)
-            rows += page.data
-            cursor = page.next_cursor
-            if not page.has_next:
-                return rows
-            # A faulty server could repeat its cursors for ever.
-            if cursor in cursors:
-                raise FetchError("The server returns the same page repeatedly.", status=200)
-            if cursor is not None:
-                cursors.add(cursor)
-            budget.page(len(page.data), exact_total(page))
+        async def page(start: PageBody, budget: Budget) -> FetchResult:
+            window = start if page_size is None else {**start, "limit": page_size}
+            return await self._post(route, {**body, **window}, typed=typed, budget=budget)
+
+        pages = each_page(page, self._configured().budget())
+        return [row async for each in pages for row in each.data]
 
     def _configured(self) -> Transport:
         raise NotImplementedError
+
+
+async def each_page(
+    page_at: Callable[[PageBody, Budget], Awaitable[FetchResult]], budget: Budget
+) -> AsyncGenerator[FetchResult, None]:
+    """All pages; each one follows the last by its cursor if the server has cursors.
+
+    Args:
+        page_at: the page that begins at an offset or a cursor.
+    """
+    cursors: set[str] = set()
+    start = PageBody(offset=0)
+    while True:
+        page = await page_at(start, budget)
+        with budget.paused():
+            yield page
+        if not page.has_next:
+            return
+        # A faulty server could repeat its cursors for ever.
+        if page.next_cursor in cursors:
+            raise FetchError("The server returns the same page repeatedly.", status=200)
+        budget.page(len(page.data), exact_total(page))
+        if page.next_cursor is None:
+            start = PageBody(offset=page.offset + len(page.data))
+        else:
+            cursors.add(page.next_cursor)
+            start = PageBody(cursor=page.next_cursor)
 
 
 def _window(offset: int, limit: int | None, cursor: str | None) -> dict[str, Any]:

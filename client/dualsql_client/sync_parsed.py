@@ -17,7 +17,7 @@ from dualsql_client.formats import FileFormat
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
 from dualsql_client.progress import ProgressCallback
-from dualsql_client.query import Question, Sort, StreamOptions
+from dualsql_client.query import Filters, Question, Sort, StreamOptions
 from dualsql_client.streaming import PartialFile
 from dualsql_client.wire import Column, Profile, ProfileKind, Row, TotalCountKind
 
@@ -239,6 +239,8 @@ class SyncParsedDualResponse:
         sort: Sort | None = None,
         typed: bool = False,
         cursor: str | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
     ) -> FetchResult:
         """Fetch one page.
 
@@ -248,7 +250,9 @@ class SyncParsedDualResponse:
             sort: the order, the first key first: "-enrollment,name", where `-` is descending, or
                 `{"field": "enrollment", "order": "desc"}`, or several keys.
             typed: values as Decimal, datetime, date, time, timedelta, UUID and bytes instead of JSON's.
-            cursor: `next_cursor` or `previous_cursor` of a page, instead of an offset; with the same sort.
+            cursor: `next_cursor` or `previous_cursor` of a page, instead of an offset; with the same other arguments.
+            columns: names of columns, in this order; all by default.
+            filters: which rows, as for `query`: `where("state").eq("NJ")`. The database applies them.
 
         Raises:
             NotConfiguredError: the client has no `base_url`.
@@ -256,7 +260,34 @@ class SyncParsedDualResponse:
             ParseError: with `typed`, a value does not fit its column's encoding.
         """
         return self._portal.call(
-            self._parsed.fetch, offset=offset, limit=limit, sort=sort, typed=typed, cursor=cursor
+            self._parsed.fetch,
+            offset=offset,
+            limit=limit,
+            sort=sort,
+            typed=typed,
+            cursor=cursor,
+            columns=columns,
+            filters=filters,
+        )
+
+    def pages(
+        self,
+        *,
+        limit: int | None = None,
+        sort: Sort | None = None,
+        typed: bool = False,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+    ) -> Generator[FetchResult, None, None]:
+        """All pages in order, each by the cursor of the last. The arguments are those of `fetch`.
+
+        Concurrent inserts and deletes never duplicate or drop other rows. `fetch_stream` is faster.
+
+        Raises:
+            FetchError, ParseError: see `fetch`.
+        """
+        return self._portal.each(
+            self._parsed.pages, limit=limit, sort=sort, typed=typed, columns=columns, filters=filters
         )
 
     @checked_keywords(StreamOptions)

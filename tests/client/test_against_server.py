@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import mcp
@@ -23,6 +26,7 @@ from dualsql_client import (
     ParsedDualResponse,
     ResourceExpiredError,
     ResourceNotFoundError,
+    where,
 )
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.schools import SCHOOLS, Base, Program, School, fill, visits
@@ -251,7 +255,9 @@ async def test_progress_is_told_at_the_ends_of_batches(pair: Pair) -> None:
     parsed, total = await pair.open(), len(SCHOOLS)
     told: list[tuple[int, int | None]] = []
     seen: list[int] = []
-    await parsed.fetch_all(batch_size=5, on_progress=lambda *progress: told.append(progress))
+    await parsed.fetch_all(
+        batch_size=5, progress=lambda progress: told.append((progress.rows, progress.total))
+    )
     assert told == [(rows, total) for rows in (*range(5, total, 5), total)]
     batches = parsed.fetch_stream(batch_size=total, progress=lambda progress: seen.append(progress.rows))
     assert [len(batch) async for batch in batches] == [total]
@@ -266,3 +272,35 @@ async def test_rows_of_a_result_that_names_only_its_first_columns_are_typed(pair
     rows = await parsed.fetch_all(typed=True)
     assert rows == list(map(as_sqlite_gives_it, SCHOOLS))
     assert len(parsed.columns) == len(rows[0])
+
+
+PAGES: list[dict[str, Any]] = [
+    {},
+    {"sort": "-name,id"},
+    {"columns": ["name", "id"]},
+    {"filters": where("state").eq("NJ"), "sort": [{"field": "id", "order": "desc"}]},
+    {"filters": [where("state").eq("NJ")], "columns": ["id"], "typed": True},
+]
+
+
+@pytest.mark.parametrize("arguments", PAGES, ids=lambda given: "-".join(given) or "all")
+async def test_pages_follow_one_another_and_are_those_of_fetch(pair: Pair, arguments: dict[str, Any]) -> None:
+    parsed = await pair.open()
+    pages = [page async for page in parsed.pages(limit=3, **arguments)]
+    whole = await parsed.fetch(limit=500, **arguments)
+    assert [row for page in pages for row in page.data] == whole.data != []
+    assert {len(page.data) for page in pages[:-1]} <= {3} and not pages[-1].has_next
+    expected = [school for school in SCHOOLS if "filters" not in arguments or school["state"] == "NJ"]
+    assert sorted(row["id"] for row in whole.data) == sorted(school["id"] for school in expected)
+    if "columns" in arguments:
+        assert {tuple(row) for row in whole.data} == {tuple(arguments["columns"])}
+
+
+async def test_the_example_of_the_readme_runs(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "client" / "README.md").read_text(encoding="utf-8")
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Progress" in block]
+    scope: dict[str, Any] = {"parsed": await pair.open()}
+    await eval(compile(code, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), scope)
+    assert scope["rows"] == await scope["parsed"].fetch_all()
+    printed = capsys.readouterr().out
+    assert f"{len(SCHOOLS)} of {len(SCHOOLS)} rows," in printed and "0 [{'id': " in printed

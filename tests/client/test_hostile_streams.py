@@ -154,7 +154,7 @@ ROW_COUNTS = ["-1", "1e3", "x", "9" * 30, "٣", ""]
 async def test_a_total_that_is_no_number_is_none(host: Host, open_at: Open, total: str) -> None:
     told: list[Any] = []
     base_url = host.serve(answering(_with_raw(stream(WHOLE), b"dualsql-total-count", total.encode())))
-    await open_at(base_url).fetch_all(on_progress=lambda rows, total: told.append(total))
+    await open_at(base_url).fetch_all(progress=lambda progress: told.append(progress.total))
     assert set(told) <= {None}
 
 
@@ -167,7 +167,7 @@ async def test_only_what_was_counted_is_a_total(
     totals: list[Any] = []
     answered = stream(WHOLE, **{"dualsql-total-count": "7", "dualsql-total-count-kind": kind})
     await open_at(host.serve(answering(answered))).fetch_all(
-        on_progress=lambda rows, total: totals.append(total)
+        progress=lambda progress: totals.append(progress.total)
     )
     assert set(totals) == {told}
 

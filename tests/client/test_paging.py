@@ -10,7 +10,14 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from dualsql_client import FetchError, FetchResult, ParseError, ResourceMetadata, ResourceNotFoundError
+from dualsql_client import (
+    FetchError,
+    FetchResult,
+    ParseError,
+    Progress,
+    ResourceMetadata,
+    ResourceNotFoundError,
+)
 from dualsql_client.wire import Column
 from tests.client.conftest import Open
 from tests.client.hosting import Contract, Host
@@ -81,12 +88,14 @@ async def test_a_server_may_send_smaller_pages_than_asked_for(host: Host, open_a
 async def test_progress_is_told_to_functions_and_coroutines(host: Host, open_at: Open) -> None:
     told: list[tuple[int, int | None]] = []
 
-    async def tell(fetched: int, total: int | None) -> None:
-        told.append((fetched, total))
+    async def tell(progress: Progress) -> None:
+        told.append((progress.rows, progress.total))
 
     base_url = host.serve(contract())
-    await open_at(base_url).fetch_all(batch_size=4, on_progress=lambda *progress: told.append(progress))
-    await open_at(base_url).fetch_all(batch_size=4, on_progress=tell)
+    await open_at(base_url).fetch_all(
+        batch_size=4, progress=lambda progress: told.append((progress.rows, progress.total))
+    )
+    await open_at(base_url).fetch_all(batch_size=4, progress=tell)
     assert told == [(4, 7), (7, 7)] * 2
 
 

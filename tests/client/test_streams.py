@@ -198,7 +198,7 @@ async def test_columns_sort_and_limit(service: Service, plain_http: httpx.AsyncC
         columns=["size", "id"],
         sort={"field": "id", "order": "desc"},
         limit=5,
-        on_progress=lambda *progress: told.append(progress),
+        progress=lambda progress: told.append((progress.rows, progress.total)),
     )
     assert [list(row.items()) for row in rows] == [
         [("size", row["size"]), ("id", row["id"])] for row in ROWS[:-6:-1]
@@ -360,7 +360,7 @@ async def test_without_a_total_order_a_break_is_an_error_that_counts_the_rows(
         parsed = await service.open(plain_http, UNORDERED, origin=origin)
         seen: list[int] = []
         with pytest.raises(StreamBrokenError, match="broke after") as caught:
-            await parsed.fetch_all(on_progress=lambda rows, total: seen.append(rows))
+            await parsed.fetch_all(progress=lambda progress: seen.append(progress.rows))
     assert caught.value.code == "STREAM_BROKEN"
     assert caught.value.rows == caught.value.details["rows"] == seen[-1] > 0
     assert "ORDER BY" in caught.value.hint

@@ -227,7 +227,7 @@ def test_a_stream_is_left_in_the_middle(
 def test_a_callback_cannot_wait_for_its_own_client(served: Served, client: SyncDualResponseClient) -> None:
     parsed = client.parse(served.tool_result, strict=True)
     with pytest.raises(RuntimeError, match="cannot wait"):
-        parsed.fetch_all(on_progress=lambda rows, total: parsed.fetch())
+        parsed.fetch_all(progress=lambda progress: parsed.fetch())
     assert len(parsed.fetch_all()) == len(ROWS)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import SQLResourceStore
-from dualsql_client import DualResponseClient
+from dualsql_client import DualResponseClient, Progress
 from tests.client.hosting import structured
 from tests.drills.conftest import Report
 from tests.failures.cluster import Cluster
@@ -179,9 +179,9 @@ async def test_the_network_between_client_and_server_is_cut(
     async with serving_both(url, statement=MANY) as live, relaying(Relay(live.port)) as relay:
         cuts: list[int] = []
 
-        def cut(rows: int, _total: int | None) -> None:
-            if rows >= (len(cuts) + 1) * len(IDS) // 12 and len(cuts) < 10:
-                cuts.append(rows)
+        def cut(progress: Progress) -> None:
+            if progress.rows >= (len(cuts) + 1) * len(IDS) // 12 and len(cuts) < 10:
+                cuts.append(progress.rows)
                 relay.cut()
                 report.end_trouble()
 
@@ -193,7 +193,7 @@ async def test_the_network_between_client_and_server_is_cut(
             parsed = client.parse(structured(uri=uri), strict=True)
             rows = [
                 ids_of(row)
-                async for batch in parsed.fetch_stream(on_progress=cut, batch_size=500)
+                async for batch in parsed.fetch_stream(progress=cut, batch_size=500)
                 for row in batch
             ]
         assert rows == IDS and len(cuts) == 10

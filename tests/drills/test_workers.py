@@ -11,7 +11,7 @@ import httpx
 import pytest
 from mcp import Client
 
-from dualsql_client import DualResponseClient
+from dualsql_client import DualResponseClient, Progress
 from tests.drills.conftest import Balancer, Report
 from tests.failures.cluster import Cluster
 from tests.proxies.running import PATIENCE, free_port
@@ -43,15 +43,15 @@ async def test_kill_9_amid_a_stream(own_cluster: Cluster, shop: str, report: Rep
                 result = await model.call_tool("execute_query", {"query": PAIRS})
             killed_at, found, resumed_after = 0, 0, 0.0
 
-            def kill(rows: int, _total: int | None) -> None:
+            def kill(progress: Progress) -> None:
                 nonlocal killed_at
-                if rows and not killed_at:
-                    killed_at = rows
+                if progress.rows and not killed_at:
+                    killed_at = progress.rows
                     first.process.kill()
                     report.end_trouble()
 
             async with asyncio.timeout(3 * PATIENCE), DualResponseClient(f"{base}/resources") as client:
-                async for batch in client.parse(result, strict=True).fetch_stream(on_progress=kill):
+                async for batch in client.parse(result, strict=True).fetch_stream(progress=kill):
                     if killed_at and not resumed_after and balancer.target == ports[1]:
                         resumed_after = time.monotonic() - report.over_at
                     for row in batch:

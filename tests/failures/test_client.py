@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import select
 
-from dualsql_client import DualResponseClient, ParsedDualResponse
+from dualsql_client import DualResponseClient, ParsedDualResponse, Progress
 from tests.client.hosting import structured
 from tests.engines import opened
 from tests.failures.cluster import Cluster
@@ -33,28 +33,28 @@ MANY = _many.select_from(_one.join(_two, _two.c.id > 0).join(_three, _three.c.id
 _ids = [row["id"] for row in ROWS]
 IDS = [(one, two, three) for one in _ids for two in _ids for three in _ids[:25]]
 
-OnProgress = Callable[[int, int | None], None]
+OnProgress = Callable[[Progress], None]
 Way = Callable[[ParsedDualResponse, Path, OnProgress], Awaitable[list[tuple[int, ...]]]]
 
 
 async def by_fetch_all(parsed: ParsedDualResponse, _folder: Path, tell: OnProgress) -> list[tuple[int, ...]]:
-    return [ids_of(row) for row in await parsed.fetch_all(on_progress=tell)]
+    return [ids_of(row) for row in await parsed.fetch_all(progress=tell)]
 
 
 async def by_fetch_stream(
     parsed: ParsedDualResponse, _folder: Path, tell: OnProgress
 ) -> list[tuple[int, ...]]:
-    return [ids_of(row) async for batch in parsed.fetch_stream(on_progress=tell) for row in batch]
+    return [ids_of(row) async for batch in parsed.fetch_stream(progress=tell) for row in batch]
 
 
 async def by_csv(parsed: ParsedDualResponse, folder: Path, tell: OnProgress) -> list[tuple[int, ...]]:
-    path = await parsed.save(folder / "rows.csv", on_progress=tell)
+    path = await parsed.save(folder / "rows.csv", progress=tell)
     with path.open(newline="") as file:
         return [ids_of(row) for row in csv.DictReader(file)]
 
 
 async def by_arrow(parsed: ParsedDualResponse, folder: Path, tell: OnProgress) -> list[tuple[int, ...]]:
-    path = await parsed.save(folder / "rows.arrows", on_progress=tell)
+    path = await parsed.save(folder / "rows.arrows", progress=tell)
     with pa.OSFile(str(path)) as file:
         table = pa.ipc.open_stream(file).read_all()
     return [ids_of(row) for row in table.to_pylist()]
@@ -104,9 +104,9 @@ async def test_a_restart_in_the_middle(
 ) -> None:
     restarted_at: list[int] = []
 
-    def restart(rows: int, _total: int | None) -> None:
-        if rows and not restarted_at:
-            restarted_at.append(rows)
+    def restart(progress: Progress) -> None:
+        if progress.rows and not restarted_at:
+            restarted_at.append(progress.rows)
             own_cluster.stop(how)
             own_cluster.start()
 

@@ -20,7 +20,7 @@ from dualsql import DatabaseBusyError, DualResponseServer, PageRequest, Principa
 from dualsql.databases.driver import driver_statement
 from dualsql.http.problems import problem_response
 from dualsql.results.streams import StreamRequest
-from dualsql_client import DualResponseClient
+from dualsql_client import DualResponseClient, Progress
 from tests.client.hosting import structured
 from tests.engines import opened
 from tests.failures.cluster import Cluster, cluster
@@ -278,9 +278,9 @@ async def test_a_stream_whose_shard_is_killed_ends_with_an_error(
 async def test_a_client_resumes_once_the_shard_is_up_again(sharded: Sharded) -> None:
     killed_at: list[int] = []
 
-    def restart(rows: int, _total: int | None) -> None:
-        if rows and not killed_at:
-            killed_at.append(rows)
+    def restart(progress: Progress) -> None:
+        if progress.rows and not killed_at:
+            killed_at.append(progress.rows)
             sharded.shards[0].stop(signal.SIGKILL)
             sharded.shards[0].start(*SMALL, "log_statement=all")
 
@@ -290,7 +290,7 @@ async def test_a_client_resumes_once_the_shard_is_up_again(sharded: Sharded) -> 
         asyncio.timeout(3 * PATIENCE),
     ):
         parsed = client.parse(structured(uri=f"resource://{live.path.rpartition('/')[2]}"), strict=True)
-        rows = [row["id"] async for batch in parsed.fetch_stream(on_progress=restart) for row in batch]
+        rows = [row["id"] async for batch in parsed.fetch_stream(progress=restart) for row in batch]
     assert killed_at[0] < NUMBER / 2
     assert rows == list(range(1, NUMBER + 1))
 

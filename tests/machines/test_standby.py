@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from dualsql.store import upgrade
-from dualsql_client import DualResponseClient
+from dualsql_client import DualResponseClient, Progress
 from tests.client.hosting import structured
 from tests.drills.test_databases import serving_both
 from tests.engines import opened
@@ -169,14 +169,14 @@ async def test_a_stream_goes_on_at_the_standby(pair: Pair) -> None:
     """The primary is killed amid a stream, and each row comes once."""
     killed_at: list[int] = []
 
-    def kill(rows: int, _total: int | None) -> None:
-        if rows and not killed_at:
-            killed_at.append(rows)
+    def kill(progress: Progress) -> None:
+        if progress.rows and not killed_at:
+            killed_at.append(progress.rows)
             pair.kill()
 
     async with _streaming(pair, pair.url) as parsed, asyncio.timeout(3 * PATIENCE):
         await pair.followed()
-        rows = [ids_of(row) async for batch in parsed.fetch_stream(on_progress=kill) for row in batch]
+        rows = [ids_of(row) async for batch in parsed.fetch_stream(progress=kill) for row in batch]
     assert killed_at[0] < len(IDS) / 4
     assert rows == IDS
 
@@ -185,15 +185,15 @@ async def test_a_stream_goes_on_after_a_conflict_with_recovery(pair: Pair) -> No
     """The standby ends the statement, because the primary has removed rows of some table that it might still read."""
     conflicts: list[int] = []
 
-    def vacuum(rows: int, _total: int | None) -> None:
-        if rows and not conflicts:
-            conflicts.append(rows)
+    def vacuum(progress: Progress) -> None:
+        if progress.rows and not conflicts:
+            conflicts.append(progress.rows)
             pair.primary.execute("DELETE FROM programs")
             pair.primary.execute("VACUUM programs")
 
     data = pair.standby.url("postgres")
     async with _streaming(pair, data) as parsed, asyncio.timeout(3 * PATIENCE):
-        rows = [ids_of(row) async for batch in parsed.fetch_stream(on_progress=vacuum) for row in batch]
+        rows = [ids_of(row) async for batch in parsed.fetch_stream(progress=vacuum) for row in batch]
     assert rows == IDS
     assert "conflict with recovery" in pair.standby.log
 

@@ -17,7 +17,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from dualsql_client import DualResponseClient
+from dualsql_client import DualResponseClient, Progress
 from tests.proxies.running import (
     HOST,
     PATIENCE,
@@ -185,9 +185,9 @@ async def test_a_cut_stream_resumes_and_is_compressed_once(front: Front) -> None
     url = result.structured_content["resource"]["url"]
     is_cut = False
 
-    def cut(rows: int, _total: int | None) -> None:
+    def cut(progress: Progress) -> None:
         nonlocal is_cut
-        if rows and not is_cut:
+        if progress.rows and not is_cut:
             is_cut = True
             front.relay.cut()
 
@@ -203,7 +203,7 @@ async def test_a_cut_stream_resumes_and_is_compressed_once(front: Front) -> None
         assert packed.headers["content-encoding"] == "gzip"
         assert packed.text.count("\n") == 2_001
         parsed = client.parse(result, strict=True)
-        async for batch in parsed.fetch_stream(on_progress=cut):
+        async for batch in parsed.fetch_stream(progress=cut):
             for row in batch:
                 assert (row["id"] - 1) * 1_000 + row["other"] - 1 == found
                 found += 1
