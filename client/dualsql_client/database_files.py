@@ -188,6 +188,16 @@ def _encoding(field: pa.Field) -> str:
     return encoding.decode("utf-8", "replace")
 
 
+def hide_progress_bar(connection: Any) -> None:
+    """Let DuckDB draw no bar, as it does on the standard output of a program without a file (`python -c`).
+
+    In Jupyter without ipywidgets it draws none either, and refuses any change of the setting.
+    """
+    [is_shown] = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+    if is_shown:
+        connection.execute("SET enable_progress_bar = false")
+
+
 class _DuckDBTable:
     """A table with DuckDB's own types for Arrow's, and with JSON and UUID by the encoding of the column."""
 
@@ -198,8 +208,7 @@ class _DuckDBTable:
         # Extensions must not be downloaded.
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         self._connection = duckdb.connect(str(path), config=config)
-        # DuckDB draws a bar on the standard output of a program without a file (`python -c`).
-        self._connection.execute("SET enable_progress_bar = false")
+        hide_progress_bar(self._connection)
         self._name = _quoted(name)
         self._cells = ""
 

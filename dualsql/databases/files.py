@@ -1,38 +1,49 @@
-"""Files as tables: CSV, Parquet and spreadsheets are copied into a database of one file, which is then served.
+"""Files as tables: what can be read is copied into a database of one file, which is then served.
 
-A workbook is read whole, in a process of its own: one cell at the end of a sheet of a kilobyte makes the reader ask for
-all memory, and abort.
+A file that cannot be read is named with its reason, and the others are served.
 """
 
 from __future__ import annotations
 
-import csv
-import datetime as dt
-import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from dualsql.databases.backends import known_backends
+from dualsql.databases.text_files import (
+    COMPRESSED,
+    Delimited,
+    TextFile,
+    as_utf8,
+    copy_as_utf8,
+    delimited,
+    first_fault,
+)
+from dualsql.databases.workbooks import Sheet, memory_of_machine, nameless, read_sqlite, read_workbook
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
 
-TABBED = (".tsv", ".tsv.gz")
-CSV = (".csv", ".csv.gz", *TABBED)
+
+def _with_compressed(*suffixes: str) -> tuple[str, ...]:
+    return tuple(f"{suffix}{more}" for suffix in suffixes for more in ("", *COMPRESSED))
+
+
+TABBED = _with_compressed(".tsv")
+CSV = (*_with_compressed(".csv"), *TABBED)
+JSON = _with_compressed(".json", ".jsonl", ".ndjson")
 PARQUET = (".parquet",)
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
-SUFFIXES = (*CSV, *PARQUET, *SPREADSHEETS)
+SQLITE = (".sqlite", ".sqlite3", ".db")
+DUCKDB = (".duckdb",)
+SUFFIXES = (*CSV, *JSON, *PARQUET, *SPREADSHEETS, *SQLITE, *DUCKDB)
 _MOST_FILES = 1_000
-# Workbooks hold numbers as doubles, in which larger whole numbers have lost digits.
-_LARGEST_WHOLE = 2**53
+_LONGEST_REASON = 1_000
 
 
 class FileImport(Protocol):
@@ -44,14 +55,32 @@ class FileImport(Protocol):
 
     error: type[Exception]
 
+    def discard(self, tables: Iterable[str]) -> None:
+        """Drop these tables and what was staged for them, and close the database of `tables_of`."""
+
     def add_parquet(self, path: Path, table: str) -> None:
         """Copy a Parquet file into a new table."""
 
-    def add_csv(self, path: Path, table: str, *, has_tabs: bool) -> None:
-        """Copy CSV whose first row holds the names into a new table. `has_tabs`: values are separated by tabs."""
+    def tables_of(self, path: Path) -> Sequence[tuple[str, str]]:
+        """Schema and name of the tables of a database of the same kind. `discard` closes it."""
+
+    def add_table_of(self, schema: str, name: str, table: str) -> None:
+        """Copy one of `tables_of` into a new table."""
+
+    def add_json(self, path: Path, table: str) -> None:
+        """Copy JSON in UTF-8, an array or objects one after the other, into a new table."""
+
+    def add_csv(self, path: Path, table: str, form: Delimited) -> Sequence[str]:
+        """Copy CSV in UTF-8 into a new table. Returns notes on what became NULL."""
 
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
         """Copy CSV without a row of names into a new table of these columns, whose SQL types are given."""
+
+    def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int]]]:
+        """How many rows a table has, and of each column its name, its type and how many of its values are NULL."""
+
+    def progress(self) -> float:
+        """The share of the copy that is done, from another thread."""
 
     def interrupt(self) -> None:
         """Stop the copy, from another thread."""
@@ -144,6 +173,30 @@ def files_url(folder: Path) -> str:
     return f"{name}:///{folder / f'files{suffix}'}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTable:
+    """A table that was read.
+
+    Attributes:
+        file: the name of its file.
+        columns: name, type and how many values are NULL.
+        notes: on what is not there as it is written in the file.
+    """
+
+    name: str
+    file: str
+    rows: int
+    columns: Sequence[tuple[str, str, int]]
+    notes: Sequence[str]
+
+
+class UnreadFile(NamedTuple):
+    """A file that cannot be read."""
+
+    file: str
+    reason: str
+
+
 @dataclass(slots=True)
 class FileLoader:
     """Copies files into a new database. `run` takes long and runs in a thread; `stop` ends it.
@@ -152,39 +205,44 @@ class FileLoader:
         paths: of `find_files`.
         database: the file of the database.
         memory: bytes that reading a workbook may take, where the system keeps such limits.
+        encoding: of text files that are not UTF-8; None to recognise it.
+        tables, unread: what `run` has read so far, and the files that it cannot read.
     """
 
     paths: Sequence[Path]
     database: Path
-    memory: int = field(default_factory=lambda: _memory_of_machine() // 4)
+    memory: int = field(default_factory=lambda: memory_of_machine() // 4)
+    encoding: str | None = None
+    tables: list[ReadTable] = field(default_factory=list)
+    unread: list[UnreadFile] = field(default_factory=list)
     _import: FileImport | None = None
     _reader: subprocess.Popen[str] | None = None
     _is_stopped: bool = False
     _names: set[str] = field(default_factory=set)
+    _bytes_read: int = 0
+    _bytes_now: int = 0
 
     def run(self) -> None:
-        """Copy the files.
+        """Copy the files. Those that cannot be read are in `unread` then.
 
         Raises:
-            ConfigurationError: the extra `files` is not installed, or a file cannot be read.
+            ConfigurationError: the extra `files` is not installed, no file can be read, or `stop` was called.
         """
         with _installed():
             target = self._import = database_of_files().open_import(self.database)
         try:
             for path in self.paths:
-                try:
-                    self._load(path, target)
-                except (target.error, OSError, ValueError) as error:
-                    reason = str(error).strip().partition("\n")[0][:300]
-                    raise ConfigurationError(
-                        f"The file {_shown(path)} cannot be read.", hint=reason
-                    ) from error
+                self._read(path, target)
         finally:
             target.close()
-        if not self._names:
-            raise ConfigurationError(
-                "The files have no rows of names.", hint="The first row holds the names."
-            )
+        if not self.tables:
+            raise self._nothing_read()
+
+    def share(self) -> float:
+        """The share of the bytes that are read, from another thread."""
+        every = sum(path.stat().st_size for path in self.paths if path.exists())
+        now = 0.0 if self._import is None else self._import.progress() * self._bytes_now
+        return min(1.0, (self._bytes_read + now) / every) if every else 0.0
 
     def stop(self) -> None:
         """Interrupt `run`, from another thread."""
@@ -194,53 +252,129 @@ class FileLoader:
         if self._import is not None:
             self._import.interrupt()
 
+    def _read(self, path: Path, target: FileImport) -> None:
+        names = self._names.copy()
+        try:
+            self._bytes_now = path.stat().st_size
+            self._load(path, target)
+        except (target.error, OSError, ValueError) as error:
+            self._undo(names, target)
+            if self._is_stopped:
+                raise ConfigurationError(
+                    f"The file {_shown(path)} was not read.", hint="The server was stopped."
+                ) from error
+            self.unread.append(UnreadFile(path.name, _reason_of(error)))
+        else:
+            self._bytes_read += self._bytes_now
+        self._bytes_now = 0
+
+    def _undo(self, names: set[str], target: FileImport) -> None:
+        """Leave the tables of these names alone."""
+        target.discard(self._names - names)
+        self._names = names
+        self.tables = [table for table in self.tables if table.name.lower() in names]
+
+    def _nothing_read(self) -> ConfigurationError:
+        if not self.unread:
+            return ConfigurationError(
+                "The files have no rows of names.", hint="The first row holds the names."
+            )
+        first, *others = self.unread
+        more = f" Neither can {len(others)} more." if others else ""
+        return ConfigurationError(f"The file {first.file[:200]!r} cannot be read.{more}", hint=first.reason)
+
     def _load(self, path: Path, target: FileImport) -> None:
         name = path.name.lower()
         if self._is_stopped:
             raise ValueError("It was not read.")
         if path.resolve() != path:  # files before it may have taken minutes
             raise ValueError("It was replaced by a link after it was found.")
-        if name.endswith(PARQUET):
-            target.add_parquet(path, self._named(path))
-        elif name.endswith(CSV):
-            target.add_csv(path, self._named(path), has_tabs=name.endswith(TABBED))
-        else:
-            self._load_sheets(path, target)
+        with TemporaryDirectory(dir=self.database.parent) as folder:
+            if name.endswith(CSV):
+                self._load_csv(path, target, folder)
+            elif name.endswith(JSON):
+                self._load_json(path, target, folder)
+            elif name.endswith(DUCKDB):
+                self._load_database(path, target)
+            elif name.endswith(PARQUET):
+                self._add(path, "", lambda table: target.add_parquet(path, table), target)
+            elif name.endswith(SQLITE):
+                for sheet in read_sqlite(path, folder):
+                    self._add_sheet(path, sheet, target)
+            else:
+                self._load_workbook(path, target, folder)
 
-    def _load_sheets(self, path: Path, target: FileImport) -> None:
+    def _load_csv(self, path: Path, target: FileImport, folder: str) -> None:
+        def add(source: Path, table: str) -> Sequence[str]:
+            form = delimited(source, has_tabs=path.name.lower().endswith(TABBED))
+            return [*_notes_on(form), *target.add_csv(source, table, form)]
+
+        self._load_text(path, target, folder, add)
+
+    def _load_json(self, path: Path, target: FileImport, folder: str) -> None:
+        def add(source: Path, table: str) -> Sequence[str]:
+            target.add_json(source, table)
+            return []
+
+        self._load_text(path, target, folder, add)
+
+    def _load_text(
+        self, path: Path, target: FileImport, folder: str, add: Callable[[Path, str], Sequence[str]]
+    ) -> None:
+        """Load a text; again as UTF-8, if bytes beyond its beginning are of another encoding."""
+
+        def load(text: TextFile) -> None:
+            self._add(path, "", lambda table: _with_encoding(add(text.path, table), text.encoding), target)
+
+        names = self._names.copy()
+        text = as_utf8(path, Path(folder), self.encoding)
+        try:
+            load(text)
+        except target.error:
+            if self._is_stopped or text.encoding != "utf-8" or first_fault(path) is None:
+                raise
+            self._undo(names, target)
+            load(copy_as_utf8(path, Path(folder), self.encoding))
+
+    def _load_workbook(self, path: Path, target: FileImport, folder: str) -> None:
         with _installed():
             import_module("python_calamine")
-        with TemporaryDirectory(dir=self.database.parent) as folder:
-            for sheet in self._sheets_of(path, folder):
-                table = self._named(path, sheet.name if sheet.is_one_of_several else "")
-                target.add_cells(Path(sheet.file), table, sheet.columns)
+        book = read_workbook(path, folder, self.memory, self._note_reader)
+        for sheet in book.sheets:
+            self._add_sheet(path, sheet, target)
+        if not book.sheets:
+            raise ValueError(" ".join(["It has no sheet with a row of names.", *book.notes]))
+        self.unread += (UnreadFile(path.name, note) for note in book.notes)
 
-    def _sheets_of(self, path: Path, folder: str) -> Sequence[_Sheet]:
-        """The sheets of a workbook, which another process writes into the folder.
-
-        Raises:
-            ValueError: it is no workbook, or takes more memory than it may.
-        """
-        # -P: no module of the folder that the server was started in takes the place of an installed one.
-        program = [sys.executable, "-P", "-c", f"from {__name__} import write_sheets; write_sheets()"]
-        self._reader = subprocess.Popen(  # noqa: S603 - this program
-            [*program, str(path), folder, str(self.memory)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # a panic of the reader
-            text=True,
-            encoding="utf-8",
-        )
+    def _note_reader(self, reader: subprocess.Popen[str]) -> None:
+        self._reader = reader
         if self._is_stopped:
-            self._reader.kill()
-        written, _ = self._reader.communicate()
-        if self._reader.returncode:
-            most = f" Reading it may take {self.memory / 2**30:.1f} GiB of memory." if self.memory else ""
-            raise ValueError(f"It is too large, or damaged.{most}")
-        found = json.loads(written)
-        if "error" in found:
-            raise ValueError(found["error"])
-        return [_Sheet(*each) for each in found["sheets"]]
+            reader.kill()
+
+    def _load_database(self, path: Path, target: FileImport) -> None:
+        for schema, name in target.tables_of(path):
+
+            def add(table: str, schema: str = schema, name: str = name) -> None:
+                target.add_table_of(schema, name, table)
+
+            self._add(path, name if schema == "main" else f"{schema} {name}", add, target)
+        target.discard(())
+
+    def _add_sheet(self, path: Path, sheet: Sheet, target: FileImport) -> None:
+        def add(table: str) -> Sequence[str]:
+            target.add_cells(Path(sheet.file), table, sheet.columns)
+            return sheet.notes
+
+        self._add(path, sheet.name if sheet.is_one_of_several else "", add, target)
+
+    def _add(
+        self, path: Path, part: str, add: Callable[[str], Sequence[str] | None], target: FileImport
+    ) -> None:
+        """Add a table, and note what was read."""
+        table = self._named(path, part)
+        notes = add(table) or []
+        rows, columns = target.describe(table)
+        self.tables.append(ReadTable(name=table, file=path.name, rows=rows, columns=columns, notes=notes))
 
     def _named(self, path: Path, sheet: str = "") -> str:
         """A new name for a table: letters, digits and underscores, so that SQL needs no quotes."""
@@ -256,68 +390,31 @@ class FileLoader:
         return found
 
 
-class _Sheet(NamedTuple):
-    """A sheet as a file.
-
-    Attributes:
-        columns: the SQL type by name.
-        file: of CSV, without a line of names.
-    """
-
-    name: str
-    is_one_of_several: bool
-    columns: Mapping[str, str]
-    file: str
+_NAMES_LIKE_VALUES = re.compile(r"[-+]?\d+([.,]\d+)?|\d{4}-\d{2}-\d{2}.*")
 
 
-def write_sheets() -> None:
-    """The program of the process that reads a workbook: writes each sheet as CSV, and prints what they are as JSON.
-
-    Its arguments are the path, the folder to write into, and the bytes of memory that it may take.
-    """
-    path, folder, memory = sys.argv[1:]
-    _limit_memory(int(memory))
-    calamine: Any = import_module("python_calamine")
-    try:
-        with calamine.CalamineWorkbook.from_path(path) as book:
-            found: dict[str, Any] = {"sheets": list(_written_sheets(book, Path(folder)))}
-    except (calamine.CalamineError, OSError, ValueError) as error:
-        found = {"error": str(error)}
-    sys.stdout.buffer.write(json.dumps(found).encode())
+def _notes_on(form: Delimited) -> Iterator[str]:
+    yield from nameless(form.names)
+    if all(_NAMES_LIKE_VALUES.fullmatch(name.strip()) for name in form.names):
+        yield "its first line was read as names, and looks like values"
 
 
-def _written_sheets(book: Any, folder: Path) -> Iterator[_Sheet]:
-    names = book.sheet_names
-    for number, sheet in enumerate(names):
-        rows = book.get_sheet_by_name(sheet).to_python()
-        if not rows or all(cell == "" for cell in rows[0]):
-            continue
-        head, *body = rows
-        columns = list(_column_names(head))
-        # Rows are equally long.
-        cells = list(zip(*body)) if body else [()] * len(columns)  # noqa: B905
-        kinds = [_kind(values) for values in cells]
-        staged = folder / f"{number}.csv"
-        with staged.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([_written(value) for value in row] for row in body)
-        yield _Sheet(sheet, len(names) > 1, dict(zip(columns, kinds, strict=True)), str(staged))
+def _with_encoding(notes: Sequence[str], encoding: str) -> Sequence[str]:
+    return notes if encoding == "utf-8" else [f"read as {encoding}", *notes]
 
 
-def _memory_of_machine() -> int:
-    """In bytes; 0 where it is not known, as on Windows."""
-    if not hasattr(os, "sysconf"):
-        return 0
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _limit_memory(most: int) -> None:
-    """Fail instead of taking more memory than this; Windows has no such limit, and macOS does not keep it."""
-    if most:
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _reason_of(error: Exception) -> str:
+    """The whole reason in one line, without the options that the reader of files lists."""
+    text = (
+        str(error)
+        .strip()
+        .partition("\n\n  file = ")[0]
+        .partition("\n  file = ")[0]
+        .partition("\n\nLINE 1: ")[0]
+    )
+    text = text.partition("\nPossible fixes:")[0].partition("\nPossible Solution:")[0]
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
 
 
 @contextmanager
@@ -328,50 +425,3 @@ def _installed() -> Iterator[None]:
         raise ConfigurationError(
             "Serving files needs packages that are not installed.", hint='pip install "dualsql[serve,files]"'
         ) from error
-
-
-def _column_names(head: Sequence[Any]) -> Iterator[str]:
-    """Names of columns, each once; the empty ones are numbered."""
-    used: set[str] = set()
-    for number, cell in enumerate(head, 1):
-        name = _written(cell).strip() or f"column{number}"
-        found, copy = name, 1
-        while found.lower() in used:
-            copy += 1
-            found = f"{name}_{copy}"
-        used.add(found.lower())
-        yield found
-
-
-_KIND_OF_CELLS = {
-    bool: "BOOLEAN",
-    int: "BIGINT",
-    float: "DOUBLE",
-    dt.date: "DATE",
-    dt.datetime: "TIMESTAMP",
-    dt.time: "TIME",
-}
-
-
-def _kind(values: Sequence[Any]) -> str:
-    """The type that all cells of a column have; of texts and of mixed cells VARCHAR. An empty cell is NULL."""
-    present = [_plain(value) for value in values if value != ""]
-    kinds = set(map(type, present))
-    if kinds == {int, float}:
-        return "DOUBLE"
-    if kinds == {dt.date, dt.datetime}:
-        return "TIMESTAMP"
-    return _KIND_OF_CELLS.get(kinds.pop(), "VARCHAR") if len(kinds) == 1 else "VARCHAR"
-
-
-def _plain(value: Any) -> Any:
-    """A number of a spreadsheet is a double; a whole one is an integer here."""
-    is_whole = type(value) is float and value.is_integer() and abs(value) <= _LARGEST_WHOLE
-    return int(value) if is_whole else value
-
-
-def _written(value: Any) -> str:
-    value = _plain(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)

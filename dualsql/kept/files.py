@@ -79,12 +79,12 @@ class KeptFileWriter:
         import duckdb
 
         from dualsql.databases.duckdb import bound_spill
+        from dualsql_client.database_files import hide_progress_bar
 
         self.rows = 0
         self._path = path
         self._connection = duckdb.connect(str(path), config=_configured(_WRITING, shares.size))
-        # In a program without a file (`python -c`), DuckDB draws a bar on its standard output.
-        self._connection.execute("SET enable_progress_bar = false")
+        hide_progress_bar(self._connection)
         bound_spill(self._connection, shares.spill)
         self._schema: Any = None
 

@@ -28,7 +28,9 @@ from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
 
 def loaded(folder: Path, *given: Path) -> Path:
     """A DuckDB file with the tables of the given files."""
-    database = folder / "loaded.duckdb"
+    database = folder / "loaded" / "loaded.duckdb"  # where no folder is searched
+    database.parent.mkdir(exist_ok=True)
+    database.unlink(missing_ok=True)
     FileLoader(find_files(given or [folder]).paths, database).run()
     return database
 

@@ -7,10 +7,13 @@ such as 01/02/2024, which could be read in two ways. DuckDB's own detection woul
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from dualsql.databases.text_files import Delimited
+from dualsql.databases.workbooks import column_names
 
 
 class DuckDBFileImport:
@@ -27,31 +30,94 @@ class DuckDBFileImport:
             "memory_limit": "25%",
         }
         self._connection = duckdb.connect(str(database), config=config)
-        # DuckDB takes a program without a file (`python -c`) for a notebook, and draws a bar on its standard output.
-        self._execute("SET enable_progress_bar = false")
+        [has_bar] = self._execute("SELECT current_setting('enable_progress_bar')").fetchone()
+        try:
+            # DuckDB measures its progress only with a bar, which it draws on the standard output.
+            self._execute("SET enable_progress_bar_print = false")
+            self._execute("SET enable_progress_bar = true")
+        except duckdb.Error:
+            # In Jupyter without ipywidgets there is no bar, and no change of the settings.
+            if has_bar:
+                raise
+
+    def discard(self, tables: Iterable[str]) -> None:
+        """See `FileImport.discard`."""
+        for table in (*tables, "staged", "documents"):
+            self._execute(f"DROP TABLE IF EXISTS {_quoted(table)}")
+        self._execute("DETACH DATABASE IF EXISTS given")
 
     def add_parquet(self, path: Path, table: str) -> None:
         """See `FileImport.add_parquet`."""
-        source = f"read_parquet({_file(path)}, hive_partitioning = false)"
-        self._execute(f"CREATE TABLE {_quoted(table)} AS {self._without_nanoseconds(source)}")
+        self._copy(f"read_parquet({_file(path)}, hive_partitioning = false)", table)
 
-    def add_csv(self, path: Path, table: str, *, has_tabs: bool) -> None:
+    def tables_of(self, path: Path) -> Sequence[tuple[str, str]]:
+        """See `FileImport.tables_of`."""
+        self._execute(f"ATTACH {_text(str(path))} AS given (READ_ONLY)")
+        found = self._execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'given' AND NOT internal "
+            "UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'given' AND NOT internal"
+        )
+        tables: Sequence[tuple[str, str]] = found.fetchall()
+        return tables
+
+    def add_table_of(self, schema: str, name: str, table: str) -> None:
+        """See `FileImport.add_table_of`."""
+        self._copy(f"given.{_quoted(schema)}.{_quoted(name)}", table)
+
+    def add_json(self, path: Path, table: str) -> None:
+        """See `FileImport.add_json`."""
+        self._execute(f"CREATE TEMP TABLE documents AS FROM read_json_objects({_file(path)})")
+        keys = self._execute(
+            "SELECT key FROM (SELECT rowid AS n, unnest(json_keys(json)) AS key, "
+            "generate_subscripts(json_keys(json), 1) AS position FROM documents) GROUP BY key ORDER BY min((n, position))"
+        )
+        names = [name for (name,) in keys.fetchmany(_MOST_COLUMNS + 1)]
+        if len(names) > _MOST_COLUMNS:
+            raise ValueError(f"Its objects have more than {_MOST_COLUMNS:,} different names.")
+        [others] = self._execute(
+            "SELECT count(*) FROM documents WHERE json_type(json) <> 'OBJECT'"
+        ).fetchone()
+        if others or not names:
+            raise ValueError('It has values that are no objects. Each row must be an object: {"name": value}')
+        values = {name: f"json -> {_text(_pointer(name))}" for name in names}
+        types = [f"list(DISTINCT json_type({value}))" for value in values.values()]
+        found = self._execute(f"SELECT {', '.join(types)} FROM documents").fetchone()
+        allowed = {
+            alias: _kinds_of_json(frozenset(kinds or ()) - {None, "NULL"})
+            for alias, kinds in zip(column_names(names), found, strict=True)
+        }
+        cells = (
+            f"{value if kinds == ['JSON'] else value.replace(' -> ', ' ->> ', 1)} AS {_quoted(alias)}"
+            for (alias, kinds), value in zip(allowed.items(), values.values(), strict=True)
+        )
+        self._execute(f"CREATE TEMP TABLE staged AS SELECT {', '.join(cells)} FROM documents")
+        self._execute("DROP TABLE documents")
+        self._create(table, self._types(allowed, {}), {})
+
+    def add_csv(self, path: Path, table: str, form: Delimited) -> Sequence[str]:
         """See `FileImport.add_csv`."""
+        names = list(column_names(form.names))
+        columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
         # Fixed where DuckDB would otherwise guess: it might skip lines, or take them for comments.
         # hive_partitioning: folders of the path that are named like "year=2024" would become columns.
-        tabs = r", delim = '\t'" if has_tabs else ""
         source = (
-            f"read_csv({_file(path)}, header = true, all_varchar = true, allow_quoted_nulls = false, skip = 0, "
-            f"comment = '', quote = '\"', escape = '\"', hive_partitioning = false{tabs})"
+            f"read_csv({_file(path)}, columns = {{{columns}}}, header = true, auto_detect = false, "
+            f"delim = {_text(form.delimiter)}, quote = '\"', escape = '\"', comment = '', skip = 0, "
+            "allow_quoted_nulls = false, hive_partitioning = false)"
         )
-        self._execute(f"CREATE TEMP TABLE staged AS FROM {source}")
-        columns = [column[0] for column in self._execute("FROM staged LIMIT 0").description]
-        cast = ", ".join(
-            f"CAST({_quoted(column)} AS {type_}) AS {_quoted(column)}"
-            for column, type_ in zip(columns, self._types(columns), strict=True)
-        )
-        self._execute(f"CREATE TABLE {_quoted(table)} AS SELECT {cast} FROM staged")
-        self._execute("DROP TABLE staged")
+        self._execute(f"CREATE TEMP TABLE staged AS FROM {source} LIMIT {_SAMPLE + 1}")
+        [rows] = self._execute("SELECT count(*) FROM staged").fetchone()
+        if rows > _SAMPLE:
+            if self._create_at_once(source, table, names):
+                return []
+            self._execute("DROP TABLE staged")
+            self._execute(f"CREATE TEMP TABLE staged AS FROM {source}")
+        errors = self._errors_in(names)
+        types = self._types(dict.fromkeys(names, _ANY_TYPE), errors)
+        # In a column of texts, they may be texts.
+        errors = {name: count for name, count in errors.items() if types[name] != "VARCHAR"}
+        self._create(table, types, errors)
+        return [f"{name}: {count:,} of {_LISTED_ERRORS} are NULL" for name, count in errors.items()]
 
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
         """See `FileImport.add_cells`."""
@@ -59,8 +125,20 @@ class DuckDBFileImport:
         self._execute(
             f"CREATE TABLE {_quoted(table)} AS FROM read_csv({_file(path)}, "
             f"columns = {{{described}}}, header = false, auto_detect = false, quote = '\"', escape = '\"', "
-            "hive_partitioning = false)"
+            "allow_quoted_nulls = false, hive_partitioning = false)"
         )
+
+    def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int]]]:
+        """See `FileImport.describe`."""
+        described = self._execute(f"FROM {_quoted(table)} LIMIT 0").description
+        counts = ", ".join(f"count({_quoted(name)})" for name, *_ in described)
+        rows, *present = self._execute(f"SELECT count(*), {counts} FROM {_quoted(table)}").fetchone()
+        columns = zip(described, present, strict=True)
+        return rows, [(name, str(kind), rows - count) for (name, kind, *_), count in columns]
+
+    def progress(self) -> float:
+        """See `FileImport.progress`."""
+        return float(max(self._connection.query_progress(), 0.0)) / 100
 
     def interrupt(self) -> None:
         """See `FileImport.interrupt`."""
@@ -70,36 +148,97 @@ class DuckDBFileImport:
         """See `FileImport.close`."""
         self._connection.close()
 
-    def _without_nanoseconds(self, source: str) -> str:
-        """The query of a source, whose columns of TIMESTAMP_NS, which DuckDB's driver cuts, are instants or texts."""
+    def _copy(self, source: str, table: str) -> None:
+        """Copy rows whose columns have types: those that no format of dualsql writes are JSON or texts."""
         described = self._execute(f"FROM {source} LIMIT 0").description
+        # The driver cuts nanoseconds.
         fine = [_quoted(name) for name, kind, *_ in described if str(kind) == "TIMESTAMP_NS"]
-        if not fine:
-            return f"FROM {source}"
         asked = ", ".join(f"coalesce(bool_and(epoch_ns({name}) % 1000 = 0), true)" for name in fine)
-        are_whole = self._execute(f"SELECT {asked} FROM {source}").fetchone()
-        kinds = ("TIMESTAMP" if is_whole else "VARCHAR" for is_whole in are_whole)
-        replaced = ", ".join(
-            f"CAST({name} AS {kind}) AS {name}" for name, kind in zip(fine, kinds, strict=True)
+        are_whole = self._execute(f"SELECT {asked} FROM {source}").fetchone() if fine else ()
+        whole = {name for name, is_whole in zip(fine, are_whole, strict=True) if is_whole}
+        selected = ", ".join(
+            f"{_served(name, str(kind), is_whole=name in whole)} AS {alias}"
+            for name, kind, alias in (
+                (_quoted(name), kind, _quoted(alias))
+                for (name, kind, *_), alias in zip(
+                    described, column_names(name for name, *_ in described), strict=True
+                )
+            )
         )
-        return f"SELECT * REPLACE ({replaced}) FROM {source}"
+        self._execute(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
 
-    def _types(self, columns: Sequence[str]) -> list[str]:
-        """The types that write every value of the staged columns as the file does."""
+    def _create(self, table: str, types: Mapping[str, str], errors: Mapping[str, int]) -> None:
+        """The table of the staged texts, with these types."""
+        cast = ", ".join(
+            f"CAST({_cleaned(name) if name in errors else _quoted(name)} AS {type_}) AS {_quoted(name)}"
+            for name, type_ in types.items()
+        )
+        self._execute(f"CREATE TABLE {_quoted(table)} AS SELECT {cast} FROM staged")
+        self._execute("DROP TABLE staged")
+
+    def _create_at_once(self, source: str, table: str, names: Sequence[str]) -> bool:
+        """Read the file into the table, with the types of the staged rows. False if a value is of another type.
+
+        Each value is checked as it is read: a third of the time of staging all of them as texts.
+        """
+        if self._errors_in(names):
+            return False
+        shapes = ", ".join(
+            f"bool_and({_quoted(name)} LIKE '{_SECONDS}') FILTER ({_quoted(name)} IS NOT NULL)"
+            for name in names
+        )
+        found = self._execute(f"SELECT {shapes} FROM staged").fetchone()
+        has_seconds = dict(zip(names, found, strict=True))
+        types = self._types(dict.fromkeys(names, _ANY_TYPE), {}, default="")
+        selected = ", ".join(
+            f"{_checked(_quoted(name), types[name], has_seconds=bool(has_seconds[name]))} AS {_quoted(name)}"
+            for name in names
+        )
+        try:
+            self._execute(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
+        except self.error as error:
+            if type(error).__name__ != "ConversionException" and _OTHER_TYPE not in str(error):
+                raise
+            return False
+        self._execute("DROP TABLE staged")
+        return True
+
+    def _errors_in(self, names: Sequence[str]) -> dict[str, int]:
+        """How many errors of a spreadsheet each column has, without those that have none."""
+        counts = ", ".join(f"count(*) FILTER ({_quoted(name)} IN ({_ERRORS}))" for name in names)
+        found = self._execute(f"SELECT {counts} FROM staged").fetchone()
+        return {name: count for name, count in zip(names, found, strict=True) if count}
+
+    def _types(
+        self, allowed: Mapping[str, Sequence[str]], errors: Mapping[str, int], default: str = "VARCHAR"
+    ) -> dict[str, str]:
+        """The types that write every value of the staged columns as the file does.
+
+        Args:
+            errors: columns in which errors of a spreadsheet are no values.
+            default: the type of a column without values.
+        """
+        columns = {name: _cleaned(name) if name in errors else _quoted(name) for name in allowed}
+        fixed = {name: kinds[0] for name, kinds in allowed.items() if len(kinds) == 1}
+        asked = {name: kinds for name, kinds in allowed.items() if name not in fixed}
         # The first rows name one type to ask all rows for: a third of the time of asking for every type.
-        first = self._ask(dict.fromkeys(columns, _ANY_TYPE), "(FROM staged LIMIT 1000)")
-        likely = {name: [_kind_named(found)] if found else _ANY_TYPE for name, found in first.items()}
-        found = self._ask({name: kinds for name, kinds in likely.items() if kinds != ["VARCHAR"]}, "staged")
-        failed = [name for name, type_ in found.items() if type_ is None and likely[name] != _ANY_TYPE]
-        found |= self._ask(dict.fromkeys(failed, _ANY_TYPE), "staged")
-        return [found.get(name) or "VARCHAR" for name in columns]
+        first = self._ask(asked, columns, "(FROM staged LIMIT 1000)")
+        likely = {name: [_kind_named(type_)] if type_ else asked[name] for name, type_ in first.items()}
+        types = self._ask(
+            {name: kinds for name, kinds in likely.items() if kinds != ["VARCHAR"]}, columns, "staged"
+        )
+        failed = [name for name, type_ in types.items() if type_ is None and first[name]]
+        types |= self._ask({name: asked[name] for name in failed}, columns, "staged")
+        return {name: fixed.get(name) or types.get(name) or first[name] or default for name in allowed}
 
-    def _ask(self, kinds: Mapping[str, Sequence[str]], relation: str) -> dict[str, str | None]:
+    def _ask(
+        self, kinds: Mapping[str, Sequence[str]], columns: Mapping[str, str], relation: str
+    ) -> dict[str, str | None]:
         """The first of its kinds that each column is; None for a column that is none or has no values."""
         if not kinds:
             return {}
         questions = [
-            f"coalesce({', '.join(_QUESTIONS[kind] for kind in asked)})".replace("%c", _quoted(name))
+            f"coalesce({', '.join(_QUESTIONS[kind] for kind in asked)})".replace("%c", columns[name])
             for name, asked in kinds.items()
         ]
         answers = self._execute(f"SELECT {', '.join(questions)} FROM {relation}").fetchone()
@@ -107,6 +246,43 @@ class DuckDBFileImport:
 
     def _execute(self, statement: str) -> Any:
         return self._connection.execute(statement)
+
+
+_MOST_COLUMNS = 2_000
+_SAMPLE = 20_000
+"""Rows of CSV by which types are chosen at first. A file that has no more is staged whole."""
+_OTHER_TYPE = "dualsql: a value of another type"
+_SECONDS = "____-__-__T__:__:__"
+_ERRORS = "'#N/A', '#VALUE!', '#REF!', '#DIV/0!', '#NUM!', '#NAME?', '#NULL!'"
+"""What spreadsheets write for a cell without a value."""
+_LISTED_ERRORS = "#N/A and other errors"
+
+
+def _cleaned(column: str) -> str:
+    return f"CASE WHEN {_quoted(column)} NOT IN ({_ERRORS}) THEN {_quoted(column)} END"
+
+
+def _pointer(key: str) -> str:
+    """The key of an object as a JSON pointer (RFC 6901)."""
+    return "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+def _kinds_of_json(types: frozenset[str]) -> Sequence[str]:
+    """The types that a column of values with these types may have."""
+    return _KINDS_OF_JSON.get(_NUMBERS_OF_JSON if types and types <= _NUMBERS_OF_JSON else types, ["JSON"])
+
+
+def _served(column: str, kind: str, *, is_whole: bool) -> str:
+    """The column, in a type that all formats can write."""
+    if kind == "TIMESTAMP_NS":
+        return f"CAST({column} AS {'TIMESTAMP' if is_whole else 'VARCHAR'})"
+    if kind in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
+        return f"CAST({column} AS TIMESTAMP)"
+    if re.match(r"(STRUCT|MAP|UNION)\(|.*\[\d*\]\[\d*\]$|.*\)\[\d*\]$", kind) and not kind.startswith(
+        "DECIMAL"
+    ):
+        return f"to_json({column})"
+    return column
 
 
 def _file(path: Path) -> str:
@@ -123,14 +299,16 @@ def _quoted(name: str) -> str:
 
 
 _NUMBER = "-?(0|[1-9][0-9]*)"
-_INSTANT = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
+_DATE_TIME = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
 _CONDITIONS = {
     "BIGINT": f"regexp_full_match(%c, '{_NUMBER}') AND %c <> '-0' AND try_cast(%c AS BIGINT) IS NOT NULL",
     "DOUBLE": f"regexp_full_match(%c, '{_NUMBER}([.][0-9]+)?([eE][-+]?[0-9]+)?') AND isfinite(try_cast(%c AS DOUBLE)) "
     "AND length(regexp_replace(regexp_extract(%c, '^[^eE]+'), '[-.]', '', 'g')) <= 15",
     "BOOLEAN": "lower(%c) IN ('true', 'false')",
     "DATE": "regexp_full_match(%c, '[0-9]{4}-[0-9]{2}-[0-9]{2}') AND try_cast(%c AS DATE) IS NOT NULL",
-    "TIMESTAMP": f"regexp_full_match(%c, '{_INSTANT}') AND try_cast(%c AS TIMESTAMP) IS NOT NULL",
+    "TIMESTAMP": f"regexp_full_match(%c, '{_DATE_TIME}') AND try_cast(%c AS TIMESTAMP) IS NOT NULL",
+    "TIMESTAMP WITH TIME ZONE": f"regexp_full_match(%c, '{_DATE_TIME}(Z|[-+][0-9]{{2}}(:?[0-9]{{2}})?)') "
+    "AND try_cast(%c AS TIMESTAMPTZ) IS NOT NULL",
 }
 _WHOLE = "max(length(regexp_extract(%c, '^-?([0-9]+)', 1)))"
 _SCALE = "coalesce(max(length(regexp_extract(%c, '[.]([0-9]+)$', 1))), 0)"
@@ -151,6 +329,40 @@ _QUESTIONS: Mapping[str, str] = {
 """By kind, an aggregate in SQL over a column of texts, %c: the type if every value is written so, else NULL."""
 
 _ANY_TYPE = list(_QUESTIONS)
+_NUMBERS_OF_JSON = frozenset({"BIGINT", "UBIGINT", "DOUBLE"})
+_KINDS_OF_JSON: Mapping[frozenset[str], Sequence[str]] = {
+    _NUMBERS_OF_JSON: ["BIGINT", "DECIMAL", "DOUBLE", "VARCHAR"],
+    frozenset({"BOOLEAN"}): ["BOOLEAN"],
+    frozenset({"VARCHAR"}): ["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "VARCHAR"],
+    frozenset(): ["VARCHAR"],
+}
+"""By the types of all values of a column: the types that its texts may have. A text such as "12" is no number."""
+
+_CHECKS: Mapping[str, str] = {
+    "BIGINT": "%c::BIGINT::VARCHAR = %c",
+    "DECIMAL": "starts_with(%c::%t::VARCHAR, %c) AND right(%c, 1) <> '.'",
+    "DATE": "strlen(%c) = 10 AND %c::DATE::VARCHAR = %c",
+    "BOOLEAN": _CONDITIONS["BOOLEAN"],
+}
+"""By kind, what holds for a value that `_CONDITIONS` take, or fails to cast; they may refuse more, and take no more."""
+
+
+def _checked(column: str, type_: str, *, has_seconds: bool) -> str:
+    """The value in its type, or an error."""
+    if type_ == "VARCHAR":
+        return column
+    if not type_:  # no value so far
+        return f"CASE WHEN {column} IS NULL THEN NULL::VARCHAR ELSE error('{_OTHER_TYPE}') END"
+    kind = _kind_named(type_)
+    if kind == "DECIMAL":
+        whole, scale = map(int, re.findall(r"\d+", type_))
+        # Rows to come may have more digits before the point.
+        type_ = f"DECIMAL({18 if whole <= 18 else 38}, {scale})"
+    check = _CHECKS.get(kind, _CONDITIONS.get(kind, ""))
+    if kind == "TIMESTAMP" and has_seconds:
+        check = f"%c LIKE '{_SECONDS}' AND %c >= '0'"
+    holds = check.replace("%c", column).replace("%t", type_)
+    return f"CASE WHEN {holds} THEN {column}::{type_} WHEN {column} IS NULL THEN NULL ELSE error('{_OTHER_TYPE}') END"
 
 
 def _kind_named(type_: str) -> str:

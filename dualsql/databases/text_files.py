@@ -1,0 +1,264 @@
+"""Text files as DuckDB reads them: their compression, encoding, delimiter and names.
+
+A file that is not UTF-8 is written anew as UTF-8. Its encoding is recognised by a mark at its beginning, by the NULs of
+UTF-16, or as cp1252, whose bytes are letters of Western Europe then; any other one has to be named.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, cast
+
+COMPRESSED = (".gz", ".zst")
+_START = 256 * 1024
+"""Bytes that name encoding, delimiter and names."""
+_PIECE = 1024 * 1024
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_DELIMITERS = ",;\t|"
+_WESTERN = re.compile("[\xc0-\xd6\xd8-\xf6\xf8-\xff\u0152\u0153\u0160\u0161\u017d\u017e\u0178]")
+_SIGNS = frozenset(
+    bytes(
+        [*b"\x80\x82\x84\x85\x8b\x91\x92\x93\x94\x95\x96\x97\x99\x9b", 0xD7, 0xF7, *range(0xA0, 0xC0)]
+    ).decode("cp1252")
+)
+"""What a text of Western Europe has besides its letters."""
+_WITHIN_WORDS = re.compile("[\xa3\xa5\xaa\xb2\xb3\xb9\xbc\xbe][A-Za-z]")
+"""Signs before a letter: letters of Central Europe, in cp1250."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A text file that DuckDB reads.
+
+    Attributes:
+        path: of the file, or of its copy in UTF-8.
+        encoding: of the file itself.
+    """
+
+    path: Path
+    encoding: str
+
+
+def as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
+    """The file, or its copy in `folder` if it is not UTF-8.
+
+    Only its beginning is looked at: see `copy_as_utf8` for a file in which DuckDB finds what is not UTF-8.
+
+    Args:
+        encoding: the one to take for a file that is not UTF-8; None to recognise it.
+
+    Raises:
+        ValueError: the encoding is not recognised, or some bytes are not of it.
+        OSError: it cannot be read.
+    """
+    start = _start_of(path)
+    for mark, name in _MARKS:
+        if start.startswith(mark):
+            return TextFile(path, "utf-8") if name == "utf-8" else _copied(path, folder, name)
+    if b"\0" in start:
+        return _copied(path, folder, encoding or _by_nulls(start))
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start, final=len(start) < _START)
+    except UnicodeDecodeError:
+        return copy_as_utf8(path, folder, encoding)
+    return TextFile(path, "utf-8")
+
+
+def copy_as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
+    """A copy in UTF-8 of a file that is not; see `as_utf8`."""
+    return _copied(path, folder, encoding or _recognised(path))
+
+
+def first_fault(path: Path) -> str | None:
+    """Where a file is not UTF-8; None if it is."""
+    try:
+        for _ in _decoded(path, "utf-8"):
+            pass
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Delimited:
+    """How CSV is written.
+
+    Attributes:
+        names: the fields of the first record.
+    """
+
+    delimiter: str
+    names: Sequence[str]
+
+
+def delimited(path: Path, *, has_tabs: bool) -> Delimited:
+    """How a file in UTF-8 is written: the delimiter by which most records have as many fields as the first.
+
+    Raises:
+        ValueError: it has no first record, or one field in it and several in others.
+    """
+    text = _start_of(path).decode("utf-8-sig", "ignore")
+    is_whole = len(text) < _START // 4
+    records = {
+        delimiter: _records(text, delimiter, is_whole=is_whole)
+        for delimiter in ("\t" if has_tabs else _DELIMITERS)
+    }
+    if not any(records.values()):
+        raise ValueError("It is empty. The first line holds the names of the columns.")
+    delimiter = max(records, key=lambda each: _fit(records[each]))
+    head = records[delimiter][0]
+    if len(head) == 1:
+        for other, found in records.items():
+            longest = max(map(len, found))
+            if longest > 1:
+                number = next(n for n, record in enumerate(found, 1) if len(record) > 1)
+                raise ValueError(
+                    f"Its first line has one field, and record {number} has {len(found[number - 1])} fields that "
+                    f"{_spelled(other)} separates. Its first line must hold the names of the columns."
+                )
+    return Delimited(delimiter, head)
+
+
+def _spelled(delimiter: str) -> str:
+    return "a tab" if delimiter == "\t" else repr(delimiter)
+
+
+def _records(text: str, delimiter: str, *, is_whole: bool) -> list[list[str]]:
+    """The records of the beginning of a file; empty lines are none."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    records: list[list[str]] = []
+    with suppress(csv.Error):  # a field longer than the beginning
+        records += (record for record in reader if record)
+    return records if is_whole else records[: max(1, len(records) - 1)]
+
+
+def _fit(records: Sequence[Sequence[str]]) -> tuple[bool, float, int]:
+    """How well a delimiter fits: several names, the share of records with as many fields, and their number."""
+    if not records:
+        return False, 0.0, 0
+    width = len(records[0])
+    same = Counter(map(len, records))[width]
+    return width > 1, round(same / len(records), 1), width
+
+
+def _start_of(path: Path) -> bytes:
+    with opened(path) as file:
+        return file.read(_START)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, which may be compressed.
+
+    Raises:
+        ValueError: they are damaged, or a package is missing.
+    """
+    name = path.name.lower()
+    try:
+        if name.endswith(".gz"):
+            with gzip.open(path) as file:
+                yield cast("IO[bytes]", file)
+        elif name.endswith(".zst"):
+            with _zstd().open(path, "rb") as file:
+                yield file
+        else:
+            with path.open("rb") as file:
+                yield file
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise ValueError(f"It is damaged: {error}") from error
+    except Exception as error:
+        if type(error).__name__ != "ZstdError":
+            raise
+        raise ValueError(f"It is damaged: {error}") from error
+
+
+def _zstd() -> Any:
+    with suppress(ImportError):
+        return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    raise ValueError('Reading .zst needs a package that is not installed: pip install "dualsql[zstd]"')
+
+
+def _by_nulls(start: bytes) -> str:
+    """UTF-16 without a mark: of ASCII, every second byte is NUL."""
+    even, odd = start[0::2].count(0), start[1::2].count(0)
+    pairs = len(start) // 2
+    if pairs and odd > 0.6 * pairs and even < 0.1 * pairs:
+        return "utf-16-le"
+    if pairs and even > 0.6 * pairs and odd < 0.1 * pairs:
+        return "utf-16-be"
+    raise ValueError(
+        "It has bytes that are NUL, so it is no text in UTF-8. Name its encoding: --encoding utf-16-le"
+    )
+
+
+def _recognised(path: Path) -> str:
+    """cp1252, if the bytes beyond ASCII are what a text of Western Europe has."""
+    signs: Counter[str] = Counter()
+    runs = letters = within = 0
+    try:
+        for text in _decoded(path, "cp1252"):
+            signs.update(character for character in text if character > "\x7f")
+            runs += len(re.findall(r"[^\x00-\x7f]{3}", text))
+            within += len(_WITHIN_WORDS.findall(text))
+            letters += sum(map(str.isalpha, text))
+    except ValueError:
+        runs = letters = 1
+    western = sum(count for sign, count in signs.items() if _WESTERN.match(sign))
+    strange = sum(signs.values()) - western - sum(signs[sign] for sign in _SIGNS)
+    if strange or within or runs * 20 > letters or western > letters // 3 + 1:
+        fault = first_fault(path)
+        raise ValueError(f"It is not UTF-8: {fault} Name its encoding, such as --encoding cp1252.")
+    return "cp1252"
+
+
+def _decoded(path: Path, encoding: str) -> Iterator[str]:
+    """The text in pieces.
+
+    Raises:
+        ValueError: some bytes are not of this encoding; it names the line.
+    """
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)()
+    except LookupError as error:
+        raise ValueError(f"There is no encoding {encoding[:40]!r}. Name one that Python knows.") from error
+    lines = 1
+    with opened(path) as file:
+        while True:
+            piece = file.read(_PIECE)
+            try:
+                text = decoder.decode(piece, final=not piece)
+            except UnicodeDecodeError as error:
+                line = lines + error.object[: error.start].count(b"\n")
+                byte = error.object[error.start]
+                raise ValueError(
+                    f"Line {line} has the byte 0x{byte:02X}, which is not {encoding}."
+                ) from error
+            lines += text.count("\n")
+            yield text
+            if not piece:
+                return
+
+
+def _copied(path: Path, folder: Path, encoding: str) -> TextFile:
+    copy = folder / "text.utf8"
+    with copy.open("w", encoding="utf-8", newline="") as file:
+        for position, text in enumerate(_decoded(path, encoding)):
+            file.write(text.removeprefix("\ufeff") if not position else text)
+    return TextFile(copy, encoding)

@@ -1,0 +1,284 @@
+"""Workbooks and SQLite files as CSV that DuckDB reads: each sheet and table is written to a file.
+
+A workbook is read whole, in a process of its own: one cell at the end of a sheet of a kilobyte makes the reader ask for
+all memory, and abort.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+# Workbooks hold numbers as doubles, in which larger whole numbers have lost digits.
+_LARGEST_WHOLE = 2**53
+
+
+class Sheet(NamedTuple):
+    """A sheet, or a table, as a file.
+
+    Attributes:
+        columns: the SQL type by name.
+        file: of CSV, without a line of names.
+        notes: on what is not there as it was.
+    """
+
+    name: str
+    is_one_of_several: bool
+    columns: Mapping[str, str]
+    file: str
+    notes: Sequence[str]
+
+
+class Sheets(NamedTuple):
+    """The sheets of a workbook.
+
+    Attributes:
+        notes: on sheets that are not read.
+    """
+
+    sheets: Sequence[Sheet]
+    notes: Sequence[str]
+
+
+def read_workbook(
+    path: Path, folder: str, memory: int, started: Callable[[subprocess.Popen[str]], object]
+) -> Sheets:
+    """The sheets of a workbook, which another process writes into the folder.
+
+    Args:
+        memory: bytes that it may take, where the system keeps such limits; 0 for any.
+        started: gets the process, to end it.
+
+    Raises:
+        ValueError: it is no workbook, or takes more memory than it may.
+    """
+    # -P: no module of the folder that the server was started in takes the place of an installed one.
+    program = [sys.executable, "-P", "-c", f"from {__name__} import write_sheets; write_sheets()"]
+    reader = subprocess.Popen(  # noqa: S603 - this program
+        [*program, str(path), folder, str(memory)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # a panic of the reader
+        text=True,
+        encoding="utf-8",
+    )
+    started(reader)
+    written, _ = reader.communicate()
+    if reader.returncode:
+        most = f" Reading it may take {memory / 2**30:.1f} GiB of memory." if memory else ""
+        raise ValueError(f"It is too large, or damaged.{most}")
+    found = json.loads(written)
+    if "error" in found:
+        raise ValueError(found["error"])
+    return Sheets([Sheet(*each) for each in found["sheets"]], found["notes"])
+
+
+def write_sheets() -> None:
+    """The program of the process that reads a workbook: writes each sheet as CSV, and prints what they are as JSON.
+
+    Its arguments are the path, the folder to write into, and the bytes of memory that it may take.
+    """
+    path, folder, memory = sys.argv[1:]
+    _limit_memory(int(memory))
+    calamine: Any = import_module("python_calamine")
+    notes: list[str] = []
+    try:
+        with calamine.CalamineWorkbook.from_path(path) as book:
+            sheets = list(_written_sheets(book, Path(path), Path(folder), notes))
+        found: dict[str, Any] = {"sheets": sheets, "notes": notes}
+    except (calamine.CalamineError, OSError, ValueError) as error:
+        found = {"error": str(error)}
+    sys.stdout.buffer.write(json.dumps(found).encode())
+
+
+def _written_sheets(book: Any, path: Path, folder: Path, notes: list[str]) -> Iterator[Sheet]:
+    names = book.sheet_names
+    visible = {each.name: str(each.visible).rpartition(".")[2] for each in book.sheets_metadata}
+    for number, name in enumerate(names):
+        sheet = book.get_sheet_by_name(name)
+        rows = sheet.to_python()
+        if not rows:
+            continue
+        if all(cell == "" for cell in rows[0]):
+            notes.append(f"The sheet {name[:60]!r} is not read: its first row has no names.")
+            continue
+        head, *body = rows
+        columns = list(column_names(map(_written, head)))
+        # Rows are equally long.
+        cells = list(zip(*body)) if body else [()] * len(columns)  # noqa: B905
+        kinds = [_kind(values) for values in cells]
+        staged = folder / f"{number}.csv"
+        _write_rows(staged, body)
+        hidden = [] if visible[name] == "Visible" else ["is hidden"]
+        said = [*hidden, *nameless(map(_written, head)), *_missing_values(path, number)]
+        yield Sheet(name, len(names) > 1, dict(zip(columns, kinds, strict=True)), str(staged), said)
+
+
+_CELL = re.compile(rb"<c [^>]*?(?:/>|>.*?</c>)", re.DOTALL)
+_ERRORS = re.compile(rb"<v>(#[A-Z0-9/!?]{3,12})</v>")
+_LARGEST_SHEET = 64 * 1024**2
+
+
+def _missing_values(path: Path, number: int) -> Iterator[str]:
+    """The cells of an .xlsx that are NULL: errors such as #N/A, and formulas that no program has computed."""
+    try:
+        with ZipFile(path) as book:
+            member = book.getinfo(f"xl/worksheets/sheet{number + 1}.xml")
+            if member.file_size > _LARGEST_SHEET:
+                return
+            cells = _CELL.findall(book.read(member))
+    except (BadZipFile, KeyError, OSError):
+        return  # of another format, or with other names within
+    errors = sorted(
+        {match[1].decode() for cell in cells if b't="e"' in cell and (match := _ERRORS.search(cell))}
+    )
+    if errors:
+        count = sum(b't="e"' in cell for cell in cells)
+        yield f"{count:,} cell{'s' * (count != 1)} with {', '.join(errors)} {'are' if count != 1 else 'is'} NULL"
+    empty = sum(b"<f" in cell and not re.search(rb"<v>[^<]", cell) for cell in cells)
+    if empty:
+        yield (
+            f"{empty:,} formula{'s' * (empty != 1)} without a value {'are' if empty != 1 else 'is'} NULL: open and "
+            "save the workbook in a program that computes them"
+        )
+
+
+def read_sqlite(path: Path, folder: str) -> Iterator[Sheet]:
+    """The tables of a SQLite file, each written into the folder.
+
+    Raises:
+        ValueError: it is no SQLite file.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+            connection.text_factory = bytes
+            rows = connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+            )
+            for number, (name,) in enumerate(rows.fetchall()):
+                yield _written_table(connection, name.decode(), Path(folder) / f"{number}.csv")
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"SQLite cannot read it: {error}") from error
+
+
+_KIND_OF_STORAGE = {
+    frozenset({"integer"}): "BIGINT",
+    frozenset({"real"}): "DOUBLE",
+    frozenset({"blob"}): "BLOB",
+}
+
+
+def _written_table(connection: sqlite3.Connection, table: str, file: Path) -> Sheet:
+    quoted = f'"{table.replace(chr(34), chr(34) * 2)}"'
+    columns = [row[1].decode() for row in connection.execute(f"PRAGMA table_info({quoted})")]
+    kinds = {}
+    for column in columns:
+        name = f'"{column.replace(chr(34), chr(34) * 2)}"'
+        found = connection.execute(f"SELECT DISTINCT typeof({name}) FROM {quoted}")  # noqa: S608 - quoted
+        storage = frozenset(kind.decode() for (kind,) in found) - {"null"}
+        kinds[column] = _KIND_OF_STORAGE.get(storage, "VARCHAR")
+    # In the order of the file, as pages of SQLite itself have it.
+    rows = connection.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - quoted
+    with file.open("wb") as written:
+        for row in rows:
+            cells = (_written_cell(value, kind) for value, kind in zip(row, kinds.values(), strict=True))
+            written.write(b",".join(cells) + b"\n")
+    return Sheet(table, is_one_of_several=True, columns=kinds, file=str(file), notes=[])
+
+
+def _written_cell(value: Any, kind: str) -> bytes:
+    """A cell of CSV: NULL is nothing, a text is in quotes, bytes as DuckDB writes a BLOB."""
+    if value is None:
+        return b""
+    if isinstance(value, bytes) and kind == "BLOB":
+        return b'"' + b"".join(b"\\x%02X" % byte for byte in value) + b'"'
+    text = value if isinstance(value, bytes) else repr(value).encode()
+    return b'"' + text.replace(b'"', b'""') + b'"'
+
+
+def _write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([_written(value) for value in row] for row in rows)
+
+
+def _limit_memory(most: int) -> None:
+    """Fail instead of taking more memory than this; Windows has no such limit, and macOS does not keep it."""
+    if most:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def nameless(head: Iterable[str]) -> Iterator[str]:
+    """A note on columns without a name."""
+    count = sum(not name.strip() for name in head)
+    if count:
+        yield f"{count} column{'s' * (count != 1)} without a name"
+
+
+def column_names(head: Iterable[str]) -> Iterator[str]:
+    """Names of columns, each once; the empty ones are numbered."""
+    used: set[str] = set()
+    for number, cell in enumerate(head, 1):
+        name = cell.strip().replace("\0", "") or f"column{number}"
+        found, copy = name, 1
+        while found.lower() in used:
+            copy += 1
+            found = f"{name}_{copy}"
+        used.add(found.lower())
+        yield found
+
+
+_KIND_OF_CELLS = {
+    bool: "BOOLEAN",
+    int: "BIGINT",
+    float: "DOUBLE",
+    dt.date: "DATE",
+    dt.datetime: "TIMESTAMP",
+    dt.time: "TIME",
+}
+
+
+def _kind(values: Sequence[Any]) -> str:
+    """The type that all cells of a column have; of texts and of mixed cells VARCHAR. An empty cell is NULL."""
+    present = [_plain(value) for value in values if value != ""]
+    kinds = set(map(type, present))
+    if kinds == {int, float}:
+        return "DOUBLE"
+    if kinds == {dt.date, dt.datetime}:
+        return "TIMESTAMP"
+    return _KIND_OF_CELLS.get(kinds.pop(), "VARCHAR") if len(kinds) == 1 else "VARCHAR"
+
+
+def _plain(value: Any) -> Any:
+    """A number of a spreadsheet is a double; a whole one is an integer here."""
+    is_whole = type(value) is float and value.is_integer() and abs(value) <= _LARGEST_WHOLE
+    return int(value) if is_whole else value
+
+
+def _written(value: Any) -> str:
+    value = _plain(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
+
+
+def memory_of_machine() -> int:
+    """In bytes; 0 where it is not known, as on Windows."""
+    if not hasattr(os, "sysconf"):
+        return 0
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
