@@ -102,10 +102,22 @@ class ServeOptions:
         list[Path] | None,
         typer.Argument(
             metavar="[FILE|FOLDER]...",
-            help="Files to serve instead of a database: CSV, Parquet, Excel; or folders with such files.",
+            help="Files to serve instead of a database: CSV, JSON, Parquet, Excel, SQLite, DuckDB; or folders.",
             show_default=False,
         ),
     ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoding of text files that are not UTF-8, such as cp1252; by default it is recognised."
+        ),
+    ] = None
+    no_file_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-file-cache", help="Read large files anew at each start, and keep no copy of them."
+        ),
+    ] = False
     database: Annotated[
         str,
         typer.Option(envvar="DUALSQL_DATABASE_URL", help="URL of the database to serve.", show_default=False),

@@ -9,17 +9,14 @@ import os
 import re
 import sys
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
-from pathlib import Path
-from shutil import rmtree
 from socket import socket
-from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, cast, get_args
 from urllib.parse import urlsplit
 
@@ -30,11 +27,11 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
+from dualsql.cli.files import ServedFiles, database_of
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import parsed_url
-from dualsql.databases.files import FileLoader, files_url, find_files
 from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -45,7 +42,7 @@ from dualsql.errors import (
 from dualsql.feature import Feature
 from dualsql.features import DualResponseServer, default_features
 from dualsql.health import Health, routes_until_started
-from dualsql.http.problems import answer_starting
+from dualsql.http.problems import Starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
@@ -91,61 +88,16 @@ async def run(options: ServeOptions) -> None:
         raise ConfigurationError(
             "--open cannot be combined with --stdio.", hint="Open the page by its address."
         )
-    with _with_database(options) as complete:
-        await _run(complete)
+    with database_of(options, lambda line: _show([line], options)) as (complete, files):
+        await _run(complete, files)
 
 
-@contextmanager
-def _with_database(options: ServeOptions) -> Iterator[ServeOptions]:
-    """The options with the URL of a database: for files, that of a new file in a folder of its own."""
-    if not options.files:
-        if not options.database:
-            raise ConfigurationError(
-                "Nothing is given to serve.",
-                hint="Give files, or a database: dualsql serve sales.csv, or dualsql serve --database URL --all",
-            )
-        yield options
-        return
-    if options.database:
-        raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
-    files = find_files(options.files)
-    if files.left_out:
-        links = ", ".join(files.left_out[:_LISTED])
-        _show([f"Not served, because they are links in a folder: {links}."], options)
-    is_selected = options.schema is not None or options.tables is not None
-    with TemporaryDirectory(prefix="dualsql-", ignore_cleanup_errors=True) as folder:
-        yield replace(
-            options,
-            files=list(files.paths),
-            database=files_url(Path(folder)),
-            # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
-            everything=options.everything or not is_selected,
-        )
-
-
-async def _load(options: ServeOptions) -> None:
-    """Copy the files into the database that is served."""
-    path = _path_of(options.database)
-    if path.exists():  # an earlier attempt to start has copied them
-        return
-    loader = FileLoader(options.files or (), path)
-    try:
-        await asyncio.to_thread(loader.run)
-    except asyncio.CancelledError:
-        loader.stop()
-        raise
-
-
-def _path_of(database: str) -> Path:
-    return Path(parsed_url(database).database or "")
-
-
-async def _run(options: ServeOptions) -> None:
+async def _run(options: ServeOptions, files: ServedFiles) -> None:
     if options.rest_url is not None:
         base_url = _rest_elsewhere(options, options.rest_url)
-        build = partial(_server_of, options, base_url)
+        build = partial(_server_of, options, files, base_url)
         with _admin_listener(options) as admin:
-            await _over_stdio(options, base_url, partial(_serve_no_rest, options, build, admin))
+            await _over_stdio(options, files, base_url, partial(_serve_no_rest, options, files, build, admin))
         return
     authenticate = authenticate_of(options)
     # Over stdio each host starts a process of its own, and only one of them would get a fixed port.
@@ -162,12 +114,13 @@ async def _run(options: ServeOptions) -> None:
                 hint="Give the URL at which callers reach it: --base-url https://...",
             )
         base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
-        build = partial(_server_of, options, base_url, authenticate=authenticate)
+        build = partial(_server_of, options, files, base_url, authenticate=authenticate)
         with _admin_listener(options) as admin:
             if options.stdio:
-                await _over_stdio(options, base_url, partial(_serve_rest, options, build, listener, admin))
+                serve = partial(_serve_rest, options, files, build, listener, admin=admin)
+                await _over_stdio(options, files, base_url, serve)
             else:
-                await _over_http(options, build, listener, admin)
+                await _over_http(options, files, build, listener, admin)
 
 
 def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | None]:
@@ -254,6 +207,7 @@ def _rest_elsewhere(options: ServeOptions, rest_url: str) -> str:
 
 async def _server_of(
     options: ServeOptions,
+    files: ServedFiles,
     base_url: str,
     *,
     authenticate: Authenticate | None = None,
@@ -264,9 +218,9 @@ async def _server_of(
     asked_again = asyncio.Event()
     if options.secret_file is not None:
         on_sighup(asked_again.set)
+    with without_log():
+        await files.load(lambda line: _show([line], options), _console(options))
     with without_log(), _reading(options):
-        if options.files:
-            await _load(options)
         setup = await build_server(
             options.database,
             selection_of(options),
@@ -466,9 +420,14 @@ Serve = Callable[["Started"], Coroutine[Any, Any, None]]
 """Makes a server, says that it has started, and serves what is not MCP until it is cancelled."""
 
 
-async def _over_http(options: ServeOptions, build: Build, listener: socket, admin: socket | None) -> None:
+async def _over_http(
+    options: ServeOptions, files: ServedFiles, build: Build, listener: socket, admin: socket | None
+) -> None:
     """Listen at once, and answer 503 until the databases can be reached and are proved."""
-    front, health = StandIn(answer_starting), StandIn(Starlette(routes=routes_until_started()))
+    front, health = (
+        StandIn(Starting(partial(_waits_for, files))),
+        StandIn(Starlette(routes=routes_until_started())),
+    )
     proxies = proxies_in(options.trusted_proxies or "")
     async with _administered(health, admin), running(front, listener, trusted_proxies=proxies) as serving:
         setup = await _patiently(build)
@@ -478,7 +437,7 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
             # Within its lifespan: before, the application has no sessions and no started server.
             front.replace(app)
             health.replace(_health(options, setup.server))
-            _show(_announcement(options, setup, admin), options)
+            _show(_announcement(options, files, setup, admin), options)
             if options.opens_browser:
                 # In a thread: a browser in text mode returns when its user quits it.
                 await asyncio.to_thread(webbrowser.open, _home_page(setup))
@@ -491,6 +450,13 @@ async def _over_http(options: ServeOptions, build: Build, listener: socket, admi
             await serving.stop()
     if is_cancelled:
         raise asyncio.CancelledError
+
+
+def _waits_for(files: ServedFiles) -> str:
+    share = files.share()
+    if share < 1:
+        return f"The server is loading its files: {share:.0%} are read."
+    return "The server is starting: its database or store has not answered yet."
 
 
 def _reload(options: ServeOptions, dual: DualResponseServer) -> None:
@@ -526,7 +492,7 @@ async def _patiently(build: Build) -> Built:
 _WAITING = "Requests are answered 503 until then. Trying again every second; Ctrl-C stops."
 
 
-async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> None:
+async def _over_stdio(options: ServeOptions, files: ServedFiles, base_url: str, serve: Serve) -> None:
     """Serve MCP over the standard streams, on which nothing else is written; `serve` serves the rest.
 
     Hosts wait only seconds for the first answer, so tables are read and checks run during the handshake.
@@ -547,14 +513,20 @@ async def _over_stdio(options: ServeOptions, base_url: str, serve: Serve) -> Non
         session.result()
     except asyncio.CancelledError:
         _show(["Stopped."], options)
-        _end(0, options)
+        _end(0, files)
     except DualResponseError as error:
         _show([f"dualsql: {error.message} {hint_with_flag(error)}".rstrip()], options)
-        _end(1, options)
+        _end(1, files)
 
 
 async def _serve_rest(
-    options: ServeOptions, build: Build, listener: socket, admin: socket | None, startup: Started
+    options: ServeOptions,
+    files: ServedFiles,
+    build: Build,
+    listener: socket,
+    startup: Started,
+    *,
+    admin: socket | None,
 ) -> None:
     proxies = proxies_in(options.trusted_proxies or "")
     local = None if options.store else await asyncio.to_thread(open_local_store, options)
@@ -566,17 +538,19 @@ async def _serve_rest(
         running(_app(options, setup, mcp), listener, trusted_proxies=proxies),
     ):
         startup.with_(mcp)
-        lines = _announcement(options, setup, admin, keeps_results=(local or options.store_url) is not None)
-        _show(lines, options)
+        keeps_results = (local or options.store_url) is not None
+        _show(_announcement(options, files, setup, admin, keeps_results=keeps_results), options)
         with announced(setup.server.base_url, mark):
             await asyncio.Event().wait()
 
 
-async def _serve_no_rest(options: ServeOptions, build: Build, admin: socket | None, startup: Started) -> None:
+async def _serve_no_rest(
+    options: ServeOptions, files: ServedFiles, build: Build, admin: socket | None, startup: Started
+) -> None:
     setup = await build()
     async with setup.server, _administered(_health(options, setup.server), admin):
         startup.with_(_build_mcp(options, setup.server))
-        _show(_announcement(options, setup, admin), options)
+        _show(_announcement(options, files, setup, admin), options)
         await asyncio.Event().wait()
 
 
@@ -592,10 +566,9 @@ async def _beside(session: asyncio.Task[None], serving: Coroutine[Any, Any, None
             await task
 
 
-def _end(code: int, options: ServeOptions) -> NoReturn:
+def _end(code: int, files: ServedFiles) -> NoReturn:
     """End the process at once, because a thread that waits for the host's next line cannot be interrupted."""
-    if options.files:
-        rmtree(_path_of(options.database).parent, ignore_errors=True)
+    files.remove()
     sys.stderr.flush()
     os._exit(code)
 
@@ -620,11 +593,20 @@ def _show(lines: Iterable[str], options: ServeOptions) -> None:
 
 def _reading(options: ServeOptions) -> AbstractContextManager[object]:
     """Show that the tables are being read."""
+    console = _console(options)
+    status: AbstractContextManager[object] = (
+        nullcontext() if console is None else console.status("Reading the tables ...")
+    )
+    return status
+
+
+def _console(options: ServeOptions) -> Any:
+    """The terminal of a person who waits; None without one."""
     if options.stdio or not sys.stdout.isatty():
-        return nullcontext()
+        return None
     from rich.console import Console
 
-    return Console().status("Reading the tables ...")
+    return Console()
 
 
 _SERVED_ELSEWHERE = " (served by another process, on the same store)"
@@ -634,14 +616,18 @@ _LINKS_END = "REST ends with this process; its results are known to the next one
 
 
 def _announcement(
-    options: ServeOptions, setup: Built, admin: socket | None, *, keeps_results: bool = True
+    options: ServeOptions,
+    files: ServedFiles,
+    setup: Built,
+    admin: socket | None,
+    *,
+    keeps_results: bool = True,
 ) -> Iterator[str]:
     base_url, reflected = setup.server.base_url, setup.reflected
     tables = len(reflected.metadata.tables)
     only = ", read-only" * (not setup.server.maintenance.unproved)
-    yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options)}{only}."
-    if options.files:
-        yield "The files were read once. Start the server again to read them anew."
+    yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options, files.names())}{only}."
+    yield from files.summary()
     if reflected.left_out:
         more = f" and {len(reflected.left_out) - _LISTED} more" if len(reflected.left_out) > _LISTED else ""
         names = ", ".join(reflected.left_out[:_LISTED])
@@ -682,10 +668,9 @@ def _home_page(setup: Built) -> str:
     return _mcp_url(setup).removesuffix("mcp")
 
 
-def _database_name(options: ServeOptions) -> str:
+def _database_name(options: ServeOptions, names: Sequence[str]) -> str:
     """The database for messages: the parts of its URL without secrets; or the files."""
-    if options.files:
-        names = [path.name for path in options.files]
+    if names:
         more = f" and {len(names) - _LISTED} more files" if len(names) > _LISTED else ""
         return ", ".join(names[:_LISTED]) + more
     url: URL = parsed_url(options.database)
@@ -714,10 +699,20 @@ def _command(options: ServeOptions) -> tuple[list[str], dict[str, str]]:
 
 def _changed_flags(options: ServeOptions) -> Iterator[str]:
     """The flags, besides the tables, without which the server would answer otherwise."""
-    for name in ("read_only_role", "sample_size", "count_budget", "results_format", "text_format", "wait"):
+    for name in (
+        "encoding",
+        "read_only_role",
+        "sample_size",
+        "count_budget",
+        "results_format",
+        "text_format",
+        "wait",
+    ):
         value = getattr(options, name)
         if value != _DEFAULTS[name]:
             yield from (f"--{name.replace('_', '-')}", str(value))
+    if options.no_file_cache:
+        yield "--no-file-cache"
     if options.unproved_read_only:
         yield "--unproved-read-only"
     if not options.pages_in_text:

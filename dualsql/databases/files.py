@@ -414,7 +414,16 @@ def _reason_of(error: Exception) -> str:
     )
     text = text.partition("\nPossible fixes:")[0].partition("\nPossible Solution:")[0]
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
+    line = line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
+    return " ".join([line, *(remedy for words, remedy in _REMEDIES.items() if words in line)])
+
+
+_REMEDIES = {
+    "Expected Number of Columns": "Each line needs as many fields as the first one: quote fields with delimiters.",
+    "unterminated quote": "A quote within a field is written twice, and a field that has one in quotes.",
+    "state machine": "Write all lines with the same end.",
+    "maximum_line_size": "Split the file, or write its long texts elsewhere.",
+}
 
 
 @contextmanager

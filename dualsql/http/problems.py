@@ -327,13 +327,22 @@ def note_code(code: str, cause: Cause) -> None:
         record.code = code
 
 
-async def answer_starting(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application for the time before there is a server: it answers 503 to every request."""
-    if scope["type"] == "lifespan":
-        await _STARTING_LIFESPAN(scope, receive, send)
-        return
-    error = ServerUnavailableError("The server is starting: its database or store has not answered yet.")
-    await PrivateHeaders(_answer(error, ""))(scope, receive, send)
+class Starting:
+    """An application for the time before there is a server: it answers 503 to every request.
+
+    Args:
+        reason: says what the server waits for.
+    """
+
+    def __init__(self, reason: Callable[[], str]) -> None:
+        self._reason = reason
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _STARTING_LIFESPAN(scope, receive, send)
+            return
+        answer = _answer(ServerUnavailableError(self._reason()), "")
+        await PrivateHeaders(answer)(scope, receive, send)
 
 
 _STARTING_LIFESPAN = Router()

@@ -69,7 +69,8 @@ class DuckDBFileImport:
         self._execute(f"CREATE TEMP TABLE documents AS FROM read_json_objects({_file(path)})")
         keys = self._execute(
             "SELECT key FROM (SELECT rowid AS n, unnest(json_keys(json)) AS key, "
-            "generate_subscripts(json_keys(json), 1) AS position FROM documents) GROUP BY key ORDER BY min((n, position))"
+            "generate_subscripts(json_keys(json), 1) AS position FROM documents) "
+            "GROUP BY key ORDER BY min((n, position))"
         )
         names = [name for (name,) in keys.fetchmany(_MOST_COLUMNS + 1)]
         if len(names) > _MOST_COLUMNS:
@@ -138,7 +139,10 @@ class DuckDBFileImport:
 
     def progress(self) -> float:
         """See `FileImport.progress`."""
-        return float(max(self._connection.query_progress(), 0.0)) / 100
+        try:
+            return max(float(self._connection.query_progress()), 0.0) / 100
+        except self.error:  # it was closed
+            return 0.0
 
     def interrupt(self) -> None:
         """See `FileImport.interrupt`."""

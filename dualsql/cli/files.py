@@ -1,0 +1,199 @@
+"""`dualsql serve sales.csv`: the database of the files, and what is shown while and after they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sqlalchemy import URL
+
+from dualsql.cli.options import ServeOptions
+from dualsql.databases.file_cache import CACHED_FROM, FileCache, file_cache_folder
+from dualsql.databases.files import (
+    DUCKDB,
+    SQLITE,
+    FileLoader,
+    ReadTable,
+    database_of_files,
+    files_url,
+    find_files,
+)
+from dualsql.errors import ConfigurationError
+
+_LISTED = 20
+_LISTED_COLUMNS = 8
+_REPORT_SECONDS = 10
+"""How often a program that is no terminal is told how far the files are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFiles:
+    """The database of the files.
+
+    Attributes:
+        loader: makes it; None for a database file, which is served where it is.
+        cache: of databases of earlier starts; None without it.
+    """
+
+    loader: FileLoader | None = None
+    cache: FileCache | None = None
+
+    def share(self) -> float:
+        """The share of the files that is read."""
+        return 1.0 if self.loader is None else self.loader.share()
+
+    async def load(self, show: Callable[[str], object], console: Any) -> None:
+        """Read the files, unless an earlier attempt to start, or the cache, has done so.
+
+        Args:
+            show: is called with a line now and then.
+            console: of rich, to draw a bar; None for none.
+        """
+        loader = self.loader
+        if loader is None or loader.database.exists():
+            return
+        if self.cache is not None and self.cache.restore(loader):
+            show(
+                "The files are unchanged: what the last start read is served. --no-file-cache reads them anew."
+            )
+            return
+        working = asyncio.ensure_future(asyncio.to_thread(loader.run))
+        try:
+            with _bar(console) as update:
+                await _watch(working, loader.share, update, (lambda _line: None) if console else show)
+            working.result()
+        except asyncio.CancelledError:
+            loader.stop()
+            await asyncio.wait({working})
+            raise
+        if self.cache is not None:
+            await asyncio.to_thread(self.cache.keep, loader)
+
+    def names(self) -> Sequence[str]:
+        """The names of the files that were read; none of a database file."""
+        return [] if self.loader is None else list(dict.fromkeys(table.file for table in self.loader.tables))
+
+    def remove(self) -> None:
+        """Delete the database, before the process is ended at once."""
+        if self.loader is not None:
+            rmtree(self.loader.database.parent, ignore_errors=True)
+
+    def summary(self) -> Iterator[str]:
+        """What was read, and what was not."""
+        if self.loader is None:
+            return
+        yield "The files were read once. Start the server again to read them anew."
+        for table in self.loader.tables[:_LISTED]:
+            yield f"  {_described(table)}"
+        more = len(self.loader.tables) - _LISTED
+        if more > 0:
+            yield f"  and {more} more tables"
+        for unread in self.loader.unread[:_LISTED]:
+            yield f"Not read: {unread.file}: {unread.reason}"
+        more = len(self.loader.unread) - _LISTED
+        if more > 0:
+            yield f"Not read: {more} more files."
+
+
+def _described(table: ReadTable) -> str:
+    columns = [
+        f"{name} {kind}" + (f" ({nulls:,} NULL)" if nulls else "")
+        for name, kind, nulls in table.columns[:_LISTED_COLUMNS]
+    ]
+    more = len(table.columns) - _LISTED_COLUMNS
+    shown = ", ".join([*columns, *([f"and {more} more columns"] if more > 0 else [])])
+    notes = f". Note: {'; '.join(table.notes)}" if table.notes else ""
+    return f"{table.name} ({table.file}): {table.rows:,} row{'s' * (table.rows != 1)}, {shown}{notes}"
+
+
+async def _watch(
+    working: asyncio.Future[None],
+    share: Callable[[], float],
+    update: Callable[[float], object],
+    show: Callable[[str], object],
+) -> None:
+    """Report the share that is done, until the work has ended."""
+    seconds = 0.0
+    while not working.done():
+        await asyncio.wait({working}, timeout=0.2)
+        update(share())
+        seconds += 0.2
+        if seconds >= _REPORT_SECONDS:
+            seconds = 0.0
+            show(f"{share():.0%} of the files are read.")
+
+
+@contextmanager
+def _bar(console: Any) -> Iterator[Callable[[float], object]]:
+    if console is None:
+        yield lambda _share: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("Reading the files", total=1.0)
+        yield lambda share: progress.update(task, completed=share)
+
+
+@contextmanager
+def database_of(
+    options: ServeOptions, show: Callable[[str], object]
+) -> Iterator[tuple[ServeOptions, ServedFiles]]:
+    """The options with the URL of a database: for files, that of a new file in a folder of its own.
+
+    Raises:
+        ConfigurationError: nothing is given to serve, or files and a database.
+    """
+    if not options.files:
+        if not options.database:
+            raise ConfigurationError(
+                "Nothing is given to serve.",
+                hint="Give files, or a database: dualsql serve sales.csv, or dualsql serve --database URL --all",
+            )
+        yield options, ServedFiles()
+        return
+    if options.database:
+        raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
+    files = find_files(options.files)
+    if files.left_out:
+        show(f"Not served, because they are links in a folder: {', '.join(files.left_out[:_LISTED])}.")
+    is_selected = options.schema is not None or options.tables is not None
+    # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
+    everything = options.everything or not is_selected
+    chosen = replace(options, files=list(files.paths), everything=everything)
+    own = _database_file(files.paths)
+    if own is not None:
+        yield replace(chosen, database=own), ServedFiles()
+        return
+    with _folder_of(chosen, files.paths) as (folder, cache):
+        url = files_url(folder)
+        loader = FileLoader(files.paths, folder / Path(url).name, encoding=options.encoding)
+        yield replace(chosen, database=url), ServedFiles(loader, cache)
+
+
+def _database_file(paths: Sequence[Path]) -> str | None:
+    """The URL of the only file, if it is a database that can be served where it is."""
+    if len(paths) != 1 or set(str(paths[0])) & set("?%#"):
+        return None
+    [path] = paths
+    name = path.name.lower()
+    drivers = ((DUCKDB, database_of_files().name), (SQLITE, "sqlite"))
+    driver = next((driver for suffixes, driver in drivers if name.endswith(suffixes)), None)
+    return None if driver is None else URL.create(driver, database=str(path)).render_as_string()
+
+
+@contextmanager
+def _folder_of(options: ServeOptions, paths: Sequence[Path]) -> Iterator[tuple[Path, FileCache | None]]:
+    """A private folder for the database; beside the cache, if the files are large."""
+    parent = None
+    if not options.no_file_cache and sum(path.stat().st_size for path in paths) >= CACHED_FROM:
+        parent = file_cache_folder()
+        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with TemporaryDirectory(prefix="dualsql-", dir=parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder), None if parent is None else FileCache(parent)

@@ -1,0 +1,94 @@
+"""Databases of files that an earlier start has read, in the cache folder of the user.
+
+Only of many bytes: a few megabytes are read sooner than a cache is searched, and would be left behind by each trial.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from shutil import rmtree
+
+from dualsql.databases.files import FileLoader, ReadTable, UnreadFile
+
+CACHED_FROM = 64 * 1024**2
+"""Bytes of all files together."""
+_MOST_BYTES = 16 * 1024**3
+_LONGEST_SECONDS = 30 * 24 * 3600
+
+
+def file_cache_folder() -> Path:
+    """By the XDG Base Directory Specification."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dualsql" / "files"
+
+
+@dataclass(frozen=True, slots=True)
+class FileCache:
+    """The databases in a folder, each for the same files with the same content.
+
+    A database is linked to where it is served, so that another process may remove it from the cache.
+    """
+
+    folder: Path
+
+    def restore(self, loader: FileLoader) -> bool:
+        """Link the database of the loader's files to its place, and say what it has. False if there is none."""
+        kept = self._path_of(loader)
+        try:
+            described = json.loads(kept.with_suffix(".json").read_text(encoding="utf-8"))
+            os.link(kept, loader.database)
+        except (OSError, ValueError):
+            return False
+        loader.tables[:] = [
+            ReadTable(**{**table, "columns": [tuple(column) for column in table["columns"]]})
+            for table in described["tables"]
+        ]
+        loader.unread[:] = [UnreadFile(*each) for each in described["unread"]]
+        with suppress(OSError):
+            os.utime(kept)
+        return True
+
+    def keep(self, loader: FileLoader) -> None:
+        """Keep the database that was loaded, if the disk has links; then remove old ones."""
+        kept = self._path_of(loader)
+        described = {"tables": [asdict(table) for table in loader.tables], "unread": loader.unread}
+        with suppress(OSError):
+            part = kept.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps(described), encoding="utf-8")
+            kept.unlink(missing_ok=True)
+            os.link(loader.database, kept)
+            part.replace(kept.with_suffix(".json"))
+        self._remove_old()
+
+    def _path_of(self, loader: FileLoader) -> Path:
+        facts = [(str(path), *_state_of(path)) for path in loader.paths]
+        packages = [version(name) for name in ("dualsql", "duckdb")]
+        digest = hashlib.sha256(json.dumps([facts, loader.encoding, packages]).encode())
+        return self.folder / f"{digest.hexdigest()}{loader.database.suffix}"
+
+    def _remove_old(self) -> None:
+        """Remove what was not used for a month, and beyond 16 GiB what was used longest ago."""
+        with suppress(OSError):
+            entries = sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+            total, oldest = 0, time.time() - _LONGEST_SECONDS
+            for entry in entries:
+                state = entry.stat()
+                total += 0 if entry.is_dir() else state.st_size
+                if state.st_mtime > oldest and (total <= _MOST_BYTES or entry.is_dir()):
+                    continue
+                if entry.is_dir():  # of a server that was killed
+                    rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink(missing_ok=True)
+
+
+def _state_of(path: Path) -> Sequence[int]:
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
