@@ -457,6 +457,7 @@ BEYOND: dict[str, str] = {
     "guides/test_guides.py": "each guide is followed to the letter",
     "databases/test_every_database.py": "the tests that ship for databases of others, on each that dualsql knows",
     "testing/test_tools.py": "tests of an application call its tools on both SDKs",
+    "serve/test_dirty_files.py": "files as they are found are read right, or named",
     "testing/test_runners.py": "the guide's tests run with anyio and pytest-asyncio, in every scope",
     "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",
     "drills/test_page.py": "each drill has its row in docs/reliability.md",

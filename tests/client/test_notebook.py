@@ -75,15 +75,28 @@ towns""",
 async with DualResponseClient({served.base_url!r}) as application:
     rows = await application.parse({served.tool_result!r}, strict=True).fetch_all()
 print(len(rows), len(towns.fetch_all()))""",
+        f"""
+from pathlib import Path
+from dualsql.databases.files import FileLoader
+from dualsql.kept.files import KeptFileWriter, MemoryShares
+import duckdb
+folder = Path({str(tmp_path)!r})
+towns.save(folder / "towns.duckdb")
+(folder / "towns.csv").write_text("n\\n1\\n")
+FileLoader([folder / "towns.csv"], folder / "files.duckdb").run()
+KeptFileWriter(folder / "kept.duckdb", MemoryShares(1 << 28, 1 << 28))
+print(duckdb.connect(folder / "towns.duckdb").execute("SELECT count(*) FROM schools").fetchone())""",
     )
     notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
     with (tmp_path / "said").open("w") as said:
         await NotebookClient(notebook, timeout=60).async_execute(stdout=said, stderr=said)
-    by_magic, by_client, rows = [cell.outputs for cell in notebook.cells]
+    by_magic, by_client, rows, files = [cell.outputs for cell in notebook.cells]
     for (shown,), count in ((by_magic, 20), (by_client, 3)):
         text = shown.data["text/html"]
         assert f"{count} of 100 rows" in text and f'href="{served.url}?sort=name"' in text
     assert [output.text for output in rows] == ["100 100\n"]
+    # Without ipywidgets, DuckDB refuses any change of its progress bar there.
+    assert [output.text for output in files] == ["(100,)\n"]
     lines = (tmp_path / "said").read_text().splitlines()
     # The log of the kernel itself says that its connection is not encrypted.
     said_by_others = [line for line in lines if not line.startswith("[IPKernelApp]")]

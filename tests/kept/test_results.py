@@ -687,15 +687,17 @@ from dualsql.kept.files import KeptFileWriter, MemoryShares
 from dualsql_client.database_files import _DuckDBTable
 
 def shown(connection):
-    return connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()[0]
+    settings = ("enable_progress_bar", "enable_progress_bar_print")
+    return all(connection.execute(f"SELECT current_setting('{name}')").fetchone()[0] for name in settings)
 
 class Seen(FileLoader):
     def _load(self, path, target):
         print(shown(target._connection))
-        self._names.add("rows")
+        super()._load(path, target)
 
 folder = Path(sys.argv[1])
-Seen([folder], folder / "files.duckdb").run()
+(folder / "rows.csv").write_text("n\\n1\\n")
+Seen([folder / "rows.csv"], folder / "files.duckdb").run()
 writer = KeptFileWriter(folder / "kept.duckdb", MemoryShares(1 << 28, 1 << 28))
 table = _DuckDBTable(folder / "table.duckdb", "rows")
 print(shown(writer._connection), shown(table._connection))

@@ -1,0 +1,135 @@
+# ruff: noqa: E501 - a table
+"""Files as they are found, and what is read of each, or why it is not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+from backports import zstd
+from openpyxl import Workbook
+from pyarrow import parquet
+
+
+class Right(NamedTuple):
+    """What is read: types, rows, and a note."""
+
+    types: dict[str, str]
+    rows: list[tuple[Any, ...]]
+    note: str = ""
+
+
+ZONE = dt.UTC
+BASIC = {"id": "BIGINT", "city": "VARCHAR"}
+TOWNS = [(1, "Zürich"), (2, "Genève")]
+TEXT = "id,city\n1,Zürich\n2,Genève\n"
+
+
+def workbook(path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(["a", None, "sum"])
+    sheet.append([1, 2, "=A2+B2"])
+    sheet.append(["#N/A", 3, None])
+    sheet["A3"].data_type = "e"
+    hidden = book.create_sheet("costs")
+    hidden.append(["x"])
+    hidden.append([7])
+    hidden.sheet_state = "hidden"
+    book.save(path)
+
+
+def sqlite(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        "CREATE TABLE t (id INTEGER, city, raw, mixed); INSERT INTO t VALUES (1, 'Zürich', x'00ff', 1), "
+        "(2, '', NULL, 'a\"b,\n')"
+    )
+    connection.close()
+
+
+def database(path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS id, {'a': [1, 2]} AS nested, '10:00'::TIME AS at")
+
+
+def struct(path: Path) -> None:
+    values = pa.array([{"x": 1, "y": ["a"]}, None], pa.struct({"x": pa.int64(), "y": pa.list_(pa.string())}))
+    instants = pa.array([1_709_287_200, None], pa.timestamp("s", "UTC"))
+    parquet.write_table(pa.table({"nested": values, "at": instants, "tags": [["a"], None]}), path)
+
+
+def packed(path: Path) -> None:
+    with zstd.open(path, "wb") as file:
+        file.write(b"id\tcity\n1,\tx\n")
+
+
+INSTANTS = (
+    "at,local\n2024-03-01T10:00:00Z,2024-03-01T10:00:00\n2024-03-01 12:00:00.5+02:00,2024-03-01 10:00\n"
+)
+LOCAL = dt.datetime.fromisoformat("2024-03-01T10:00:00")
+DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
+    "cp1252.csv": (TEXT.encode("cp1252"), Right(BASIC, TOWNS, "read as cp1252")),
+    "latin1.csv": ("n;note\n1;Genève, été\n".encode("latin-1"), Right({"n": "BIGINT", "note": "VARCHAR"}, [(1, "Genève, été")], "cp1252")),
+    "late_cp1252.csv": (b"id,city\n" + b"1,x\n" * 90_000 + "2,Zürich\n".encode("cp1252"), Right(BASIC, [(1, "x")] * 90_000 + [(2, "Zürich")], "cp1252")),
+    "utf16.csv": (TEXT.encode("utf-16"), Right(BASIC, TOWNS, "read as utf-16")),
+    "utf16le.csv": (TEXT.encode("utf-16-le"), Right(BASIC, TOWNS, "read as utf-16-le")),
+    "utf8_mark.csv": (TEXT.encode("utf-8-sig"), Right(BASIC, TOWNS)),
+    "cp1250.csv": ("id,note\n1,załącznik żółty\n".encode("cp1250"), r"not UTF-8: Line 2 has the byte 0xB3.*--encoding"),
+    "shift_jis.csv": ("id,note\n1,日本語の説明\n".encode("shift_jis"), r"not UTF-8: Line 2.*--encoding"),
+    "one_bad_byte.csv": ("id,note\n1,日本語\n2,".encode() + b"\xff\n", r"not UTF-8: Line 3 has the byte 0xFF"),
+    "long_row.csv": (b"a,b\n1,2\n3,4,5\n", r"Line: 3 .*Expected Number of Columns: 2 Found: 3"),
+    "short_row.csv": (b"a,b,c\n1,2,3\n4,5\n", r"Line: 3 .*Expected Number of Columns: 3 Found: 2"),
+    "preamble.csv": (b"Report of May\n\na,b\n1,2\n", r"first line has one field, and record 2 has 2 fields"),
+    "semicolons.csv": (b"a;b\n1,5;2\n2,5;3\n", Right({"a": "VARCHAR", "b": "BIGINT"}, [("1,5", 2), ("2,5", 3)])),
+    "pipes.csv": (b"a|b\n1|x,y\n2|z\n", Right({"a": "BIGINT", "b": "VARCHAR"}, [(1, "x,y"), (2, "z")])),
+    "open_quote.csv": (b'a,b\n1,"x\n2,y\n', r"Line: 2 .*unterminated quote"),
+    "new_lines.csv": (b'a,b\r\n1,"x\r\ny"\r\n', Right({"a": "BIGINT", "b": "VARCHAR"}, [(1, "x\r\ny")])),
+    "old_mac.csv": (b"a,b\r1,2\r3,4\r", Right({"a": "BIGINT", "b": "BIGINT"}, [(1, 2), (3, 4)])),
+    "not_available.csv": (b"a,b\n1.5,#N/A\n#N/A,x\n", Right({"a": "DECIMAL(2,1)", "b": "VARCHAR"}, [(Decimal("1.5"), "#N/A"), (None, "x")], "a: 1 of #N/A and other errors are NULL")),
+    "nameless.csv": (b"a,,b,A\n1,2,3,4\n", Right(dict.fromkeys(["a", "column2", "b", "A_2"], "BIGINT"), [(1, 2, 3, 4)], "1 column without a name")),
+    "no_names.csv": (b"1,2.5\n3,4.5\n", Right({"1": "BIGINT", "2.5": "DECIMAL(2,1)"}, [(3, Decimal("4.5"))], "looks like values")),
+    "only_names.csv": (b"a,b\n", Right({"a": "VARCHAR", "b": "VARCHAR"}, [])),
+    "empty.csv": (b"", "It is empty"),
+    "one_column.csv": (b"name\nAnn\nBob", Right({"name": "VARCHAR"}, [("Ann",), ("Bob",)])),
+    "instants.csv": (INSTANTS.encode(), Right({"at": "TIMESTAMP WITH TIME ZONE", "local": "TIMESTAMP"}, [(LOCAL.replace(tzinfo=ZONE), LOCAL), (LOCAL.replace(microsecond=500_000, tzinfo=ZONE), LOCAL)])),
+    "mixed_zones.csv": (b"at\n2024-03-01T10:00:00Z\n2024-03-01T10:00:00\n", Right({"at": "VARCHAR"}, [("2024-03-01T10:00:00Z",), ("2024-03-01T10:00:00",)])),
+    "zipped.csv.gz": (gzip.compress(TEXT.encode("cp1252")), Right(BASIC, TOWNS, "cp1252")),
+    "cut.csv.gz": (gzip.compress(TEXT.encode())[:-12], "damaged|gzip|GZIP"),
+    "packed.tsv.zst": (packed, Right({"id": "VARCHAR", "city": "VARCHAR"}, [("1,", "x")])),
+    "rows.jsonl": (
+        b'{"id": 12345678901234567890123, "at": "2024-03-01T10:00:00Z", "code": "007", "ok": true}\n{"id": 1, "in": {"x": [1]}}\n',
+        Right(
+            {"id": "DECIMAL(23,0)", "at": "TIMESTAMP WITH TIME ZONE", "code": "VARCHAR", "ok": "BOOLEAN", "in": "JSON"},
+            [(Decimal(12345678901234567890123), LOCAL.replace(tzinfo=ZONE), "007", True, None), (Decimal(1), None, None, None, '{"x":[1]}')],
+        ),
+    ),
+    "array.json": (json.dumps([{"a": 1.5, "A": "x"}, {"a": 2}]).encode(), Right({"a": "DECIMAL(2,1)", "A_2": "VARCHAR"}, [(Decimal("1.5"), "x"), (Decimal(2), None)])),
+    "broken.jsonl": (b'{"a": 1}\n{"a": 2\n', r"Malformed JSON .*line"),
+    "struct.parquet": (struct, Right({"nested": "JSON", "at": "TIMESTAMP WITH TIME ZONE", "tags": "VARCHAR[]"}, [('{"x":1,"y":["a"]}', LOCAL.replace(tzinfo=ZONE), ["a"]), (None, None, None)])),
+    "broken.parquet": (b"PAR1 and nothing", "parquet|Parquet"),
+    "broken.xlsx": (b"PK\x03\x04 and nothing", "."),
+    "shop.sqlite": (sqlite, Right({"id": "BIGINT", "city": "VARCHAR", "raw": "BLOB", "mixed": "VARCHAR"}, [(1, "Zürich", b"\x00\xff", "1"), (2, "", None, 'a"b,\n')])),
+    "broken.db": (b"SQLite format 3\0 and nothing", "SQLite cannot read it"),
+    "own.duckdb": (database, Right({"id": "INTEGER", "nested": "JSON", "at": "TIME"}, [(1, '{"a":[1,2]}', dt.time(10))])),
+    "broken.duckdb": (b"nothing", "DuckDB database file|not a valid"),
+}  # fmt: skip
+
+
+def write_dirty_files(folder: Path, without: Sequence[str] = ()) -> None:
+    """All of them, and a workbook."""
+    for name, (content, _) in DIRTY.items():
+        if callable(content):
+            content(folder / name)
+        elif name not in without:
+            (folder / name).write_bytes(content)
+    workbook(folder / "budget.xlsx")
