@@ -56,6 +56,7 @@ from dualsql_client.query import (
     page_request,
     rows_request,
 )
+from dualsql_client.rewriting import is_rewritten
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
 from dualsql_client.transport import Transport, wait_while
 from dualsql_client.wire import Column, PageBody, Row, TotalCountKind
@@ -280,11 +281,13 @@ class ParsedDualResponse(QueryMethods):
         guard_formulas: bool = False,
         **options: Unpack[StreamOptions],
     ) -> Path:
-        """Write all rows to a file, in the format of its suffix: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
-        `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
+        """Write all rows to a file, in the format of its suffix: `.csv`, `.tsv`, `.ndjson` or `.jsonl`, `.json` (an
+        array), all of them also with `.gz` or `.zst`; `.parquet`, `.arrows` or `.arrow` (both Arrow's stream format),
+        `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
 
         The rows are written to a temporary file in the same folder, which replaces the file at `path` when it is
-        complete. It has the bytes of the stream, without the summary record at the end. A database is built from an
+        complete. It has the bytes of the stream, without the summary record at the end; TSV, JSON and compressed files
+        are written from them. A database is built from an
         Arrow stream: it has one table, named after the result (`rows` if the name is unknown). An existing file is
         not replaced by a database, since it may have other tables.
 
@@ -293,7 +296,7 @@ class ParsedDualResponse(QueryMethods):
             file_format: "csv", "ndjson", "parquet", "arrow", "xlsx", "duckdb" or "sqlite", whatever the suffix.
             partial: what happens to the received rows when the download stops. "discard" deletes them. "keep" keeps
                 them in a file next to `path`. "continue" does so, too, and resumes from the rows of an earlier
-                download. Parquet, Excel and databases always start again: they have no rows before their end.
+                download. Parquet, Excel, databases, TSV, JSON and compressed files always start again.
             guard_formulas: for CSV: put an apostrophe before cells that a spreadsheet would run as a formula.
             options: see StreamOptions.
 
@@ -320,7 +323,7 @@ class ParsedDualResponse(QueryMethods):
         stream = self._stream(format_of(target, file_format), options)
         if guard_formulas:
             stream.request["guard_formulas"] = True
-        keeps = partial != "discard" and stream.format.is_resumable
+        keeps = partial != "discard" and stream.format.is_resumable and not is_rewritten(target)
         partial_file = Partial(target, stream, is_continued=partial == "continue") if keeps else None
         await write(self._required(self._metered(stream, options)), target, partial_file)
         return target

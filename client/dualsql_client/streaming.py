@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from dualsql_client.budget import Budget
 from dualsql_client.conversions import MOST_COUNTED, whole_or_none
 from dualsql_client.errors import FetchError, StreamBrokenError, import_extra
-from dualsql_client.formats import BY_NAME, BY_SUFFIX, DATABASES, DownloadFormat, FileFormat
+from dualsql_client.formats import BY_NAME, BY_SUFFIX, CSV, DATABASES, NDJSON, DownloadFormat, FileFormat
 from dualsql_client.framing import Block, Framer
+from dualsql_client.rewriting import COMPRESSED, REWRITTEN, is_rewritten, rewriting, stream_suffix
 from dualsql_client.transport import Transport
 from dualsql_client.wire import (
     NO_RESUME_HEADER,
@@ -93,7 +94,7 @@ def _batch(block: Block, schema: Any) -> Any:
 
 
 _BUFFER_BYTES = 1024 * 1024
-_SUFFIXES = [*BY_SUFFIX, *chain.from_iterable(DATABASES.values())]
+_SUFFIXES = [*BY_SUFFIX, *REWRITTEN, *chain.from_iterable(DATABASES.values())]
 _SPREADSHEETS = frozenset({".xls", ".xlsm", ".ods", ".numbers"})
 
 
@@ -103,7 +104,9 @@ def format_of(path: Path, name: FileFormat | None = None) -> DownloadFormat:
     Raises:
         ValueError: no stream has that format.
     """
-    form = BY_SUFFIX.get(path.suffix.lower()) if name is None else BY_NAME.get(name)
+    form = BY_SUFFIX.get(stream_suffix(path)) if name is None else BY_NAME.get(name)
+    if is_rewritten(path) and form not in {CSV, NDJSON, None}:
+        raise ValueError(f"{', '.join(COMPRESSED)} are for .csv, .tsv, .json, .ndjson and .jsonl.")
     if form is None and name is None:
         excel = " A spreadsheet opens .xlsx." if path.suffix.lower() in _SPREADSHEETS else ""
         raise ValueError(f"The file's suffix must be one of {', '.join(_SUFFIXES)}.{excel}")
@@ -133,10 +136,11 @@ async def write(blocks: AsyncGenerator[Block, None], path: Path, partial: Partia
                 raise FileNotFoundError(ENOENT, "There is no such folder", str(path.parent))
             file = part.open("xb", buffering=_BUFFER_BYTES) if partial is None else await partial.open()
             with file:
-                async for block in blocks:
-                    await asyncio.to_thread(file.write, block.data)
-                    if partial is not None:
-                        partial.save_note()
+                with rewriting(path, file) if partial is None else nullcontext(file.write) as write_rows:
+                    async for block in blocks:
+                        await asyncio.to_thread(write_rows, block.data)
+                        if partial is not None:
+                            partial.save_note()
                 await asyncio.to_thread(_flush, file)
                 # After the flush: a power cut must not leave an empty file of this name.
                 part.replace(path)

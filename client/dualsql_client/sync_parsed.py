@@ -370,11 +370,13 @@ class SyncParsedDualResponse:
         guard_formulas: bool = False,
         **options: Unpack[StreamOptions],
     ) -> Path:
-        """Write all rows to a file, in the format of its suffix: `.csv`, `.ndjson` or `.jsonl`, `.parquet`,
-        `.arrows` or `.arrow` (both Arrow's stream format), `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
+        """Write all rows to a file, in the format of its suffix: `.csv`, `.tsv`, `.ndjson` or `.jsonl`, `.json` (an
+        array), all of them also with `.gz` or `.zst`; `.parquet`, `.arrows` or `.arrow` (both Arrow's stream format),
+        `.xlsx`, `.duckdb`, or `.sqlite`, `.sqlite3` or `.db`.
 
         The rows are written to a temporary file in the same folder, which replaces the file at `path` when it is
-        complete. It has the bytes of the stream, without the summary record at the end. A database is built from an
+        complete. It has the bytes of the stream, without the summary record at the end; TSV, JSON and compressed files
+        are written from them. A database is built from an
         Arrow stream: it has one table, named after the result (`rows` if the name is unknown). An existing file is
         not replaced by a database, since it may have other tables.
 
@@ -383,7 +385,7 @@ class SyncParsedDualResponse:
             file_format: "csv", "ndjson", "parquet", "arrow", "xlsx", "duckdb" or "sqlite", whatever the suffix.
             partial: what happens to the received rows when the download stops. "discard" deletes them. "keep" keeps
                 them in a file next to `path`. "continue" does so, too, and resumes from the rows of an earlier
-                download. Parquet, Excel and databases always start again: they have no rows before their end.
+                download. Parquet, Excel, databases, TSV, JSON and compressed files always start again.
             guard_formulas: for CSV: put an apostrophe before cells that a spreadsheet would run as a formula.
             options: see StreamOptions.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import datetime as dt
+import gzip
 import io
 import json
 import random
@@ -20,6 +21,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from backports import zstd
 from pyarrow import parquet
 from rich.console import Console
 from sqlalchemy import (
@@ -55,6 +57,7 @@ from dualsql_client import (
     StreamBrokenError,
 )
 from dualsql_client.progress import Bar
+from dualsql_client.rewriting import tabbed
 from tests.client.cutting import CuttingProxy
 from tests.client.hosting import listening_socket, serving
 from tests.servers import create_server
@@ -540,3 +543,61 @@ async def test_streams_side_by_side(service: Service, plain_http: httpx.AsyncCli
     parsed = await service.open(plain_http)
     results = await asyncio.gather(*[parsed.fetch_all() for _ in range(4)])
     assert [len(rows) for rows in results] == [len(ROWS)] * 4
+
+
+REWRITTEN = [".tsv", ".json", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.zst", ".csv.zst"]
+
+
+@pytest.mark.quick(7, "sqlite")
+@pytest.mark.parametrize("suffix", REWRITTEN)
+async def test_files_that_no_stream_has(
+    service: Service, plain_http: httpx.AsyncClient, tmp_path: Path, suffix: str
+) -> None:
+    """Of the same rows as the file that has the bytes of a stream."""
+    parsed = await service.open(plain_http)
+    plain = await parsed.save(tmp_path / ("plain.csv" if suffix[1:4] in {"csv", "tsv"} else "plain.ndjson"))
+    saved = await parsed.save(tmp_path / f"rows{suffix}")
+    opened: Any = {".gz": gzip.open, ".zst": zstd.open}.get(saved.suffix, open)
+    with opened(saved, "rt", encoding="utf-8", newline="") as file:
+        text = file.read()
+    expected = plain.read_bytes().decode()
+    if ".tsv" in suffix:
+        assert list(csv.reader(text.splitlines(keepends=True), delimiter="\t")) == list(
+            csv.reader(expected.splitlines(keepends=True))
+        )
+    elif ".json" in suffix and ".jsonl" not in suffix:
+        assert json.loads(text) == [json.loads(line) for line in expected.splitlines()]
+    else:
+        assert text == expected
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ('a,"b,c",d\r\n', 'a\t"b,c"\td\r\n'),
+        ('x\ty,,"",z\n', '"x\ty"\t\t""\tz\n'),
+        ('"a ""q"" \t",1\n"new\nline",2\n', '"a ""q"" \t"\t1\n"new\nline"\t2\n'),
+        ("only\n", "only\n"),
+    ],
+)
+def test_tabs_between_fields(record: str, expected: str) -> None:
+    assert tabbed(record.encode()).decode() == expected
+    assert list(csv.reader(io.StringIO(expected, newline=""), delimiter="\t")) == list(
+        csv.reader(io.StringIO(record, newline=""))
+    )
+
+
+async def test_no_other_formats_are_compressed(
+    service: Service, plain_http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    parsed = await service.open(plain_http)
+    for name in ("rows.parquet.gz", "rows.xlsx.zst", "rows.gz"):
+        with pytest.raises(ValueError, match=r"gz|suffix"):
+            await parsed.save(tmp_path / name)
+
+
+async def test_no_rows_are_an_empty_array(
+    service: Service, plain_http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    parsed = await service.open(plain_http, select(literal(1).label("n")).where(literal(1) == 2))
+    assert json.loads((await parsed.save(tmp_path / "none.json")).read_bytes()) == []

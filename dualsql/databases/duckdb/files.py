@@ -344,9 +344,9 @@ _KINDS_OF_JSON: Mapping[frozenset[str], Sequence[str]] = {
 
 _CHECKS: Mapping[str, str] = {
     "BIGINT": "%c::BIGINT::VARCHAR = %c",
-    "DECIMAL": "starts_with(%c::%t::VARCHAR, %c) AND right(%c, 1) <> '.'",
-    "DATE": "strlen(%c) = 10 AND %c::DATE::VARCHAR = %c",
-    "BOOLEAN": _CONDITIONS["BOOLEAN"],
+    "DECIMAL": "starts_with(%c::%t::VARCHAR, %c) AND NOT ends_with(%c, '.')",
+    "DATE": "%c LIKE '____-__-__' AND %c >= '0' AND NOT ends_with(%c, ' ')",
+    "BOOLEAN": "strlen(%c) >= 4",  # not t, f, 1, 0, yes, no
 }
 """By kind, what holds for a value that `_CONDITIONS` take, or fails to cast; they may refuse more, and take no more."""
 
@@ -364,9 +364,9 @@ def _checked(column: str, type_: str, *, has_seconds: bool) -> str:
         type_ = f"DECIMAL({18 if whole <= 18 else 38}, {scale})"
     check = _CHECKS.get(kind, _CONDITIONS.get(kind, ""))
     if kind == "TIMESTAMP" and has_seconds:
-        check = f"%c LIKE '{_SECONDS}' AND %c >= '0'"
+        check = f"%c LIKE '{_SECONDS}' AND %c >= '0' AND NOT ends_with(%c, ' ')"
     holds = check.replace("%c", column).replace("%t", type_)
-    return f"CASE WHEN {holds} THEN {column}::{type_} WHEN {column} IS NULL THEN NULL ELSE error('{_OTHER_TYPE}') END"
+    return f"CASE WHEN ({holds}) IS NOT FALSE THEN {column}::{type_} ELSE error('{_OTHER_TYPE}') END"
 
 
 def _kind_named(type_: str) -> str:
