@@ -105,6 +105,12 @@ def format_of(path: Path, name: FileFormat | None = None) -> DownloadFormat:
         ValueError: no stream has that format.
     """
     form = BY_SUFFIX.get(stream_suffix(path)) if name is None else BY_NAME.get(name)
+    if (
+        name is not None
+        and stream_suffix(path) != path.suffix.lower()
+        and BY_SUFFIX.get(stream_suffix(path)) is not form
+    ):
+        raise ValueError(f"The suffix of {path.name[:100]} is not of {name}.")
     if is_rewritten(path) and form not in {CSV, NDJSON, None}:
         raise ValueError(f"{', '.join(COMPRESSED)} are for .csv, .tsv, .json, .ndjson and .jsonl.")
     if form is None and name is None:

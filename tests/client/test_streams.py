@@ -594,6 +594,9 @@ async def test_no_other_formats_are_compressed(
     for name in ("rows.parquet.gz", "rows.xlsx.zst", "rows.gz"):
         with pytest.raises(ValueError, match=r"gz|suffix"):
             await parsed.save(tmp_path / name)
+    for name in ("rows.tsv", "rows.csv.gz"):
+        with pytest.raises(ValueError, match="is not of ndjson"):
+            await parsed.save(tmp_path / name, file_format="ndjson")
 
 
 async def test_no_rows_are_an_empty_array(
