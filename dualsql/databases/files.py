@@ -221,6 +221,7 @@ class FileLoader:
     _names: set[str] = field(default_factory=set)
     _bytes_read: int = 0
     _bytes_now: int = 0
+    _most_bytes: float = 0
 
     def run(self) -> None:
         """Copy the files. Those that cannot be read are in `unread` then.
@@ -242,7 +243,9 @@ class FileLoader:
         """The share of the bytes that are read, from another thread."""
         every = sum(path.stat().st_size for path in self.paths if path.exists())
         now = 0.0 if self._import is None else self._import.progress() * self._bytes_now
-        return min(1.0, (self._bytes_read + now) / every) if every else 0.0
+        # A file whose first rows name other types than the last ones is read again.
+        self._most_bytes = max(self._most_bytes, self._bytes_read + now)
+        return min(1.0, self._most_bytes / every) if every else 0.0
 
     def stop(self) -> None:
         """Interrupt `run`, from another thread."""
@@ -264,9 +267,7 @@ class FileLoader:
                     f"The file {_shown(path)} was not read.", hint="The server was stopped."
                 ) from error
             self.unread.append(UnreadFile(path.name, _reason_of(error)))
-        else:
-            self._bytes_read += self._bytes_now
-        self._bytes_now = 0
+        self._bytes_now, self._bytes_read = 0, self._bytes_read + self._bytes_now
 
     def _undo(self, names: set[str], target: FileImport) -> None:
         """Leave the tables of these names alone."""

@@ -6,9 +6,11 @@ import asyncio
 import datetime as dt
 import os
 import re
+import socket
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from time import process_time
@@ -36,6 +38,7 @@ from dualsql.serve import build_server
 from dualsql_client import DualResponseClient
 from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
 from tests.serve.dirty import write_dirty_files
+from tests.waiting import until
 
 
 def loaded(folder: Path, *given: Path) -> Path:
@@ -519,7 +522,7 @@ def cpu_seconds(process: int) -> float:
 def test_a_large_file_takes_little_more_than_duckdb_itself(tmp_path: Path) -> None:
     """The least CPU of three times each. Choosing the types takes 0.1 s, whatever the size."""
     lines = "".join(
-        f"{n},City {n % 97},{n % 1000}.{n % 100:02},2024-01-{n % 28 + 1:02},2024-01-01T10:00:{n % 60:02},{n % 9}th note\n"
+        f"{n},City {n % 97},{n % 1000}.{n % 100:02},2024-01-{n % 28 + 1:02},2024-01-01T10:00:{n % 60:02},{n % 9}th\n"
         for n in range(1_000_000)
     )
     path = tmp_path / "large.csv"
@@ -554,3 +557,34 @@ async def test_a_folder_of_dirty_files_is_served_in_three_seconds(tmp_path: Path
             answer = await model.call_tool("execute_query", {"query": query})
             assert [row["city"] for row in answer.structured_content["results"]] == ["Zürich", "Genève"]
         await served.stop()
+
+
+@pytest.mark.long
+async def test_the_port_answers_while_large_files_are_read(tmp_path: Path) -> None:
+    lines = "".join(f"{n},note {n % 97},{n % 1000}.5\n" for n in range(1_000_000)) * 8
+    await asyncio.to_thread((tmp_path / "large.csv").write_text, f"id,note,price\n{lines}")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM, "serve", str(tmp_path / "large.csv"), "--port", str(port), "--no-file-cache",
+        env=environment(), stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    messages: list[str] = []
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+
+            async def status() -> int:
+                with suppress(httpx.ConnectError):  # before it listens
+                    answer = await http.get("/resources/none")
+                    messages.append(answer.json()["message"])
+                    return answer.status_code
+                return 0
+
+            await until(status, lambda code: code == 404)
+    finally:
+        process.kill()
+        await process.wait()
+    shares = [
+        int(found[1]) for message in messages if (found := re.search(r"loading its files: (\d+)%", message))
+    ]
+    assert shares == sorted(shares) and len(set(shares)) > 3

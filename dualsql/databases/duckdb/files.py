@@ -29,6 +29,7 @@ class DuckDBFileImport:
             "autoload_known_extensions": "false",
             "memory_limit": "25%",
         }
+        self._is_copying = False
         self._connection = duckdb.connect(str(database), config=config)
         [has_bar] = self._execute("SELECT current_setting('enable_progress_bar')").fetchone()
         try:
@@ -66,7 +67,7 @@ class DuckDBFileImport:
 
     def add_json(self, path: Path, table: str) -> None:
         """See `FileImport.add_json`."""
-        self._execute(f"CREATE TEMP TABLE documents AS FROM read_json_objects({_file(path)})")
+        self._copy_all(f"CREATE TEMP TABLE documents AS FROM read_json_objects({_file(path)})")
         keys = self._execute(
             "SELECT key FROM (SELECT rowid AS n, unnest(json_keys(json)) AS key, "
             "generate_subscripts(json_keys(json), 1) AS position FROM documents) "
@@ -112,7 +113,7 @@ class DuckDBFileImport:
             if self._create_at_once(source, table, names):
                 return []
             self._execute("DROP TABLE staged")
-            self._execute(f"CREATE TEMP TABLE staged AS FROM {source}")
+            self._copy_all(f"CREATE TEMP TABLE staged AS FROM {source}")
         errors = self._errors_in(names)
         types = self._types(dict.fromkeys(names, _ANY_TYPE), errors)
         # In a column of texts, they may be texts.
@@ -139,6 +140,8 @@ class DuckDBFileImport:
 
     def progress(self) -> float:
         """See `FileImport.progress`."""
+        if not self._is_copying:
+            return 0.0
         try:
             return max(float(self._connection.query_progress()), 0.0) / 100
         except self.error:  # it was closed
@@ -169,7 +172,7 @@ class DuckDBFileImport:
                 )
             )
         )
-        self._execute(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
+        self._copy_all(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
 
     def _create(self, table: str, types: Mapping[str, str], errors: Mapping[str, int]) -> None:
         """The table of the staged texts, with these types."""
@@ -199,7 +202,7 @@ class DuckDBFileImport:
             for name in names
         )
         try:
-            self._execute(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
+            self._copy_all(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
         except self.error as error:
             if type(error).__name__ != "ConversionException" and _OTHER_TYPE not in str(error):
                 raise
@@ -247,6 +250,14 @@ class DuckDBFileImport:
         ]
         answers = self._execute(f"SELECT {', '.join(questions)} FROM {relation}").fetchone()
         return dict(zip(kinds, answers, strict=True))
+
+    def _copy_all(self, statement: str) -> None:
+        """Execute what reads a whole file, and let `progress` tell how far it is."""
+        self._is_copying = True
+        try:
+            self._execute(statement)
+        finally:
+            self._is_copying = False
 
     def _execute(self, statement: str) -> Any:
         return self._connection.execute(statement)
