@@ -28,6 +28,8 @@ from dualsql.errors import ConfigurationError
 
 _LISTED = 20
 _LISTED_COLUMNS = 8
+_LARGE = CACHED_FROM
+"""Bytes from which on a program that is no terminal is told that files are read."""
 _REPORT_SECONDS = 10
 """How often a program that is no terminal is told how far the files are read."""
 
@@ -63,6 +65,9 @@ class ServedFiles:
                 "The files are unchanged: what the last start read is served. --no-file-cache reads them anew."
             )
             return
+        size = sum(path.stat().st_size for path in loader.paths)
+        if console is None and size >= _LARGE:
+            show(f"Reading {size / 1e6:,.0f} MB of files.")
         working = asyncio.ensure_future(asyncio.to_thread(loader.run))
         try:
             with _bar(console) as update:

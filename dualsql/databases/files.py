@@ -300,7 +300,7 @@ class FileLoader:
             elif name.endswith(PARQUET):
                 self._add(path, "", lambda table: target.add_parquet(path, table), target)
             elif name.endswith(SQLITE):
-                for sheet in read_sqlite(path, folder):
+                for sheet in read_sqlite(path, folder, lambda: self._is_stopped):
                     self._add_sheet(path, sheet, target)
             else:
                 self._load_workbook(path, target, folder)

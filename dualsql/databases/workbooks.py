@@ -155,11 +155,14 @@ def _missing_values(path: Path, number: int) -> Iterator[str]:
         )
 
 
-def read_sqlite(path: Path, folder: str) -> Iterator[Sheet]:
+def read_sqlite(path: Path, folder: str, is_stopped: Callable[[], bool]) -> Iterator[Sheet]:
     """The tables of a SQLite file, each written into the folder.
 
+    Args:
+        is_stopped: is asked now and then whether to give up.
+
     Raises:
-        ValueError: it is no SQLite file.
+        ValueError: it is no SQLite file, or `is_stopped`.
     """
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
@@ -168,11 +171,13 @@ def read_sqlite(path: Path, folder: str) -> Iterator[Sheet]:
                 "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
             )
             for number, (name,) in enumerate(rows.fetchall()):
-                yield _written_table(connection, name.decode(), Path(folder) / f"{number}.csv")
+                file = Path(folder) / f"{number}.csv"
+                yield _written_table(connection, name.decode(), file, is_stopped)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise ValueError(f"SQLite cannot read it: {error}") from error
 
 
+_ROWS_BETWEEN_QUESTIONS = 10_000
 _KIND_OF_STORAGE = {
     frozenset({"integer"}): "BIGINT",
     frozenset({"real"}): "DOUBLE",
@@ -180,7 +185,9 @@ _KIND_OF_STORAGE = {
 }
 
 
-def _written_table(connection: sqlite3.Connection, table: str, file: Path) -> Sheet:
+def _written_table(
+    connection: sqlite3.Connection, table: str, file: Path, is_stopped: Callable[[], bool]
+) -> Sheet:
     quoted = f'"{table.replace(chr(34), chr(34) * 2)}"'
     columns = [row[1].decode() for row in connection.execute(f"PRAGMA table_info({quoted})")]
     kinds = {}
@@ -192,7 +199,9 @@ def _written_table(connection: sqlite3.Connection, table: str, file: Path) -> Sh
     # In the order of the file, as pages of SQLite itself have it.
     rows = connection.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - quoted
     with file.open("wb") as written:
-        for row in rows:
+        for number, row in enumerate(rows):
+            if not number % _ROWS_BETWEEN_QUESTIONS and is_stopped():
+                raise ValueError("It was not read.")
             cells = (_written_cell(value, kind) for value, kind in zip(row, kinds.values(), strict=True))
             written.write(b",".join(cells) + b"\n")
     return Sheet(table, is_one_of_several=True, columns=kinds, file=str(file), notes=[])

@@ -32,12 +32,13 @@ from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
 from dualsql.databases.files import FileLoader, find_files
+from dualsql.databases.workbooks import read_sqlite
 from dualsql.errors import ConfigurationError
 from dualsql.http.problems import Starting
 from dualsql.serve import build_server
 from dualsql_client import DualResponseClient
 from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
-from tests.serve.dirty import write_dirty_files
+from tests.serve.dirty import sqlite, write_dirty_files
 from tests.waiting import until
 
 
@@ -266,6 +267,12 @@ def test_no_file_is_read_after_a_stop(tmp_path: Path) -> None:
         loader.run()
 
 
+def test_reading_a_sqlite_file_can_be_stopped(tmp_path: Path) -> None:
+    sqlite(tmp_path / "shop.sqlite")
+    with pytest.raises(ValueError, match="was not read"):
+        list(read_sqlite(tmp_path / "shop.sqlite", str(tmp_path), lambda: True))
+
+
 @pytest.mark.long
 def test_the_name_of_a_folder_is_no_column(tmp_path: Path) -> None:
     folder = tmp_path / "secret=no rows"
@@ -467,6 +474,12 @@ async def test_a_second_start_reuses_what_the_first_has_read(
         os.utime(entry, (0, 0))
     await read_by(options_for(sales, encoding="cp1251"))
     assert len(list(kept.iterdir())) == 2, "what is old is removed"
+
+
+async def test_large_files_are_announced_at_once(sales: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await read_by(options_for(sales)))[0] == []
+    monkeypatch.setattr("dualsql.cli.files._LARGE", 0)
+    assert (await read_by(options_for(sales)))[0] == ["Reading 0 MB of files."]
 
 
 @pytest.mark.parametrize("name", ["shop.duckdb", "shop.sqlite"])
