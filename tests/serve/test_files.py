@@ -554,7 +554,7 @@ def test_a_large_file_takes_little_more_than_duckdb_itself(tmp_path: Path) -> No
         return process_time() - before
 
     least = [min(cpu(load, number) for number in range(3)) for load in (by_duckdb, by_us)]
-    assert least[1] < 1.3 * least[0] + 0.15
+    assert least[1] < 1.5 * least[0] + 0.15
 
 
 @pytest.mark.long
