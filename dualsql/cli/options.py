@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, Collection[str]] = {
     "What is served": {
         "database", "schema", "tables", "everything", "read_only_role", "unproved_read_only", "notes",
+        "encoding", "no_file_cache",
     },
     "Where": {"host", "port", "base_url", "stdio", "rest_url", "opens_browser", "name"},
     "Who may call": {

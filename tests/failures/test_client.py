@@ -121,8 +121,9 @@ async def test_a_database_that_stays_down_for_a_while(own_cluster: Cluster, tmp_
     """The client asks again and again meanwhile, each time later."""
     is_down, ended_at = asyncio.Event(), 0
 
-    def stop(rows: int, _total: int | None) -> None:
+    def stop(progress: Progress) -> None:
         nonlocal ended_at
+        rows = progress.rows
         if rows and not is_down.is_set():
             ended_at = rows
             own_cluster.stop()

@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import DualResponse, MemoryStore, ResourceChanges
+from dualsql.cli.files import ServedFiles
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import _server_of
 from dualsql.kept.files import KeptFileWriter
@@ -207,7 +208,7 @@ async def test_a_served_database_keeps_what_is_slow(tmp_path: Path) -> None:
     options = ServeOptions(
         database=f"sqlite:///{tmp_path / 'data.db'}", everything=True, keep=str(tmp_path / "kept")
     )
-    built = await _server_of(options, "http://127.0.0.1/resources")
+    built = await _server_of(options, ServedFiles(), "http://127.0.0.1/resources")
     async with built.server as dual:
         made = await dual.create_response(
             select(built.server.parts.registry.tables["sales"]), name="sales", wait=timedelta()
