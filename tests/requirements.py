@@ -729,6 +729,8 @@ BEYOND: dict[str, str] = {
     "web/test_app.py": "a result as an MCP App: its document, its tool, the grid in a host's frame",
     "web/test_pages.py": "results and listings as pages for a browser, without scripts",
     "charts/test_charts.py": "charts are computed from all rows that the reader may see; they say what they omit",
+    "charts/test_bins.py": "bins of a histogram hold each value once, or the chart counts it",
+    "charts/test_marks.py": "each row is drawn, or the chart says how many are not; no two categories share a mark",
     "charts/test_pictures.py": "the renderer makes no requests, hostile texts stay texts, axes show the year",
     "test_benchmarks.py": "the benchmarks see what runs beside them, and pages have the figures of the kept results",
     "profiles/test_bins.py": "how a range is divided",

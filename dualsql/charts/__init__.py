@@ -1,8 +1,9 @@
 """A chart of a stored result, as Vega-Lite or as a picture."""
 
+from dualsql.charts.axes import VegaLite
 from dualsql.charts.chart import Chart, chart_of, chart_query, columns_of, read_chart
 from dualsql.charts.marks import MOST_MARKS
-from dualsql.charts.render import MEDIA_TYPE, VegaLite, drawn, picture
+from dualsql.charts.render import MEDIA_TYPE, drawn, picture
 
 __all__ = [
     "MEDIA_TYPE",

@@ -1,13 +1,13 @@
 """The specification of a chart, and the query over the result that returns one row for each mark.
 
-The query of a histogram selects one column. When the histogram is drawn, the values are counted in bins from the lowest
-to the highest value that the reader may see.
+The query of a histogram selects one column. When the histogram is drawn, the values that the reader may see are counted
+in bins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, cast, get_args
 
 from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
@@ -17,7 +17,8 @@ from dualsql.query.comparisons import BUCKETS
 from dualsql.query.model import AggregateColumn, Group, QuerySort, names_of
 from dualsql_client.wire import Bucket
 
-Mark = Literal["bar", "line", "point", "histogram"]
+Mark = Literal["bar", "line", "point", "histogram", "heatmap"]
+Scale = Literal["linear", "log"]
 Sort = Literal["x", "-x", "y", "-y"]
 
 METADATA_KEY = "chart"
@@ -34,8 +35,9 @@ class Chart:
 
     Attributes:
         x, y, color: names of the result's columns; y and color may be None.
-        bucket: the unit to which dates of x are truncated.
-        aggregate: of y, or "count" of rows; None for points of x and y themselves.
+        bucket, y_bucket: the units to which dates of x and, in a heat map, of y are truncated.
+        aggregate: of y, in a heat map of color, or "count" of rows; None for points of x and y themselves.
+        scale: of the bins of a histogram.
     """
 
     mark: Mark
@@ -43,25 +45,50 @@ class Chart:
     y: str | None = None
     aggregate: str | None = None
     bucket: Bucket | None = None
+    y_bucket: Bucket | None = None
+    scale: Scale = "linear"
     color: str | None = None
     sort: Sort | None = None
     title: str | None = None
 
     @property
     def measured(self) -> str:
-        """What y shows, in words."""
+        """What y, or the color of a heat map, shows, in words."""
+        column = self.color if self.mark == "heatmap" else self.y
         if self.aggregate is None:
-            return str(self.y)
-        return "count" if self.y is None else f"{self.aggregate} of {self.y}"
+            return str(column)
+        if column is None:
+            return "number of rows"
+        return f"{AGGREGATES[self.aggregate].words} {column}"
+
+    @property
+    def title_words(self) -> str:
+        """The title of a chart to which its author gave none."""
+        over = _per(self.x, self.bucket)
+        if self.mark == "histogram":
+            return f"Distribution of {self.x}"
+        if self.mark == "heatmap":
+            over += f" and {_per(str(self.y), self.y_bucket)}"
+        elif self.color is not None:
+            over += f" and {self.color}"
+        # Not capitalize(), which makes small letters of the others.
+        return f"{self.measured[:1].upper()}{self.measured[1:]} by {over}"
 
     @property
     def words(self) -> str:
-        """What the chart shows, in words."""
-        by = f" by {self.bucket}" if self.bucket else ""
-        if self.mark == "histogram":
-            return f"Histogram of {self.x}"
-        parts = f", one for each {self.color}" if self.color else ""
-        return f"{self.mark.capitalize()} chart of {self.measured} over {self.x}{by}{parts}"
+        """The kind of chart, and what it shows, for whoever does not see it."""
+        name = (
+            "heat map"
+            if self.mark == "heatmap"
+            else self.mark
+            if self.mark == "histogram"
+            else f"{self.mark} chart"
+        )
+        return f"{self.title_words} ({name})"
+
+
+def _per(column: str, bucket: Bucket | None) -> str:
+    return f"{bucket} of {column}" if bucket else column
 
 
 def read_chart(values: Any) -> Chart:
@@ -74,15 +101,27 @@ def read_chart(values: Any) -> Chart:
         _refuse("chart must be a JSON object.")
     refuse_unknown(values, ("mark", "x", "y", "color", "sort", "title"), "key")
     mark = cast("Mark", _word(values, "mark", get_args(Mark)))
-    x, bucket = _x(values.get("x"))
-    y, aggregate = _y(values.get("y"), mark)
-    sort = None if values.get("sort") is None else cast("Sort", _word(values, "sort", get_args(Sort)))
-    color = None if values.get("color") is None else _name(values["color"], "color")
-    if mark == "histogram" and (bucket or color or sort):
-        _refuse("A histogram takes only x and title.")
-    return Chart(
-        mark=mark, x=x, y=y, aggregate=aggregate, bucket=bucket, color=color, sort=sort, title=_title(values)
+    x, bucket, scale = _axis(
+        values.get("x"), "x", ("bucket", "scale") if mark == "histogram" else ("bucket",)
     )
+    sort = None if values.get("sort") is None else cast("Sort", _word(values, "sort", get_args(Sort)))
+    chart = Chart(mark=mark, x=x, bucket=bucket, scale=scale, sort=sort, title=_title(values))
+    y, color = values.get("y"), values.get("color")
+    if mark == "histogram":
+        if bucket or color is not None or sort or y is not None:
+            _refuse("A histogram takes only x and title: it counts rows.")
+        return replace(chart, aggregate="count")
+    if mark == "heatmap":
+        if sort is not None:
+            _refuse("A heatmap takes no sort: both of its axes are in the order of their values.")
+        y_column, y_bucket, _ = _axis(y, "y", ("bucket",))
+        measured, aggregate = _measure(color, "color")
+        return replace(chart, y=y_column, y_bucket=y_bucket, color=measured, aggregate=aggregate)
+    chart = replace(chart, color=None if color is None else _name(color, "color"))
+    if mark == "point" and isinstance(y, str):
+        return replace(chart, y=_name(y, "y"))
+    measured, aggregate = _measure(y, "y")
+    return replace(chart, y=measured, aggregate=aggregate)
 
 
 def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
@@ -93,34 +132,29 @@ def chart_of(metadata: Mapping[str, Any]) -> Chart | None:
         return None
 
 
-def _x(value: Any) -> tuple[str, Bucket | None]:
+def _axis(value: Any, key: str, options: Sequence[str]) -> tuple[str, Bucket | None, Scale]:
+    """The column of an axis, with its bucket and its scale."""
     if not isinstance(value, Mapping):
-        return _name(value, "x"), None
-    refuse_unknown(value, ("field", "bucket"), "key of x")
+        return _name(value, key), None, "linear"
+    refuse_unknown(value, ("field", *options), f"key of {key}")
     bucket = None if value.get("bucket") is None else cast("Bucket", _word(value, "bucket", tuple(BUCKETS)))
-    return _name(value.get("field"), "x"), bucket
+    scale = cast("Scale", _word(value, "scale", get_args(Scale))) if value.get("scale") else "linear"
+    return _name(value.get("field"), key), bucket, scale
 
 
-def _y(value: Any, mark: Mark) -> tuple[str | None, str | None]:
-    if mark == "histogram":
-        if value is not None:
-            _refuse("A histogram takes no y: it counts rows.")
-        return None, "count"
-    if value is None:
-        _refuse("y is required for bar, line and point charts.")
+def _measure(value: Any, key: str) -> tuple[str | None, str]:
+    """The column of an aggregate, and its name."""
     if not isinstance(value, Mapping):
-        if mark != "point":
-            _refuse("y of a bar or line chart must have an aggregate.")
-        return _name(value, "y"), None
-    refuse_unknown(value, ("field", "aggregate"), "key of y")
-    # A chart's y has no key for the fraction of a percentile.
+        _refuse(f"{key} must be an aggregate in this chart.")
+    refuse_unknown(value, ("field", "aggregate"), f"key of {key}")
+    # A chart has no key for the fraction of a percentile.
     names = [name for name, aggregate_function in AGGREGATES.items() if not aggregate_function.takes_fraction]
     aggregate = _word(value, "aggregate", names)
     if value.get("field") is None:
         if AGGREGATES[aggregate].of is not None:
-            _refuse(f"y with the aggregate {aggregate} requires a field.")
+            _refuse(f"{key} with the aggregate {aggregate} requires a field.")
         return None, aggregate
-    return _name(value["field"], "y"), aggregate
+    return _name(value["field"], key), aggregate
 
 
 def _word(values: Mapping[Any, Any], key: str, words: Sequence[str]) -> str:
@@ -157,6 +191,10 @@ def chart_query(chart: Chart) -> StructuredQuery:
         return StructuredQuery(columns=(chart.x,))
     groups = [Group(X, chart.x, chart.bucket)]
     aggregates = [AggregateColumn(TIMES, "count")]
+    if chart.mark == "heatmap":
+        groups.append(Group(Y, str(chart.y), chart.y_bucket))
+        aggregates = [AggregateColumn(COLOR, str(chart.aggregate), chart.color)]
+        return StructuredQuery(groups=tuple(groups), aggregates=tuple(aggregates))
     if chart.aggregate is None:
         groups.append(Group(Y, str(chart.y)))
     else:

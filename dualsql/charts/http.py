@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
+from dualsql.charts.axes import VegaLite
+from dualsql.charts.render import MEDIA_TYPE, PictureFormat
 from dualsql.charts.service import ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json

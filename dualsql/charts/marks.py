@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, case, func, literal_column, select, types
 
-from dualsql import plan, profiles
+from dualsql import plan
 from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.formats import json
 from dualsql.freeze.document import AnySelect
@@ -42,11 +42,11 @@ class Marks:
     """The rows that are drawn.
 
     Attributes:
-        note: what is left out, for the chart's subtitle; empty if nothing is.
+        notes: what is left out, for the chart's subtitle.
     """
 
     rows: list[Row]
-    note: str = ""
+    notes: Sequence[str] = ()
 
 
 async def marks_of(chart: Chart, view: View) -> Marks:
@@ -64,7 +64,7 @@ async def marks_of(chart: Chart, view: View) -> Marks:
     ((total,),) = await view.answer(plan.count(view.shape), timeout=view.settings.query_timeout)
     if chart.mark == "point":
         return await _sampled(view, total)
-    return Marks(rows, f"Not all: only the first {MOST_MARKS:,} of {total:,} marks")
+    return Marks(rows, (f"Not all: only the first {MOST_MARKS:,} of {total:,} marks",))
 
 
 def limits_of(chart: Chart, response: DualResponse) -> str:
@@ -81,27 +81,6 @@ def limits_of(chart: Chart, response: DualResponse) -> str:
     return f"not all are drawn, only the first {of} marks: take a larger bucket to show them all."
 
 
-async def bin_marks(view: View) -> Marks:
-    """The bins of a histogram, from the lowest to the highest value that its reader may see."""
-    (values,) = view.shape.columns
-    data = profiles.profiled_rows(view.ordered(), [values], view.rules.form.hides)
-    (profiled,) = data.profiled
-    timeout = view.settings.query_timeout
-    (row,) = await view.answer(profiles.summary(data), timeout=timeout)
-    summary = profiles.read_summary(data, row).statistics[values.name]
-    select = profiles.bins_of(data, profiled, summary)
-    if select is None:
-        return Marks([])
-    bins = profiles.histogram(summary, await view.answer(select, timeout=timeout))
-    converters = json.converters([values, values], view.dialect)
-    edges = json.converted([(one["low"], one["high"]) for one in bins], converters)
-    rows = [
-        {"low": low, "high": high, "count": one["count"]}
-        for (low, high), one in zip(edges, bins, strict=True)
-    ]
-    return Marks(json.loads(json.dumps(rows)))
-
-
 def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
     plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.dialect)))
     return plain
@@ -112,7 +91,7 @@ async def _sampled(view: View, total: int) -> Marks:
     sample = scattered(view.ordered(), MOST_MARKS, _SEED)
     rows = _records(view, view.columns, await view.answer(sample, timeout=timeout))
     rows.sort(key=lambda row: -row.get(TIMES, 0))  # small points are drawn last, and are not covered
-    return Marks(rows, f"A random sample: {len(rows):,} of {total:,} points")
+    return Marks(rows, (f"A random sample: {len(rows):,} of {total:,} points",))
 
 
 def _has_bars(columns: Sequence[Column]) -> bool:
@@ -139,7 +118,7 @@ async def _largest(chart: Chart, view: View) -> Marks:
         }
         if not rest or _combine(chart) is not None:
             rows.append(record | rest | {Y: _number(row[width])})
-    return Marks(rows, _note(chart, dict(zip(names, totals, strict=True))))
+    return Marks(rows, (_note(chart, dict(zip(names, totals, strict=True))),))
 
 
 def _note(chart: Chart, totals: Mapping[str, int]) -> str:

@@ -6,233 +6,273 @@ strings, numbers, booleans and null of the data reach the specification. The ren
 
 from __future__ import annotations
 
+import colorsys
+import json
 import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import islice
 from typing import Any, Literal
 
+from dualsql.charts.axes import (
+    HEIGHT,
+    INSTANT,
+    TIME_UNITS,
+    WIDTH,
+    VegaLite,
+    dates_of,
+    instant_of,
+    label_of,
+    span,
+    time_axis,
+    whole_axis,
+)
 from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.errors import ConfigurationError, QueryExecutionError
 from dualsql.formats.text import single_line
 from dualsql.response import Picture
-from dualsql_client.wire import Bucket, Column, Row
+from dualsql_client.wire import Column, Row
 
 logger = logging.getLogger(__name__)
-
-VegaLite = dict[str, Any]
 
 MEDIA_TYPE = "application/vnd.vegalite+json"
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-_WIDTH, _HEIGHT = 640, 400
 _LONGEST_TEXT = 80
-_DATE = len("2026-11-21")
-_INSTANT = len("2026-11-21T10:30:00")
 _MARKS: Mapping[str, VegaLite] = {
     "bar": {"type": "bar"},
-    "line": {"type": "line", "point": True},
+    # A round cap shows the only mark of a line, which has no length.
+    "line": {"type": "line", "strokeCap": "round"},
     "point": {"type": "circle", "opacity": 0.7, "size": 40},
     "histogram": {"type": "rect", "stroke": "white"},
+    "heatmap": {"type": "rect"},
 }
+_MARK_WORDS: Mapping[str, str] = {"bar": "bar", "heatmap": "cell"}
 
-_DAY = timedelta(days=1)
-_HOURS = [("%Y-%m-%d %H:%M", _DAY * hours / 24) for hours in (1, 3, 6, 12)]
-_DAYS = [("%Y-%m-%d", _DAY), ("%Y-%m-%d", 2 * _DAY)]
-_WEEKS = [("%Y-%m-%d", 7 * _DAY), ("%Y-%m-%d", 14 * _DAY), ("%Y-%m-%d", 28 * _DAY)]
-_MONTHS = [("%Y-%m", months) for months in (1, 2, 3, 6)]
-_QUARTERS = [("%Y-Q%q", 3), ("%Y-Q%q", 6)]
-_YEARS = [("%Y", 12 * years) for years in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)]
-_STEPS: Mapping[Bucket, Sequence[tuple[str, timedelta | int]]] = {
-    "hour": [*_HOURS, *_DAYS, *_WEEKS, *_MONTHS, *_YEARS],
-    "day": [*_DAYS, *_WEEKS, *_MONTHS, *_YEARS],
-    "week": [*_WEEKS, *_MONTHS, *_YEARS],
-    "month": [*_MONTHS, *_YEARS],
-    "quarter": [*_QUARTERS, *_YEARS],
-    "year": _YEARS,
-}
-"""By the smallest unit that is told: the format of labels in d3, and the months or the time from one to the next."""
-
-_FOUR_DIGITS = date(2000, 1, 1)
-_LABEL_CHARACTER = 8
-"""Width of a character of a label with what is left free around it, in pixels."""
+_MOST_DOTS = 60
+"""Marks of a line that have a dot each."""
 
 _UPRIGHT_CHARACTER = 12
-"""The same of a category's name: a Chinese character is wider."""
+"""Width of a character of a category's name with what is left free around it: a Chinese character is a wide one."""
 
-_MOST_WHOLE = 16
-"""The most ticks that Vega gives an axis of this size."""
-
-# Not the week: that of Vega begins on Sunday.
-_TIME_UNITS: Mapping[Bucket, str] = {
-    "year": "year",
-    "quarter": "yearquarter",
-    "month": "yearmonth",
-    "day": "yearmonthdate",
-    "hour": "yearmonthdatehours",
-}
+_BAND = 18
+"""Pixels of a bar that lies, and of a row of a heat map."""
 
 
-def drawn(chart: Chart, columns: Sequence[Column], rows: Sequence[Row], *, note: str = "") -> VegaLite:
+def drawn(
+    chart: Chart, columns: Sequence[Column], rows: Sequence[Row], *, notes: Sequence[str] = ()
+) -> VegaLite:
     """The chart of these rows, as plain JSON.
 
     Args:
         columns, rows: the answer to `chart_query(chart)` or a part of it; or the bins of a histogram: low, high and
             count.
-        note: what of it is left out, for the line below the title.
+        notes: what of it is left out, for the lines below the title.
     """
+    notes = list(notes)
     if chart.mark == "histogram":
         encoding, values = _bins(chart, columns[0], rows)
     else:
-        encoding, values = _marks(chart, columns, rows)
-    title: VegaLite = {"text": _text(chart.title or chart.words)}
-    if note:
-        title["subtitle"] = note
+        encoding, values, left_out = _marks(chart, columns, rows)
+        notes += left_out
+    title: VegaLite = {"text": _text(chart.title or chart.title_words)}
+    if notes:
+        title["subtitle"] = notes[0] if len(notes) == 1 else notes
     return {
         "$schema": _SCHEMA,
         "title": title,
-        "width": _WIDTH,
-        "height": _HEIGHT,
+        "width": WIDTH,
+        "height": _height(encoding, values),
         "data": {"values": values},
         "mark": _mark(chart, values),
         "encoding": encoding,
     }
 
 
+def _height(encoding: VegaLite, values: Sequence[Row]) -> int:
+    y = encoding[Y]
+    if y["type"] not in _DISCRETE:
+        return HEIGHT
+    bands = len({value[y["field"]] for value in values})
+    return max(4, bands) * _BAND
+
+
 def _mark(chart: Chart, values: Sequence[Row]) -> VegaLite:
     mark = dict(_MARKS[chart.mark])
     if chart.mark == "bar" and chart.bucket == "week":
-        mark["width"] = max(1, _WIDTH // max(1, _span(_dates(values, X)) // timedelta(weeks=1) + 1) - 1)
+        mark["width"] = max(1, WIDTH // max(1, span(dates_of(values, X)) // timedelta(weeks=1) + 1) - 1)
+    if chart.mark == "line" and len(values) <= _MOST_DOTS:
+        mark["point"] = True
     return mark
 
 
-def _marks(chart: Chart, columns: Sequence[Column], rows: Sequence[Row]) -> tuple[VegaLite, list[Row]]:
-    kinds = {column["name"]: _kind(column) for column in columns}
-    if chart.mark == "bar" and kinds[X] == "quantitative":
-        kinds[X] = "ordinal"  # on a numeric axis, bars would have no width
-    texts = _Texts()
-    values = [{name: _value(row[name], kind, texts) for name, kind in kinds.items()} for row in rows]
-    if chart.bucket is not None:
-        # The beginning of a bucket is a date, wherever it is read.
-        values = [value | {X: value[X] and str(value[X])[:_INSTANT]} for value in values]
-    titles = {X: chart.x, Y: chart.measured, COLOR: chart.color}
+def _marks(
+    chart: Chart, columns: Sequence[Column], rows: Sequence[Row]
+) -> tuple[VegaLite, list[Row], list[str]]:
+    """The encoding, the marks that it can draw, and a note for each reason for which others are left out."""
+    kinds = {column["name"]: _kind_in(chart, column) for column in columns}
+    titles = {X: chart.x, Y: str(chart.y) if chart.mark == "heatmap" else chart.measured}
+    titles[COLOR] = chart.measured if chart.mark == "heatmap" else str(chart.color)
+    rows, notes = _drawable(chart, rows, kinds, titles)
+    labels = {name: _Labels() for name, kind in kinds.items() if kind in _DISCRETE}
+    values = [_values(chart, row, kinds, labels) for row in rows]
     encoding: VegaLite = {
-        name: {"field": name, "type": kinds[name], "title": _text(str(titles[name]))}
+        name: {"field": name, "type": kinds[name], "title": _text(titles[name])}
         for name in (X, Y, COLOR)
         if name in kinds
     }
-    for column in columns:
-        if column["name"] in (X, Y):
-            encoding[column["name"]] |= _axis(chart, column, kinds[column["name"]], values)
+    for name in (X, Y):
+        encoding[name] |= _axis(chart, name, kinds[name], rows, values)
+    if COLOR in labels:
+        domain = [*dict.fromkeys(value[COLOR] for value in values)]
+        encoding[COLOR]["scale"] = {"domain": domain, "range": palette(len(domain))}
     if TIMES in kinds and (numbers := {1, *_column(values, TIMES)}) != {1}:
         sizes = sorted({1, max(numbers) // 2, max(numbers)} - {0})
         legend = {"values": sizes, "format": ",d"}
         encoding["size"] = {"field": TIMES, "type": "quantitative", "title": "rows", "legend": legend}
-    return encoding, values
+    if _lies(chart, kinds, values):
+        encoding[X], encoding[Y] = encoding[Y], encoding[X]
+    return encoding, values, notes
 
 
-def _axis(chart: Chart, column: Column, kind: str, values: Sequence[Row]) -> VegaLite:
-    name = column["name"]
-    if kind in ("nominal", "ordinal"):
-        names = {str(value[name]) for value in values}
-        is_roomy = len(names) * max(map(len, names), default=0) * _UPRIGHT_CHARACTER <= _WIDTH
-        return {"sort": None} | (
-            {"axis": {"labelAngle": 0}} if is_roomy and name == X else {}
-        )  # as the rows come
+def _kind_in(chart: Chart, column: Column) -> str:
+    """The kind of a column's scale in this chart."""
+    kind, name = _kind(column), column["name"]
+    if chart.mark == "heatmap" and name in (X, Y):
+        return "ordinal"
+    if chart.mark == "bar" and name == X and kind == "quantitative":
+        return "ordinal"  # on a numeric axis, bars would have no width
+    if chart.mark in ("bar", "line") and name == COLOR:
+        return "nominal"  # of a number or a date, Vega makes one line with a gradient
+    return kind
+
+
+def _drawable(
+    chart: Chart, rows: Sequence[Row], kinds: Mapping[str, str], titles: Mapping[str, str]
+) -> tuple[list[Row], list[str]]:
+    """The rows that have a place on each continuous scale, and what is said of the others."""
+    drawable: list[Row] = []
+    left_out: defaultdict[tuple[str, str], int] = defaultdict(int)
+    counts_rows = TIMES in kinds or (chart.aggregate == "count" and chart.measured == "number of rows")
+    count = TIMES if TIMES in kinds else COLOR if chart.mark == "heatmap" else Y
+    for row in rows:
+        name = next(
+            (
+                name
+                for name, kind in kinds.items()
+                if kind not in _DISCRETE and _place(row[name], kind) is None
+            ),
+            None,
+        )
+        if name is None:
+            drawable.append(row)
+        else:
+            reason = (
+                "NULL"
+                if row[name] is None
+                else "no finite number"
+                if kinds[name] == "quantitative"
+                else "no date"
+            )
+            left_out[name, reason] += row[count] if counts_rows else 1
+    unit = "row" if counts_rows else _MARK_WORDS.get(chart.mark, "point")
+    return drawable, [
+        f"Not drawn: {number:,} {unit}{'s' * (number != 1)} whose {_text(titles[name])} is {reason}"
+        for (name, reason), number in left_out.items()
+    ]
+
+
+def _values(chart: Chart, row: Row, kinds: Mapping[str, str], labels: Mapping[str, _Labels]) -> Row:
+    buckets = {X: chart.bucket, Y: chart.y_bucket}
+    values: Row = {}
+    for name, kind in kinds.items():
+        bucket = buckets.get(name)
+        if kind in _DISCRETE:
+            values[name] = labels[name].of(label_of(row[name], bucket) if bucket else row[name])
+        else:
+            place = _place(row[name], kind)
+            # The beginning of a bucket is a date, wherever it is read.
+            values[name] = place[:INSTANT] if bucket and isinstance(place, str) else place
+    return values
+
+
+def _lies(chart: Chart, kinds: Mapping[str, str], values: Sequence[Row]) -> bool:
+    """Whether the bars lie, since the names of their categories have no room below them."""
+    if chart.mark != "bar" or kinds[X] not in _DISCRETE or kinds[Y] != "quantitative":
+        return False
+    return not _is_roomy(values, X)
+
+
+def _is_roomy(values: Sequence[Row], name: str) -> bool:
+    names = {value[name] for value in values}
+    return len(names) * max(map(len, names), default=0) * _UPRIGHT_CHARACTER <= WIDTH
+
+
+def _axis(chart: Chart, name: str, kind: str, rows: Sequence[Row], values: Sequence[Row]) -> VegaLite:
+    if kind in _DISCRETE:
+        # As the rows come; the second axis of a heat map by its values.
+        order: list[str] | None = None
+        if chart.mark == "heatmap" and name == Y:
+            pairs = {value[name]: row[name] for row, value in zip(rows, values, strict=True)}
+            order = sorted(pairs, key=lambda label: _rank(pairs[label]))
+        is_flat = name == X and _is_roomy(values, name)
+        return {"sort": order} | ({"axis": {"labelAngle": 0}} if is_flat else {})
     if kind == "temporal":
         bucket = chart.bucket if name == X else None
-        is_banded = chart.mark == "bar" and bucket in _TIME_UNITS
-        unit: VegaLite = {"timeUnit": _TIME_UNITS[bucket]} if is_banded and bucket is not None else {}
-        return unit | {"axis": _time_axis(_dates(values, name), bucket)}
+        is_banded = chart.mark == "bar" and bucket in TIME_UNITS
+        unit: VegaLite = {"timeUnit": TIME_UNITS[bucket]} if is_banded and bucket is not None else {}
+        return unit | {"axis": time_axis(dates_of(values, name), bucket)}
     scale: VegaLite = {"scale": {"zero": False, "padding": 10}} if chart.mark == "point" else {}
-    return scale | (
-        _whole_axis(_heights(values) if name == Y else _column(values, X)) if _is_whole(column) else {}
-    )
+    if chart.mark == "line" and name == X:
+        scale = {"scale": {"zero": False}}
+    return scale | whole_axis(_heights(values) if name == Y else _column(values, X))
 
 
-def _is_whole(column: Column) -> bool:
-    return column["encoding"] == "integer"
+def _rank(value: Any) -> tuple[int, Any]:
+    """Numbers, then other values, then NULL."""
+    if value is None:
+        return 2, ""
+    number = _number(value)
+    return (1, str(value)) if number is None else (0, number)
 
 
 def _column(values: Sequence[Row], name: str) -> list[int | float]:
-    return [value[name] for value in values if value[name] is not None]
+    return [value[name] for value in values]
 
 
 def _heights(values: Sequence[Row]) -> list[int | float]:
     """Of bars that are stacked, those of the stacks; elsewhere no more than that."""
     heights: defaultdict[Any, float] = defaultdict(float)
     for value in values:
-        heights[value[X]] += value[Y] or 0
+        heights[value[X]] += value[Y]
     return [0, *heights.values(), *_column(values, Y)]
-
-
-def _whole_axis(values: Sequence[int | float]) -> VegaLite:
-    """Ticks at whole numbers: Vega divides a small range into halves, also with a `tickMinStep`."""
-    low, high = min(values, default=0), max(values, default=0)
-    if high - low > _MOST_WHOLE:
-        return {}
-    return {"axis": {"values": list(range(int(low), int(high) + 1)), "format": ",d"}}
-
-
-def _time_axis(dates: Sequence[datetime], bucket: Bucket | None) -> VegaLite:
-    """Labels that tell the year with the month, at whole units of time, as many as there is room for."""
-    if not dates or (bucket is None and _span(dates) < 3 * _DAY / 24):
-        return {"format": "%Y-%m-%d %H:%M:%S", "labelOverlap": True}
-    low, high = min(dates), max(dates)
-    for form, step in _STEPS[bucket or "hour"]:
-        room = _WIDTH // (_LABEL_CHARACTER * len(f"{_FOUR_DIGITS:{form}}"))
-        ticks = list(islice(_ticks(low, high, step), room + 1))
-        if len(ticks) <= room:
-            break
-    return {"format": form, "values": [tick.isoformat() for tick in ticks], "labelOverlap": True}
-
-
-def _ticks(low: datetime, high: datetime, step: timedelta | int) -> Iterator[datetime]:
-    """The multiples of a step from `low` to `high`; weeks begin on Monday, as the first of all days is one."""
-    first = datetime.min  # noqa: DTZ901 - an axis has no zones
-    if not isinstance(step, int):
-        return (
-            # -(-a // b) is a / b, rounded up.
-            first + step * number
-            for number in range(-(-(low - first) // step), (high - first) // step + 1)
-        )
-    is_amid = (low.day, low.time()) != (1, first.time())
-    least, most = (12 * end.year + end.month - 1 for end in (low, high))
-    months = range(-(-(least + is_amid) // step) * step, most + 1, step)
-    return (first.replace(month // 12, month % 12 + 1) for month in months)
-
-
-def _span(dates: Sequence[datetime]) -> timedelta:
-    return max(dates) - min(dates) if dates else timedelta()
-
-
-def _dates(values: Sequence[Row], name: str) -> list[datetime]:
-    """The instants that can be read, without their zones."""
-    dates = []
-    for value in values:
-        with suppress(ValueError):
-            dates.append(datetime.fromisoformat(str(value[name])[:_INSTANT]))
-    return dates
 
 
 def _bins(chart: Chart, column: Column, rows: Sequence[Row]) -> tuple[VegaLite, list[Row]]:
     kind = _kind(column)
-    values = [
-        {"low": _value(row["low"], kind), "high": _value(row["high"], kind), "count": row["count"]}
+    # All edges have one zone, and an axis has none.
+    places = [
+        [
+            place[:INSTANT] if isinstance(place := _place(row[end], kind), str) else place
+            for end in ("low", "high")
+        ]
         for row in rows
     ]
-    axis: VegaLite = {"axis": _time_axis(_dates(values, "low"), None)} if kind == "temporal" else {}
-    if _is_whole(column):
-        axis = _whole_axis([edge for value in values for edge in (value["low"], value["high"])])
-    counts = _whole_axis([0, *_column(values, "count")]) | {"scale": {"zero": True}}
+    values = [
+        {"low": low, "high": high, "count": row["count"]}
+        for (low, high), row in zip(places, rows, strict=True)
+    ]
+    scale: VegaLite = {"scale": {"type": "log"} if chart.scale == "log" else {"zero": False}}
+    axis: VegaLite = {"axis": time_axis(dates_of(values, "low"), None)} if kind == "temporal" else {}
+    if kind == "quantitative" and chart.scale != "log":
+        axis = whole_axis([edge for value in values for edge in (value["low"], value["high"])])
+    counts = whole_axis([0, *_column(values, "count")]) | {"scale": {"zero": True}}
     return {
-        "x": {"field": "low", "type": kind, "title": _text(chart.x), "scale": {"zero": False}, **axis},
+        "x": {"field": "low", "type": kind, "title": _text(chart.x), **scale, **axis},
         "x2": {"field": "high"},
         "y": {"field": "count", "type": "quantitative", "title": "rows", **counts},
         "y2": {"datum": 0},
@@ -243,43 +283,85 @@ def _kind(column: Column) -> str:
     return {"number": "quantitative", "date": "temporal"}.get(column["type"], "nominal")
 
 
-class _Texts:
-    """Shortens texts to the length of a label; different texts, and what has no value, have different labels."""
+_DISCRETE = frozenset({"nominal", "ordinal"})
+_NULL, _EMPTY = "(NULL)", "(empty)"
+_QUOTED = frozenset(
+    """(NULL) (empty) __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ __proto__ constructor
+    hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf""".split()
+)
+"""Texts that a category may not have as they are: they stand for NULL and '', or Vega finds them in each object."""
+
+
+class _Labels:
+    """The labels of categories, all of them different: Vega compares categories as texts, and NULL as "null"."""
 
     def __init__(self) -> None:
-        self._labels: dict[str, str] = {}
-        self._used_labels: set[str] = set()
+        self._labels: dict[tuple[type, Any], str] = {}
+        self._used = {_NULL, _EMPTY}
 
-    def shown(self, text: str) -> str:
-        """The label of `text`."""
-        if text not in self._labels:
-            short, number = _text(text), 2
-            short = '"null"' if short == "null" else short  # Vega writes null for what has no value
-            label = short
-            while label in self._used_labels:
-                label, number = f"{short} ({number})", number + 1
-            self._labels[text] = label
-            self._used_labels.add(label)
-        return self._labels[text]
+    def of(self, value: Any) -> str:
+        """The label of a value of the JSON."""
+        if value is None or value == "":
+            return _NULL if value is None else _EMPTY
+        key = (type(value), value)
+        if key not in self._labels:
+            self._labels[key] = self._unused(_category(value))
+        return self._labels[key]
+
+    def _unused(self, text: str) -> str:
+        short, number = _text(text), 2
+        if short in _QUOTED or not short.strip():
+            short = f'"{short}"'
+        label = short
+        while label in self._used:
+            label, number = f"{short} ({number})", number + 1
+        self._used.add(label)
+        return label
 
 
-def _value(value: Any, kind: str, texts: _Texts | None = None) -> Any:
-    if value is None or isinstance(value, bool):
+def _category(value: Any) -> str:
+    if isinstance(value, str):
         return value
-    if kind == "quantitative":
-        return _number(value)
-    if isinstance(value, int | float):
-        return value
-    if kind == "temporal":
-        # Vega reads a date without a time as midnight in UTC, which is the day before in half of all time zones.
-        return f"{value}T00:00:00" if len(str(value)) == _DATE else _text(str(value))
-    return (texts or _Texts()).shown(value if isinstance(value, str) else str(value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _place(value: Any, kind: str) -> Any:
+    """The place of a value on a continuous scale; None if it has none."""
+    if value is None:
+        return None
+    return instant_of(value) if kind == "temporal" else _number(value)
+
+
+def palette(number: int) -> list[str]:
+    """As many different colors: those of Tableau that Vega has, and beyond these, hues at even distances."""
+    if number <= len(_TEN):
+        return list(_TEN[:number])
+    if number <= 2 * len(_TEN):
+        return [*_TEN, *_LIGHT[: number - len(_TEN)]]
+    tones = ((0.42, 0.75), (0.60, 0.55), (0.76, 0.65))
+    hues = (colorsys.hls_to_rgb(place / number, *tones[place % len(tones)]) for place in range(number))
+    return [
+        f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}" for red, green, blue in hues
+    ]
+
+
+_TEN = (
+    "#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#eeca3b", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac",
+)  # fmt: skip
+"""Vega's tableau10."""
+
+_LIGHT = (
+    "#9ecae9", "#ffbf79", "#bd2c38", "#439894", "#88d27a", "#b79a20", "#d6a5c9", "#d6005f", "#5c3d2e", "#79706e",
+)  # fmt: skip
+"""Further ones; most of them are those of Vega's tableau20."""
 
 
 def _number(value: Any) -> int | float | None:
     """The value as a JSON number. A decimal that is written as text becomes the nearest float."""
     if isinstance(value, int) and abs(value) < 2**53:
-        return value
+        return int(value)
     try:
         number = float(Decimal(str(value)))
     except (InvalidOperation, OverflowError):
@@ -345,8 +427,9 @@ def _with_fonts_missing(chart: VegaLite) -> VegaLite:
         return chart
     logger.warning("No font of this machine has U+%04X, which a chart shows. %s", ord(missing), _FONT_HINT)
     note = "Boxes stand for characters that this server has no font for"
-    lines = [line for line in (chart["title"].get("subtitle"), note) if line]
-    return chart | {"title": chart["title"] | {"subtitle": lines}}
+    lines = chart["title"].get("subtitle", [])
+    lines = [lines] if isinstance(lines, str) else lines
+    return chart | {"title": chart["title"] | {"subtitle": [*lines, note]}}
 
 
 def _texts(chart: VegaLite) -> Iterator[str]:

@@ -13,9 +13,11 @@ from datetime import timedelta
 from typing import Any
 
 from dualsql.charts import render
+from dualsql.charts.axes import VegaLite
+from dualsql.charts.bins import bin_marks
 from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, chart_query, columns_of, read_chart
-from dualsql.charts.marks import bin_marks, limits_of, marks_of
-from dualsql.charts.render import MEDIA_TYPE, PictureFormat, VegaLite
+from dualsql.charts.marks import limits_of, marks_of
+from dualsql.charts.render import MEDIA_TYPE, PictureFormat
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.kept.cells import Use
@@ -91,7 +93,7 @@ class ChartService:
         select = await self._query.statement(parent, question, principal)
         options = CreateOptions(
             select,
-            name=name or chart.title or chart.words[:200],
+            name=name or chart.title or chart.title_words[:200],
             expiration=expiration,
             metadata={METADATA_KEY: dict(specification)},
             principal=principal,
@@ -130,10 +132,10 @@ class ChartService:
             ):
                 view = live
         self._access.admit("ask", principal)
-        marks = await (bin_marks(view) if chart.mark == "histogram" else marks_of(chart, view))
+        marks = await (bin_marks(chart, view) if chart.mark == "histogram" else marks_of(chart, view))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)
-        return render.drawn(chart, json.describe(view.columns), marks.rows, note=marks.note)
+        return render.drawn(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
 
     async def check(
         self, resource: Resource, kind: PictureFormat | None, *, principal: Principal | None = None
@@ -167,7 +169,14 @@ def _id_of(result: Resource | DualResponse | str) -> str:
 
 def _require_range(chart: Chart, parent: Resource) -> None:
     kinds = {column["name"]: column["type"] for column in parent.columns}
-    if chart.mark == "histogram" and kinds.get(chart.x) not in (None, "number", "date"):
+    kind = kinds.get(chart.x)
+    if chart.scale == "log" and kind == "date":
+        raise BadParameterError(
+            f"{chart.x[:80]!r} holds dates, which have no logarithms.",
+            hint="Leave scale out.",
+            details={"name": "x"},
+        )
+    if chart.mark == "histogram" and kind not in (None, "number", "date"):
         raise BadParameterError(
             f"A histogram of {chart.x[:80]!r} is not possible: the column holds neither numbers nor dates.",
             hint='Use a bar chart with {"aggregate": "count"} to count each value.',

@@ -9,19 +9,30 @@ service     runs the statements within a time budget
 
 from dualsql.profiles.columns import ProfiledRows, first_profiled_rows, profiled_rows
 from dualsql.profiles.findings import ProfileResult, profile_result, sample_notes
-from dualsql.profiles.statistics import bins_of, histogram, read_summary, read_values, summary, values
+from dualsql.profiles.statistics import (
+    count_bins,
+    counted_values,
+    read_bins,
+    read_summary,
+    read_values,
+    spread,
+    summary,
+    values,
+)
 
 __all__ = [
     "ProfileResult",
     "ProfiledRows",
-    "bins_of",
+    "count_bins",
+    "counted_values",
     "first_profiled_rows",
-    "histogram",
     "profile_result",
     "profiled_rows",
+    "read_bins",
     "read_summary",
     "read_values",
     "sample_notes",
+    "spread",
     "summary",
     "values",
 ]

@@ -178,7 +178,7 @@ def read_values(
 
 
 def histogram(summary: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """The bins of a column's range, including empty ones, from rows of `values` or `bins_of`."""
+    """The bins of a column's range, including empty ones, from rows of `values`."""
     bounds = _edges(summary)
     counts = {int(row[0]): int(row[2]) for row in rows if row[0] != 0}
     return [] if bounds is None else binned_range(bounds, counts)
@@ -192,10 +192,57 @@ def binned_range(bounds: Sequence[Any], counts: Mapping[int, int]) -> list[dict[
     ]
 
 
-def bins_of(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, Any]) -> AnySelect | None:
-    """The statement for the bins of one column, which `histogram` reads; None if its range cannot be divided."""
-    bounds = _edges(summary)
-    return None if bounds is None else data.around(_count_bins(_count_values(data, profiled), bounds))
+def counted_values(
+    data: ProfiledRows, profiled: ProfiledColumn, *, is_positive: bool = False, is_finite: bool = False
+) -> CTE:
+    """The values of one column (`value`), and how many rows have each (`times`).
+
+    Args:
+        is_positive: only numbers above 0.
+        is_finite: only numbers that a double holds: neither NaN nor an infinity.
+    """
+    counts = _count_values(data, profiled)
+    value = counts.c.value
+    conditions = [value > literal_column("0")] if is_positive else []
+    if is_finite:
+        # Databases that have NaN sort it behind all other numbers.
+        kind: Any = Numeric() if isinstance(value.type, Numeric) and value.type.asdecimal else Double()
+        most = Decimal(10) ** 308 if isinstance(kind, Numeric) and kind.asdecimal else 1e308
+        conditions += [value >= literal(-most, kind), value <= literal(most, kind)]
+    return select(value, counts.c.times).where(*conditions).cte("chosen_values") if conditions else counts
+
+
+def spread(data: ProfiledRows, counts: CTE, percents: Sequence[int]) -> AnySelect:
+    """The statement of the number of values, the lowest, the highest, and those below which so many of 100 are."""
+    value, times = counts.c.value, counts.c.times
+    upto = func.sum(times, type_=BigInteger()).over(order_by=value).label("upto")
+    total = func.sum(times, type_=BigInteger()).over().label("total")
+    running = select(value, upto, total).select_from(counts).subquery("running")
+    ends = (
+        func.min(
+            case(
+                (
+                    running.c.upto * literal_column("100") >= running.c.total * literal_column(str(percent)),
+                    running.c.value,
+                )
+            )
+        )
+        for percent in percents
+    )
+    outputs = [func.max(running.c.total), func.min(running.c.value), func.max(running.c.value), *ends]
+    return data.around(select(*(output.label(f"s{number}") for number, output in enumerate(outputs))))
+
+
+def count_bins(data: ProfiledRows, counts: CTE, bounds: Sequence[Any]) -> AnySelect:
+    """The statement of the number of rows between each two edges, for `read_bins`. The first and the last bin have no
+    end."""
+    return data.around(_count_bins(counts, bounds))
+
+
+def read_bins(rows: Sequence[Sequence[Any]], bins: int) -> list[int]:
+    """The number of rows in each bin."""
+    counts = {int(row[0]): int(row[2]) for row in rows}
+    return [counts.get(number, 0) for number in range(1, bins + 1)]
 
 
 def _count_bins(counts: FromClause, bounds: Sequence[Any]) -> AnySelect:

@@ -133,6 +133,7 @@ class AggregateFunction:
     """One aggregate of the groups of a result.
 
     Attributes:
+        words: what a title says before the name of the column.
         of: encodings that the column may have; None for any, and if no column is needed.
         result: its type; None if it depends on the type of the column.
         values: converts the column for the aggregate.
@@ -149,6 +150,7 @@ class AggregateFunction:
     """
 
     name: str
+    words: str
     of: frozenset[str] | None
     result: SQLType | None = None
     values: Callable[[ResultColumn, Conditions], Element]
@@ -299,10 +301,11 @@ def _percentile(call: AggregateCall) -> Element:
     return percentile
 
 
-def _extreme(name: str, combine: Callable[..., Element], *signs: str) -> AggregateFunction:
+def _extreme(name: str, words: str, combine: Callable[..., Element], *signs: str) -> AggregateFunction:
     """The lowest or the highest value of a group, in the order by which rows are sorted."""
     return AggregateFunction(
         name=name,
+        words=words,
         signs=signs,
         of=_ORDERED,
         values=_in_order,
@@ -316,6 +319,7 @@ def _percentile_function(name: str, *signs: str, **fraction: Any) -> AggregateFu
     """The value at a fraction of the sorted numbers of a group, such as the median."""
     return AggregateFunction(
         name=name,
+        words=name,
         signs=signs,
         of=_NUMBERS,
         result=types.Double(),
@@ -349,6 +353,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
     for aggregate_function in (
         AggregateFunction(
             name="count",
+            words="number of",
             signs=("count_rows", "row_count", "size", "n"),
             of=None,
             result=_WHOLE,
@@ -359,6 +364,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
         ),
         AggregateFunction(
             name="count_distinct",
+            words="number of distinct",
             signs=("distinct_count", "countdistinct", "nunique", "n_unique", "unique_count"),
             of=_DISTINCT,
             result=_WHOLE,
@@ -369,6 +375,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
         ),
         AggregateFunction(
             name="sum",
+            words="total",
             signs=("total",),
             of=_NUMBERS,
             values=_as_stored,
@@ -379,6 +386,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
         ),
         AggregateFunction(
             name="avg",
+            words="average",
             signs=("average", "mean"),
             of=_NUMBERS,
             result=_DOUBLE,
@@ -386,8 +394,8 @@ AGGREGATES: dict[str, AggregateFunction] = {
             use="computed",
             is_sound=_is_same,
         ),
-        _extreme("min", func.min, "minimum", "least", "lowest"),
-        _extreme("max", func.max, "maximum", "greatest", "highest"),
+        _extreme("min", "lowest", func.min, "minimum", "least", "lowest"),
+        _extreme("max", "highest", func.max, "maximum", "greatest", "highest"),
         _percentile_function("median", fraction=0.5),
         _percentile_function("percentile", "quantile", "percentile_cont", takes_fraction=True),
     )

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from sqlalchemy import String, func, literal, null, select, union_all
+from sqlalchemy import String, cast, func, literal, null, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import (
@@ -51,7 +51,7 @@ async def test_bars_are_figures_of_all_rows(application: Application) -> None:
     groups: defaultdict[Any, list[int]] = defaultdict(list)
     for row in ROWS:
         if row["small"] is not None:
-            groups[row["kind"], row["tenant"]].append(row["small"])
+            groups[row["kind"] or "(NULL)", row["tenant"]].append(row["small"])
     found = await values_of(application.server, chart)
     assert {(value["x"], value["color"]): value["y"] for value in found} == pytest.approx(
         {key: fmean(numbers) for key, numbers in groups.items()}, rel=1e-3
@@ -81,23 +81,12 @@ async def test_lines_over_months(application: Application) -> None:
 
 async def test_points_stand_for_all_rows(application: Application) -> None:
     chart = {"mark": "point", "x": "small", "y": "constant"}
-    found = await values_of(application.server, chart)
-    assert sum(value["times"] for value in found) == len(ROWS)
-    assert {value["x"] for value in found} == {row["small"] for row in ROWS}
-
-
-@pytest.mark.quick(1, "sqlite")
-@pytest.mark.parametrize("name", ["small", "ratio", "price", "born", "seen"])
-async def test_a_histogram_is_that_of_the_profile(application: Application, name: str) -> None:
-    response = await application.server.create_response(ALL, name="Things", profile="full")
-    assert response.profile is not None
-    (column,) = [found for found in response.profile["columns"] if found["name"] == name]
-    found = await values_of(application.server, {"mark": "histogram", "x": name})
-    assert name not in ("born", "seen") or all(
-        len(value["low"]) >= len("2026-01-01T00:00:00") for value in found
-    )
-    assert [value["count"] for value in found] == [part["count"] for part in column["histogram"]]
-    assert len(found) == 10
+    found = await drawn_of(application, chart)
+    without = len([row for row in ROWS if row["small"] is None])
+    assert found["title"]["subtitle"] == f"Not drawn: {without} rows whose small is NULL"
+    values = found["data"]["values"]
+    assert sum(value["times"] for value in values) == len(ROWS) - without
+    assert {value["x"] for value in values} == {row["small"] for row in ROWS} - {None}
 
 
 async def test_a_masked_column_has_no_bins(engine: AsyncEngine) -> None:
@@ -120,8 +109,9 @@ async def test_more_points_than_fit_are_a_random_sample(application: Application
     pairs = select(things.c.big, things.c.ratio).union_all(select(things.c.big + 1, things.c.ratio))
     chart = {"mark": "point", "x": "big", "y": "ratio", "sort": sort}
     drawn = await drawn_of(application, chart, pairs)
-    assert drawn["title"]["subtitle"] == "A random sample: 1,000 of 1,200 points"
-    assert len(drawn["data"]["values"]) == 1_000
+    said, without = drawn["title"]["subtitle"]
+    assert said == "A random sample: 1,000 of 1,200 points"
+    assert without == f"Not drawn: {1_000 - len(drawn['data']['values'])} rows whose ratio is NULL"
     rows = {(float(row["big"] + more), row["ratio"]) for row in ROWS for more in (0, 1)}
     assert {(float(value["x"]), value["y"]) for value in drawn["data"]["values"]} < rows
     values = sorted(row["big"] for row in ROWS)
@@ -164,11 +154,12 @@ async def test_bars_are_cut_to_the_largest_and_the_others(application: Applicati
     assert drawn["title"]["subtitle"] == f"The 40 {word} of {number} categories, the others together"
     *bars, others = drawn["data"]["values"]
     assert others["x"] == f"{number - 40} others"
-    assert {value["x"]: value["y"] for value in bars}.items() <= counted.items()
+    known = {"(NULL)" if small is None else str(small): times for small, times in counted.items()}
+    assert {value["x"]: value["y"] for value in bars}.items() <= known.items()
     assert others["y"] == len(ROWS) - sum(value["y"] for value in bars)
     sizes = sorted(counted.values(), reverse=sort != "y")
     assert sorted((value["y"] for value in bars), reverse=sort != "y") == sizes[:40]
-    shown = [value["x"] for value in bars if value["x"] is not None]
+    shown = [int(value["x"]) for value in bars if value["x"] != "(NULL)"]
     assert sort not in (None, "x", "-x") or shown == sorted(shown, reverse=sort == "-x")
     assert sort not in ("y", "-y") or [value["y"] for value in bars] == sizes[:40]
 
@@ -201,7 +192,7 @@ async def test_colors_are_cut_as_well(application: Application) -> None:
     colors: Counter[str] = Counter()
     for value in values:
         colors[value["color"]] += value["y"]
-    kept = {code and str(code): times for code, times in codes.items()}
+    kept = {str(code) if code else "(NULL)": times for code, times in codes.items()}
     assert len(colors) == 10
     assert {
         color: times for color, times in colors.items() if color != f"{len(codes) - 9} others"
@@ -221,18 +212,24 @@ async def test_others_are_told_from_a_category_of_that_name(application: Applica
 
 
 @pytest.mark.quick(1, "sqlite")
-async def test_what_has_no_value_is_told_from_the_text_null(application: Application) -> None:
-    words = [literal(text, String()) for text in ("null", "null", '"null"')]
-    several: Any = union_all(*(select(word.label("word")) for word in [*words, null()]))
-    rows = select(several.subquery("several").c.word)
-    values = await values_of(
-        application.server, {"mark": "bar", "x": "word", "y": {"aggregate": "count"}}, rows
+async def test_no_value_is_taken_for_another(application: Application) -> None:
+    """In any chart, and where only the largest categories have names."""
+    words = ["", "null", "null", '"null"', "(NULL)", "(empty)", *(f"w{number}" for number in range(50))]
+    several: Any = union_all(
+        *(select(literal(word, String()).label("word")) for word in [*words, *words[:7]]),
+        *(select(cast(null(), String(200)).label("word")) for _ in range(9)),
     )
-    drawn = {str(value["x"]): value["y"] for value in values}
-    assert len(drawn) == 3, "Vega writes null for what has no value"
-    assert any(value["x"] is None and value["y"] == 1 for value in values) and "null" not in {
-        value["x"] for value in values
-    }
+    rows = several.subquery("several").select()
+    asked = {"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"}
+    for statement in (
+        rows,
+        rows.where(rows.selected_columns.word.not_like("w_%") | rows.selected_columns.word.is_(None)),
+    ):
+        values = await values_of(application.server, asked, statement)
+        heights = {value["x"]: value["y"] for value in values}
+        assert len(heights) == len(values)
+        wanted = {"(empty)": 2, "null": 4, '"null"': 2, '"(NULL)"': 2, '"(empty)"': 2, "(NULL)": 9}
+        assert wanted.items() <= heights.items()
 
 
 @pytest.mark.quick(1, "sqlite")

@@ -167,7 +167,7 @@ async def test_a_tool_answers_with_a_picture(application: Application) -> None:
     assert kinds == ["text", "image"]
     image: Any = tool_result.content[1]
     assert (image.mime_type, b64decode(image.data)[:8]) == ("image/png", PNG)
-    assert "Histogram of __proto__, computed from all rows" in chart.to_text()
+    assert "Distribution of __proto__ (histogram), computed from all rows" in chart.to_text()
 
 
 def test_metadata_may_be_anything() -> None:
@@ -184,7 +184,7 @@ def test_metadata_may_be_anything() -> None:
     assert [chart_of({"chart": forged}) for forged in forgeries] == [None] * len(forgeries)
 
 
-def test_numbers_beyond_json_are_none_or_near() -> None:
+def test_numbers_beyond_json_are_left_out_or_near() -> None:
     chart = Chart(mark="bar", x="a", y="b", aggregate="sum")
     columns: Any = [
         {"name": "x", "type": "string", "encoding": "text"},
@@ -194,9 +194,13 @@ def test_numbers_beyond_json_are_none_or_near() -> None:
         {"x": "a", "y": value}
         for value in ("1.50", 2**60, "NaN", "Infinity", "1e999", "no number", None, True)
     ]
-    values = [value["y"] for value in drawn(chart, columns, rows)["data"]["values"]]
-    assert values == [1.5, float(2**60), None, None, None, None, None, True]
-    json.dumps(values, allow_nan=False)
+    found = drawn(chart, columns, rows)
+    assert [value["y"] for value in found["data"]["values"]] == [1.5, float(2**60), 1]
+    assert found["title"]["subtitle"] == [
+        "Not drawn: 4 bars whose total b is no finite number",
+        "Not drawn: 1 bar whose total b is NULL",
+    ]
+    json.dumps(found, allow_nan=False)
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ OPERATOR = """        ConditionOperator(
         ),
 """
 AGGREGATE = """        AggregateFunction(
+            words="words of",
             name="span",
             of=_NUMBERS,
             result=_DOUBLE,
