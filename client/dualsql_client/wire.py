@@ -100,6 +100,18 @@ class PageBody(TypedDict, total=False):
     limit: int
     sort: SortKey | list[SortKey] | None
     big_integers: Literal["number", "string"]
+    cell_limit: int
+
+
+class CutCell(TypedDict):
+    """A cell of a page of which only the beginning is there: the page was asked for with `cell_limit`.
+
+    `row` counts from 0 in the page. `characters` are those of the whole text; a document or a list is its JSON.
+    """
+
+    row: int
+    column: str
+    characters: int
 
 
 class Page(TypedDict):
@@ -108,7 +120,7 @@ class Page(TypedDict):
     `has_next` comes from the rows, not from a total; `total_count_kind` says whether `total_count` is exact. The
     `offset` of a page by cursor is relative to the page that had the cursor. The cursors are null at the ends, and in
     orders that only offsets can page through. `cached` rows come from a cache. `notes` are remarks on how the server
-    understood and answered a query.
+    understood and answered a query. `cut` lists the cells that a `cell_limit` cut.
     """
 
     data: list[Row]
@@ -128,6 +140,7 @@ class Page(TypedDict):
     previous_cursor: str | None
     expires_at: str | None
     notes: NotRequired[list[str]]
+    cut: NotRequired[list[CutCell]]
 
 
 StreamFormat = Literal["ndjson", "json", "csv", "arrow", "parquet", "xlsx"]

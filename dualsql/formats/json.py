@@ -30,7 +30,7 @@ from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits
 from dualsql.formats.text import INT64_BOUND, duration
 from dualsql.sqlalchemy_dialects import Range, ranges
-from dualsql_client.wire import UNFIT_KEY, Column, Row
+from dualsql_client.wire import UNFIT_KEY, Column, CutCell, Row
 
 LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
@@ -377,6 +377,26 @@ def _shown_unfit(cell: Unfit, *, is_computed: bool) -> Any:
         if is_plain and not (type(cell.value) is float and not is_finite(cell.value))
         else cell.text
     )
+
+
+_LONG = (str, bytes, bytearray, memoryview, list, tuple, dict)
+"""Classes whose values may be long; those of a column of documents are the last three."""
+
+
+def cut(records: Sequence[Row], most: int) -> list[CutCell]:
+    """Cut cells of more than `most` characters, in place. A document or a list is cut as a text: its JSON."""
+    cells: list[CutCell] = []
+    for number, record in enumerate(records):
+        for name, value in record.items():
+            if type(value) not in _SHORT and isinstance(value, _LONG) and name != UNFIT_KEY:
+                whole = text(value)
+                if len(whole) > most:
+                    cells.append(CutCell(row=number, column=name, characters=len(whole)))
+                    record[name] = whole[:most]
+    return cells
+
+
+_SHORT = frozenset({int, float, bool, type(None), Decimal, date, datetime, UUID})
 
 
 def converters(

@@ -245,8 +245,8 @@ def _require_json(headers: Headers) -> None:
         raise UnsupportedBodyError("The body is compressed.")
 
 
-PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers")
-PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers")
+PAGE_QUERY = ("offset", "skip", "cursor", "limit", "sort", "big_integers", "cell_limit")
+PAGE_BODY = ("offset", "cursor", "limit", "sort", "big_integers", "cell_limit")
 LISTING_QUERY = ("limit", "cursor")
 COUNT_QUERY = ("count",)
 
@@ -269,6 +269,7 @@ def parse_query(query_string: bytes) -> PageRequest | None:
         limit=integer_text("limit", values["limit"]) if "limit" in values else None,
         sort=sort_text(values["sort"]) if "sort" in values else (),
         integer_strings=integer_form(values.get("big_integers", "number")),
+        cell_limit=integer_text("cell_limit", values["cell_limit"]) if "cell_limit" in values else None,
         cursor=cursor_value(values),
     )
 
@@ -315,6 +316,7 @@ def parse_body(body: bytes) -> PageRequest:
         limit=integer_value("limit", values["limit"]) if "limit" in values else None,
         sort=sort_value(values.get("sort")),
         integer_strings=integer_form(values.get("big_integers", "number")),
+        cell_limit=integer_value("cell_limit", values["cell_limit"]) if "cell_limit" in values else None,
         cursor=cursor_value(values),
     )
 

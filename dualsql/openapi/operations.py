@@ -31,6 +31,7 @@ from dualsql.http.problems import METHODS, RETRY_SECONDS
 from dualsql.http.router import COLLECTION_METHODS, PIN_METHODS, ROW_METHODS
 from dualsql.log import REQUEST_ID_HEADER
 from dualsql.resource import LONGEST_LISTING, WELL_KNOWN
+from dualsql.results.pages import LONGEST_CELL
 from dualsql.settings import Settings
 from dualsql_client import wire
 
@@ -302,6 +303,9 @@ def shared_parameters(settings: Settings) -> Parameters:
         "offset": Parameter("Rows before the page.", offset),
         "skip": Parameter("Another name for offset.", offset),
         "limit": Parameter("The most rows of the page.", whole(1, settings.maximum_page_size, 100)),
+        "cell_limit": Parameter(
+            "Cut texts and documents after so many characters; `cut` lists them.", whole(1, LONGEST_CELL, 500)
+        ),
         "count": Parameter(
             "Count the rows anew, in this way. No other parameter is allowed beside it.",
             {

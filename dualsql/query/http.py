@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dualsql.errors import refuse_unknown
+from dualsql.errors import BadParameterError, refuse_unknown
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
@@ -83,7 +83,7 @@ _READERS: Mapping[str, tuple[Callable[[Any], ResultQuery], Sequence[str]]] = {
     "sql": (read_sql_query, TEXT_KEYS),
 }
 WINDOW = (
-    *("offset", "limit", "cursor", "format"),
+    *("offset", "limit", "cursor", "cell_limit", "format"),
     *(name for name, parameter in STREAM_PARAMETERS.items() if parameter.option),
 )
 NAMING = ("name",)
@@ -123,6 +123,12 @@ def _endpoint(
             page = await while_connected(request.receive, reading)
             wire = page.to_wire()
             return await run_heavy(JSONAnswer, wire) if page.is_heavy else JSONAnswer(wire)
+        if "cell_limit" in window:
+            raise BadParameterError(
+                "cell_limit is for pages: a stream has whole cells.",
+                hint="Leave cell_limit or format out.",
+                details={"name": "cell_limit"},
+            )
         if window.get("offset"):
             # A stream has no offset of its own: the question skips the rows.
             query = replace(query, offset=integer_value("offset", window["offset"]))
@@ -172,6 +178,7 @@ def _page_request(window: Mapping[str, Any]) -> PageRequest:
         limit=_limit(window),
         cursor=cursor_value(window),
         integer_strings=integer_form(window.get("big_integers", "number")),
+        cell_limit=integer_value("cell_limit", window["cell_limit"]) if "cell_limit" in window else None,
     )
 
 

@@ -17,10 +17,10 @@ from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
 from dualsql.results.cursors import Cursor, Cursors, CursorScope
-from dualsql.results.view import ReadTarget
+from dualsql.results.view import ReadTarget, View
 from dualsql.settings import Settings
 from dualsql.threads import run_heavy
-from dualsql_client.wire import Column, Page, PageOrder, Row, SortKey, TotalCountKind
+from dualsql_client.wire import Column, CutCell, Page, PageOrder, Row, SortKey, TotalCountKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class ResultPage:
         as_of: when the run began that the rows are of, if they are kept.
         notes: remarks on how the query was read and answered.
         is_heavy: the rows are written in a thread; see `formats.cells.are_heavy`.
+        cut: the cells that `PageRequest.cell_limit` cut; None if none was asked for.
     """
 
     columns: Sequence[Column]
@@ -55,6 +56,7 @@ class ResultPage:
     as_of: datetime | None = None
     notes: Sequence[str] = ()
     is_heavy: bool = False
+    cut: Sequence[CutCell] | None = None
 
     def to_wire(self) -> Page:
         """The page as JSON, as the REST endpoints answer."""
@@ -79,6 +81,8 @@ class ResultPage:
         )
         if self.notes:
             page["notes"] = list(self.notes)
+        if self.cut is not None:
+            page["cut"] = list(self.cut)
         return page
 
 
@@ -92,6 +96,7 @@ class PageRequest:
         sort: the order of the rows; empty for the result's own.
         cursor: `next_cursor` or `previous_cursor` of another page with the same sort, instead of an offset.
         integer_strings: write whole numbers as strings, for readers that store numbers as doubles.
+        cell_limit: cut texts, bytes and documents after so many characters.
     """
 
     offset: int = 0
@@ -99,6 +104,7 @@ class PageRequest:
     sort: Sequence[SortKey] = ()
     cursor: str | None = None
     integer_strings: bool = False
+    cell_limit: int | None = None
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
@@ -115,11 +121,16 @@ class PageRequest:
             raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
         within("offset", self.offset, 0, settings.maximum_offset)
         within("the number of sort keys", len(self.sort), 0, settings.maximum_sort_keys)
+        if self.cell_limit is not None:
+            within("cell_limit", self.cell_limit, 1, LONGEST_CELL)
         default = min(settings.default_page_size, settings.maximum_page_size)
         return within("limit", default if self.limit is None else self.limit, 1, settings.maximum_page_size)
 
 
 FIRST_PAGE = PageRequest()
+
+LONGEST_CELL = 2**31 - 1
+"""The largest `cell_limit`."""
 
 
 class ResultPages:
@@ -179,12 +190,13 @@ class ResultPages:
         # After the columns of the result come the keys of the cursor that are not among them.
         values = [row[:width] for row in page_rows.rows] if select.added else page_rows.rows
         is_heavy = are_heavy(view.columns, values)
-        make_records = partial(view.records, values, integer_strings=as_strings)
-        records = await run_heavy(make_records) if is_heavy else make_records()
+        make_records = partial(_records, view, values, as_strings, request.cell_limit)
+        records, cut = await run_heavy(make_records) if is_heavy else make_records()
         return ResultPage(
             columns=view.described(as_strings),
             rows=records,
             is_heavy=is_heavy,
+            cut=cut,
             total_count=total.rows,
             total_count_kind=total.kind,
             offset=page_rows.offset,
@@ -198,6 +210,13 @@ class ResultPages:
             as_of=view.as_of,
             notes=[*view.notes, *target.notes],
         )
+
+
+def _records(
+    view: View, values: Rows, as_strings: Sequence[str], cell_limit: int | None
+) -> tuple[list[Row], Sequence[CutCell] | None]:
+    records = view.records(values, integer_strings=as_strings)
+    return records, None if cell_limit is None else json.cut(records, cell_limit)
 
 
 def _seen_total(known: Total, page_rows: _PageRows, *, is_counted: bool) -> Total:

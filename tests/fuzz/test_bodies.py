@@ -124,6 +124,7 @@ PARAMETERS = (
     "columns",
     "text_columns",
     "big_integers",
+    "cell_limit",
     "guard_formulas",
     "summary",
     "link",

@@ -41,6 +41,7 @@ PARAMETERS = (
     "sort",
     "cursor",
     "big_integers",
+    "cell_limit",
     "skip",
     "page",
     "columns",

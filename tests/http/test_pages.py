@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Executable, delete, insert, select
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import (
+    JSON,
+    Column,
+    Date,
+    Executable,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    delete,
+    insert,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql_client.wire import Page
+from tests.engines import sqlite_url_in
 from tests.http.application import (
     ALL,
     INSTITUTIONS,
@@ -28,7 +47,7 @@ async def test_get_with_skip_and_limit_answers_rows(application: Application) ->
     assert response.status_code == 200
     assert_private(response)
     page = response.json()
-    assert page.keys() == Page.__annotations__.keys() - {"notes"}
+    assert page.keys() == Page.__annotations__.keys() - {"notes", "cut"}
     assert [row["id"] for row in page["data"]] == list(range(21, 31))
     assert (page["total_count"], page["returned_count"]) == (60, 10)
     assert (page["skip"], page["offset"], page["next_offset"]) == (20, 20, 30)
@@ -157,6 +176,51 @@ async def test_big_integers_come_as_strings_when_asked(application: Application)
     assert got == posted
     assert got["data"][0]["budget"] == str(ROWS[0]["budget"])
     assert {column["name"]: column["encoding"] for column in got["columns"]}["budget"] == "integer-string"
+
+
+@pytest.mark.parametrize("most", [1, 7, 500])
+async def test_long_cells_are_cut_when_asked(tmp_path: Path, most: int) -> None:
+    """Each cell is whole, or its beginning, and then the page says how long it is; asked for in each way."""
+    metadata = MetaData()
+    table = Table(
+        "long", metadata, Column("id", Integer, primary_key=True), Column("text", String), Column("document", JSON),
+        Column("bytes", LargeBinary), Column("price", Numeric(12, 2)), Column("born", Date),
+    )  # fmt: skip
+    texts = [None, "", "ä" * most, "漢" * (most + 1), "𝒳" * 3_000, "x" * 100_000]
+    rows = [
+        {"id": number, "text": text, "document": {"text": text}, "bytes": None if text is None else text.encode(),
+         "price": Decimal("1234567890.12"), "born": date(2026, 1, 31)}
+        for number, text in enumerate(texts, 1)
+    ]  # fmt: skip
+    engine = create_async_engine(sqlite_url_in(tmp_path))
+    async with engine.begin() as connection:
+        await connection.run_sync(metadata.create_all)
+        await connection.execute(table.insert(), rows)
+    async with running(engine, tables=metadata) as application:
+        path = await application.create(select(table))
+        post = application.http.post
+        whole = (await post(path, json={})).json()
+        assert "cut" not in whole
+        page = (await post(path, json={"cell_limit": most})).json()
+        assert page == (await application.http.get(f"{path}?offset=0&cell_limit={most}")).json()
+        asked = (await post(f"{path}/query", json={"order_by": ["id"], "cell_limit": most})).json()
+        assert (page["data"], page["cut"]) == (asked["data"], asked["cut"])
+        cut = {(cell["row"], cell["column"]): cell["characters"] for cell in page["cut"]}
+        for number, (row, beginning) in enumerate(zip(whole["data"], page["data"], strict=True)):
+            for name, value in row.items():
+                compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+                text = compact if isinstance(value, dict) else value
+                is_long = name in ("text", "document", "bytes") and text is not None and len(text) > most
+                assert beginning[name] == (text[:most] if is_long else value)
+                assert cut.get((number, name)) == (len(text) if is_long else None)
+        for answer in (
+            await post(path, json={"cell_limit": 0}),
+            await post(path, json={"cell_limit": -1}),
+            await post(path, json={"cell_limit": 2**31}),
+            await post(f"{path}/query", json={"order_by": ["id"], "cell_limit": 5, "format": "csv"}),
+        ):
+            assert "cell_limit" in problem_of(answer, 400)["message"]
+    await engine.dispose()
 
 
 async def test_the_page_size_has_a_default_and_a_bound(institutions_url: str) -> None:

@@ -44,6 +44,7 @@ def body(**values: Any) -> bytes:
         (b"sort=h%C3%B6he", PageRequest(sort=({"field": "höhe", "order": "asc"},))),
         (b"big_integers=string", PageRequest(integer_strings=True)),
         (b"big_integers=number", PageRequest()),
+        (b"cell_limit=500", PageRequest(cell_limit=500)),
     ],
 )
 def test_a_url_asks_for_a_page(query: bytes, expected: PageRequest | None) -> None:
@@ -64,6 +65,7 @@ def test_a_url_asks_for_a_page(query: bytes, expected: PageRequest | None) -> No
         ),
         ({"sort": {"field": "-size,name"}}, PageRequest(sort=({"field": "-size,name", "order": "asc"},))),
         ({"big_integers": "string"}, PageRequest(integer_strings=True)),
+        ({"cell_limit": 500}, PageRequest(cell_limit=500)),
     ],
 )
 def test_a_body_asks_for_a_page(values: dict[str, Any], expected: PageRequest) -> None:
@@ -197,7 +199,9 @@ def test_an_unknown_name_is_answered_with_the_one_that_was_meant() -> None:
 
 
 def test_an_unknown_name_without_a_likeness_is_answered_with_those_there_are() -> None:
-    with pytest.raises(BadParameterError, match="offset, skip, cursor, limit, sort, big_integers"):
+    with pytest.raises(
+        BadParameterError, match="offset, skip, cursor, limit, sort, big_integers, cell_limit"
+    ):
         parse_query(b"%00%00=1")
 
 
@@ -249,7 +253,9 @@ JSON_VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["offset", "limit", "sort", "big_integers"]), JSON_VALUES))
+@given(
+    st.dictionaries(st.sampled_from(["offset", "limit", "sort", "big_integers", "cell_limit"]), JSON_VALUES)
+)
 def test_any_json_object_is_a_well_typed_page_request_or_a_bad_parameter(values: dict[str, Any]) -> None:
     try:
         parameters = parse_body(body(**values))

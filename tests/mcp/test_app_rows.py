@@ -41,6 +41,7 @@ HOOKS = (
 )
 REQUESTS: list[dict[str, Any]] = [
     {"limit": 3, "big_integers": "string"},
+    {"limit": 3, "cell_limit": 2},
     {"sort": [{"field": "tuition", "order": "desc"}, {"field": "id"}], "limit": 500},
     {"filters": [{"column": "tuition", "op": "gt", "value": 0}], "limit": 500},
     {"group_by": ["state"], "aggregates": ["count", {"function": "max", "column": "tuition"}], "limit": 500},

@@ -129,6 +129,7 @@ class Asking:
             sort=("id", "-small", "text,-id", "secret", "tenant", "nonsense"),
             count=("exact", "estimate", "none"),
             big_integers=("string", "number"),
+            cell_limit=(0, 1, 3),
             cursor=("{cursor}",),
         )
         method = self._one(("GET", "GET", "HEAD", "POST"))

@@ -658,6 +658,45 @@ async def test_a_cell_in_full(site: Site, browser: Browser) -> None:
 SERIOUS = ("serious", "critical")
 
 
+async def test_a_cell_of_megabytes(site: Site, browser: Browser) -> None:
+    """The grid reads beginnings; the dialog lays out a part, and Copy and Download give all."""
+    size = 900_000
+    long = func.replace(func.hex(func.zeroblob(size // 2)), "0", "漢").label("long")
+    numbers = select(FLIGHTS.c.id, long).where(FLIGHTS.c.id <= 30).order_by(FLIGHTS.c.id)
+    url = await site.create(numbers, name="Long", sample_size=1)
+    async with tab(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
+        sizes: list[int] = []
+
+        async def weigh(response: Any) -> None:
+            if response.request.method == "POST":
+                sizes.append(len(await response.body()))
+
+        page.on("response", weigh)
+        await page.goto(url)
+        await expect(page.get_by_role("grid")).to_be_visible()
+        cell = page.locator("tbody tr").first.locator("td").nth(1)
+        await expect(cell).to_have_text("漢" * 500 + "…")
+        assert sizes and max(sizes) < 200_000
+        await cell.dblclick()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("900,000 characters, of which the first 10,000 are shown")
+        await expect(dialog.locator("pre")).to_have_text("漢" * 10_000)
+        await dialog.get_by_role("button", name="Copy").click()
+        await expect(dialog.get_by_role("button", name="Copied")).to_be_visible()
+        assert await page.evaluate("async () => (await navigator.clipboard.readText()).length") == size
+        async with page.expect_download() as downloading:
+            await dialog.get_by_role("button", name="Download this cell").click()
+        download = await downloading.value
+        assert download.suggested_filename == "long, row 1.txt"
+        assert (await download.path()).read_text(encoding="utf-8") == "漢" * size
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("Shift+ArrowDown")
+        await page.keyboard.press("Control+c")
+        await expect(page.locator("#message")).to_have_text("Copied 2 rows with their header.")
+        copied = "long\n" + "\n".join(["漢" * size] * 2)
+        assert await page.evaluate("async () => await navigator.clipboard.readText()") == copied
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_no_serious_findings_of_axe(site: Site, browser: Browser, scheme: Any) -> None:

@@ -226,7 +226,7 @@ function start() {
       if (chosen?.sort) sortBy(column, chosen.sort);
       if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
     },
-    cell: showCell,
+    cell: (value, column, index, cut) => showCell(value, column, index, cut, { canDownload: false }), // the sandbox of a host
     drawn: () => {},
     said: (text) => say(text),
   });

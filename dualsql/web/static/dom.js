@@ -24,12 +24,26 @@ export function openDialog(title, ...children) {
   return dialog;
 }
 
-/** A button that copies a text and says whether that was allowed: a host's sandbox may keep the clipboard shut. */
+/** A button that copies a text, or what a function reads, and says whether that was allowed: a host's sandbox may keep the clipboard shut. */
 export function copyButton(text, properties = {}) {
   const button = make("button", { ...properties, onclick: async () => {
-    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-    button.textContent = isCopied ? "Copied" : "Not allowed here: select the text";
+    const written = Promise.resolve(typeof text === "function" ? text() : text).then((whole) => navigator.clipboard?.writeText(whole).then(() => true));
+    button.textContent = (await written.catch(() => false)) ? "Copied" : "Not allowed here: select the text";
   } }, "Copy");
+  return button;
+}
+
+/** A button that saves the text that a function reads as a file. */
+export function downloadButton(read, name) {
+  const button = make("button", { onclick: async () => {
+    try {
+      const address = URL.createObjectURL(new Blob([await read()], { type: "text/plain" }));
+      make("a", { href: address, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    } catch {
+      button.textContent = "Not read: try again";
+    }
+  } }, "Download this cell");
   return button;
 }
 

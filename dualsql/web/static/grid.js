@@ -5,6 +5,7 @@
 
 import "./vendor/regular-table.js";
 import { make } from "./dom.js";
+import { sentenceOf } from "./rows.js";
 import { exact, grouped, isNumber, visible } from "./values.js";
 
 export const ROW = 29; // pixels, as in style.css
@@ -15,8 +16,8 @@ const FOLLOWING = { asc: "desc", desc: undefined }; // orders, by clicks on a he
 export class Grid {
   /**
    * @param {HTMLElement} host the element that the grid fills
-   * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index), drawn(first), said(text),
-   *   resized(widths) by the names of columns
+   * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index, cut), drawn(first), said(text),
+   *   resized(widths) by the names of columns; cut, of a cell that is not whole: { characters, read }
    */
   constructor(host, on) {
     this.on = on;
@@ -156,7 +157,11 @@ export class Grid {
   open() {
     const column = this.columns[this.active.x];
     const value = this.rows.value(this.active.y, column?.index);
-    if (value !== undefined) this.on.cell(value, column, this.active.y);
+    if (value === undefined) return;
+    const { rows } = this;
+    const { y } = this.active;
+    const characters = rows.cutAt(y, column.index);
+    this.on.cell(value, column, y, characters && { characters, read: async () => (await rows.whole(y))[0]?.[column.index] });
   }
 
   focus() {
@@ -307,16 +312,40 @@ export class Grid {
     const columns = this.columns.slice(x0, x1 + 1);
     if ((y1 - y0 + 1) * columns.length > MOST_COPIED) return this.on.said(`At most ${grouped(MOST_COPIED)} cells are copied. Use Download.`);
     const lines = [];
+    let isCut = false;
     for (let y = y0; y <= y1; y += 1) {
       const row = columns.map((column) => this.rows.value(y, column.index));
       if (row.includes(undefined)) return this.on.said("Some selected rows are not loaded. Scroll over them, or use Download.");
+      isCut ||= columns.some((column) => this.rows.cutAt(y, column.index) !== undefined);
       lines.push(row.map((value) => tsv(exact(value))).join("\t"));
     }
-    if (lines.length > 1) lines.unshift(columns.map((column) => tsv(column.name)).join("\t"));
-    event.clipboardData.setData("text/plain", lines.join("\n"));
     event.preventDefault();
-    this.on.said(lines.length > 1 ? `Copied ${grouped(lines.length - 1)} rows with their header.` : "Copied.");
+    const copied = lines.length > 1 ? `Copied ${grouped(lines.length)} rows with their header.` : "Copied.";
+    if (isCut) return this.#copyWhole(columns, y0, y1, copied);
+    event.clipboardData.setData("text/plain", withHead(lines, columns));
+    return this.on.said(copied);
   }
+
+  /** Copy rows of which the grid has only the beginning of some cells. */
+  async #copyWhole(columns, y0, y1, copied) {
+    const { rows } = this;
+    this.on.said("Reading…");
+    try {
+      const lines = [];
+      for (let y = y0; y <= y1; y += rows.limit) {
+        const values = await rows.whole(y, Math.min(rows.limit, y1 - y + 1));
+        lines.push(...values.map((row) => columns.map((column) => tsv(exact(row[column.index]))).join("\t")));
+      }
+      await navigator.clipboard.writeText(withHead(lines, columns));
+      this.on.said(copied);
+    } catch (error) {
+      this.on.said(`Not copied. ${error.name === "NotAllowedError" ? "The browser did not allow it. Use Download." : sentenceOf(error)}`);
+    }
+  }
+}
+
+function withHead(lines, columns) {
+  return (lines.length > 1 ? [columns.map((column) => tsv(column.name)).join("\t"), ...lines] : lines).join("\n");
 }
 
 function tsv(text) {

@@ -1,5 +1,7 @@
 // Rows of one question about a result, read page by page over REST.
 
+import { LONGEST } from "./values.js";
+
 const MOST_CELLS = 200_000; // kept, beside the pages around the screen; some 25 MB
 const CHARACTERS = 100; // of a text that count as one cell more
 const MOST_REQUESTS = 2; // at once: the server bounds the queries of all readers together
@@ -115,6 +117,17 @@ export class Rows {
     return this.pages.get(Math.floor(index / this.limit))?.values[index % this.limit]?.[column];
   }
 
+  /** The number of characters of a cell of which only the beginning is here; undefined for a whole one. */
+  cutAt(index, column) {
+    return this.pages.get(Math.floor(index / this.limit))?.cut.get(`${index % this.limit} ${column}`);
+  }
+
+  /** The values of rows with their whole cells, read anew. */
+  async whole(index, number = 1) {
+    const page = await this.send(this.address, { body: { ...this.body, offset: index, limit: number, big_integers: "string" } });
+    return page.data.map((row) => this.columns.map((column) => row[column.name]));
+  }
+
   /** Whether rows are being read. */
   get isReading() {
     return this.running.size > 0 || this.wanted.length > 0;
@@ -207,7 +220,7 @@ export class Rows {
       const after = this.pages.get(number + 1)?.previous;
       const cursor = before ?? after;
       const where = cursor ? { cursor } : { offset: number * this.limit };
-      const body = { ...this.body, ...where, limit: this.limit, big_integers: "string" };
+      const body = { ...this.body, ...where, limit: this.limit, big_integers: "string", cell_limit: LONGEST + 1 };
       this.#take(number, await this.send(this.address, { body, signal: controller.signal }));
     } catch (error) {
       controller.signal.throwIfAborted(); // what was called off has not failed
@@ -228,6 +241,7 @@ export class Rows {
     this.pages.set(number, {
       values,
       cells,
+      cut: new Map((page.cut ?? []).map((cell) => [`${cell.row} ${names.indexOf(cell.column)}`, cell.characters])),
       rows: values.map((row) => this.format(row, this.columns)),
       next: page.next_cursor,
       previous: page.previous_cursor,

@@ -1,7 +1,7 @@
 // Values as a person reads them, in the reader's locale. The exact value stays beside them.
 
 const NUMBERS = new Set(["integer", "integer-string", "float", "decimal"]);
-const LONGEST = 500; // characters of a cell in the grid
+export const LONGEST = 500; // characters of a cell in the grid
 // As _HIDDEN in words.py. The tags of a flag (England's) are no secret, and neither are joiners between letters that join.
 const HIDDEN = /(\u{1f3f4}[\u{e0020}-\u{e007f}]+)|[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?:^|(?<=[\x00-\u024f]))[\u200c\u200d]/gu;
 const SIGNS = { "\n": "↵", "\r": "␍", "\t": "⇥" };
