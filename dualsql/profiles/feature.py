@@ -11,6 +11,7 @@ from dualsql.openapi.operations import DescribedFeature, Operation
 from dualsql.profiles.http import profile_operations, profile_routes
 from dualsql.profiles.service import ProfileService
 from dualsql.profiles.settings import ProfileSettings
+from dualsql.query.feature import Queries
 from dualsql.resource import Principal
 from dualsql.settings import Settings, takes
 from dualsql_client.errors import checked_keywords
@@ -26,6 +27,7 @@ class Profiles(DescribedFeature):
     Its arguments are its settings: see `ProfileSettings`.
     """
 
+    uses = (Queries,)
     settings_group = ProfileSettings
 
     @takes(ProfileSettings)
@@ -35,7 +37,8 @@ class Profiles(DescribedFeature):
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
         self._server = server
-        self.service = ProfileService(parts.views, parts.access, self.settings)
+        queries = server.features.get(Queries).service if Queries in server.features else None
+        self.service = ProfileService(parts.views, parts.access, self.settings, queries)
         parts.creator.profiler = self.service.profile_sample
 
     @checked_keywords()
@@ -63,8 +66,8 @@ class Profiles(DescribedFeature):
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""
-        return profile_routes(server, self.service)
+        return profile_routes(server, self.service, takes_queries=Queries in server.features)
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
         """See `DescribedFeature`."""
-        return profile_operations(settings)
+        return profile_operations(settings, takes_queries=Queries in self._server.features)

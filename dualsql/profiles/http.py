@@ -1,4 +1,4 @@
-"""Profiles over REST: GET /{id}/profile."""
+"""Profiles over REST: GET /{id}/profile, and POST for the answer of a query."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.errors import BadParameterError, refuse_unknown
-from dualsql.http.parameters import MAXIMUM_NAME_LENGTH, resource_id_of, split_query
+from dualsql.http.parameters import (
+    MAXIMUM_NAME_LENGTH,
+    json_object,
+    read_json_body,
+    refuse_query,
+    resource_id_of,
+    split_query,
+)
 from dualsql.http.problems import JSONAnswer, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
-from dualsql.openapi.operations import READS, Operation, Parameter, in_json, shared_parameters
+from dualsql.openapi.operations import BODY, READS, Operation, Parameter, in_json, shared_parameters
 from dualsql.profiles.service import ProfileService
+from dualsql.query import KEYS, read_structured_query
+from dualsql.query.http import SCHEMAS, questions_of
 from dualsql.settings import Settings
 from dualsql_client.wire import ProfileKind
 
@@ -25,7 +34,10 @@ PROFILE_QUERY = ("kind", "columns")
 PROFILE = "/{resource_id}/profile"
 
 
-def profile_routes(server: ResultServer, service: ProfileService) -> FeatureRoutes:
+PROFILE_BODY = ("kind", *KEYS)
+
+
+def profile_routes(server: ResultServer, service: ProfileService, *, takes_queries: bool) -> FeatureRoutes:
     """The routes of a resource for the profile of its columns."""
 
     async def profile(request: Request) -> Response:
@@ -39,7 +51,25 @@ def profile_routes(server: ResultServer, service: ProfileService) -> FeatureRout
         profiling = service.profile(resource, principal=principal, kind=kind, columns=columns)
         return JSONAnswer(await while_connected(request.receive, profiling))
 
-    return FeatureRoutes(routes=method_routes(PROFILE, {"GET": profile}, PROFILE_METHODS))
+    async def profile_answer(request: Request) -> Response:
+        """Answer the profile of the rows or groups that a query asks for."""
+        refuse_query(request.scope["query_string"])
+        values = json_object(await read_json_body(request, server.settings))
+        refuse_unknown(values, PROFILE_BODY, "key")
+        query = read_structured_query({name: value for name, value in values.items() if name in KEYS})
+        kind = str(values.get("kind") or "sample")
+        principal = await server.access.identify(request)
+        resource = await server.open_resource(resource_id_of(request), principal, "read")
+        profiling = service.profile(resource, principal=principal, kind=kind, query=query)
+        return JSONAnswer(await while_connected(request.receive, profiling))
+
+    endpoints = {"GET": profile} | ({"POST": profile_answer} if takes_queries else {})
+    methods = _methods(takes_queries=takes_queries)
+    return FeatureRoutes(routes=method_routes(PROFILE, endpoints, methods))
+
+
+def _methods(*, takes_queries: bool) -> Sequence[str]:
+    return (*PROFILE_METHODS, "POST") if takes_queries else PROFILE_METHODS
 
 
 def profile_parameters(settings: Settings) -> dict[str, Parameter]:
@@ -49,23 +79,41 @@ def profile_parameters(settings: Settings) -> dict[str, Parameter]:
     return {name: known[name] for name in PROFILE_QUERY}
 
 
-def profile_operations(settings: Settings) -> list[Operation]:
+def profile_operations(settings: Settings, *, takes_queries: bool) -> list[Operation]:
     """The profile, as OpenAPI describes it."""
+    methods = _methods(takes_queries=takes_queries)
+    questions = questions_of(settings)
+    answer = Operation(
+        method="POST",
+        path="/{id}/profile",
+        name="getProfileOfQuery",
+        summary="What the columns of a query's answer are like.",
+        methods=methods,
+        body={
+            "kind": profile_parameters(settings)["kind"],
+            **{name: questions[name] for name in KEYS},
+        },
+        example={"filters": [{"column": "state", "op": "eq", "value": "NJ"}], "kind": "full"},
+        answers=in_json("Profile"),
+        errors=(*READS, *BODY),
+        schemas=SCHEMAS,
+    )
     return [
         Operation(
             method="GET",
             path="/{id}/profile",
             name="getProfile",
             summary="What its columns are like.",
-            methods=PROFILE_METHODS,
+            methods=methods,
             query=profile_parameters(settings),
             answers=in_json("Profile"),
             errors=READS,
-        )
+        ),
+        *([answer] if takes_queries else []),
     ]
 
 
-def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:
+def parse_profile(query_string: bytes, default: str = "sample") -> tuple[str, Sequence[str] | None]:
     """The kind and the columns of `?kind=full&columns=state,name`. Without `columns`, they are None.
 
     Raises:
@@ -78,7 +126,7 @@ def parse_profile(query_string: bytes) -> tuple[str, Sequence[str] | None]:
         raise BadParameterError(
             "columns must be a comma-separated list without repeated names.", details={"name": "columns"}
         )
-    return values.get("kind", "sample"), names
+    return values.get("kind", default), names
 
 
 def _is_name(name: str) -> bool:

@@ -15,6 +15,8 @@ from dualsql.profiles import estimates, findings, statistics
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, first_profiled_rows, profiled_rows
 from dualsql.profiles.findings import ProfileResult
 from dualsql.profiles.settings import ProfileSettings
+from dualsql.query import StructuredQuery
+from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
 from dualsql.results.create import ProfiledSample
@@ -29,10 +31,13 @@ Statistics = dict[str, dict[str, Any]]
 class ProfileService:
     """Profiles the results of one server."""
 
-    def __init__(self, views: Views, access: AccessControl, settings: ProfileSettings) -> None:
+    def __init__(
+        self, views: Views, access: AccessControl, settings: ProfileSettings, queries: QueryService | None
+    ) -> None:
         self._views = views
         self._access = access
         self._settings = settings
+        self._queries = queries
 
     async def profile(
         self,
@@ -41,11 +46,12 @@ class ProfileService:
         principal: Principal | None = None,
         kind: str = "sample",
         columns: Sequence[str] | None = None,
+        query: StructuredQuery | None = None,
     ) -> Profile:
-        """See `Profiles.profile`."""
+        """See `Profiles.profile`; with a query, the profile of its answer."""
         profile_kind = checked_profile(kind)
         self._access.admit("ask", principal)
-        view = await self._view(resource, principal, profile_kind, columns)
+        view = await self._view(resource, principal, profile_kind, columns, query)
         await self._access.note("profile", principal, resource=resource)
 
         async def fetched(view: View) -> Profile:
@@ -88,12 +94,18 @@ class ProfileService:
         principal: Principal | None,
         kind: ProfileKind,
         columns: Sequence[str] | None,
+        query: StructuredQuery | None = None,
     ) -> View:
         """The kept rows, where all statistics of these columns are the same as in their database."""
-        view = await self._views.of(resource, principal)
-        if view.kept is None:
-            return view
-        live = self._views.live(resource, principal)
+        rows = view = await self._views.of(resource, principal)
+        rows_live = live = self._views.live(resource, principal)
+        if query is not None:
+            assert self._queries is not None  # else there is no route that takes a query
+            view, live = await self._queries.views_unchecked(resource, query, principal)
+        if rows.kept is None or view is live:
+            return live
+        if query is not None and query.is_grouped:
+            return live  # its columns are none of the kept ones
         of_kept, of_live = (
             _profiling(one, self._settings, kind, columns).data.profiled for one in (view, live)
         )
@@ -102,7 +114,7 @@ class ProfileService:
             if list(one.statistic_names) != list(other.statistic_names):
                 return live
             uses += [(one.name, use) for use in other.uses]
-        return view if await self._views.kept.can_use(view, live, uses) else live
+        return view if await self._views.kept.can_use(rows, rows_live, uses) else live
 
 
 async def fetch_profile(

@@ -246,7 +246,7 @@ CONDITIONS: Schema = {
 SCHEMAS: Mapping[str, Schema] = {"Condition": CONDITION, "Conditions": CONDITIONS}
 
 
-def _questions(settings: Settings) -> Mapping[str, Parameter]:
+def questions_of(settings: Settings) -> Mapping[str, Parameter]:
     """The parameters of questions, by name."""
     group = _object({"column": name_schema(), "bucket": {"enum": [*BUCKETS]}, "as": _ALIAS}, "column")
     measure = _object(
@@ -301,7 +301,7 @@ _EITHER: Schema = {
 
 def query_operations(settings: Settings) -> list[Operation]:
     """The questions, as OpenAPI describes them."""
-    parameters = _questions(settings)
+    parameters = questions_of(settings)
     page = in_json("Page", further=[ROWS])
     answering: dict[str, Any] = {"answers": {**streams(), JSON: page[JSON]}, "headers": STREAM_HEADERS}
     errors = (*READS, *STREAMS, *BODY, *ASKS)

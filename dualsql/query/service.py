@@ -166,6 +166,21 @@ class QueryService:
 
         return self._streams.open(target, checked, instead=live)
 
+    async def views_unchecked(
+        self, resource: Resource, query: ResultQuery, principal: Principal | None
+    ) -> tuple[View, View]:
+        """The answer as a view to compute from, and that of the database; they differ where the rows are kept.
+
+        Neither rights nor expiry are checked.
+
+        Raises:
+            As `page_unchecked` before its query.
+        """
+        live = await self._view(resource, self._views.live(resource, principal), query, principal)
+        parent = await self._views.of(resource, principal)
+        view = None if parent.kept is None else await self._kept_view(resource, parent, query, principal)
+        return view or live, live
+
     async def statement(
         self, resource: Resource, query: ResultQuery, principal: Principal | None
     ) -> AnySelect:

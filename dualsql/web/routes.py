@@ -54,7 +54,7 @@ from dualsql.web.words import (
     time_left,
     total_in_words,
 )
-from dualsql_client.wire import Column, SortKey
+from dualsql_client.wire import Column, Profile, SortKey
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -203,14 +203,22 @@ class WebPages:
     async def profile(self, request: Request) -> Response:
         """GET of a result's profile: as over REST, not by a signed link."""
         profiles = self.server.features.get(Profiles).service
-        kind, columns = parse_profile(request.scope["query_string"])
+        kind, columns = parse_profile(request.scope["query_string"], default="full")
         principal = await self.server.access.identify(request)
         resource = await self.server.open_resource(resource_id_of(request), principal, "read")
         if request.method == "HEAD":
             await profiles.check(resource, principal=principal, kind=kind, columns=columns)
             return Response(media_type=HTML)
-        profiling = profiles.profile(resource, principal=principal, kind=kind, columns=columns)
-        profile = await while_connected(request.receive, profiling)
+
+        async def profiling() -> Profile:
+            profile = await profiles.profile(resource, principal=principal, kind=kind, columns=columns)
+            if profile["covers"]["rows"] is not None:
+                return profile
+            return await profiles.profile(
+                resource, principal=principal, columns=columns
+            )  # in time, of a sample
+
+        profile = await while_connected(request.receive, profiling())
         values = {
             "resource": resource,
             "profile": profile,

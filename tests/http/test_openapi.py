@@ -28,7 +28,7 @@ from dualsql.http.problems import KINDS
 from dualsql.identity import static_tokens
 from dualsql.openapi import operations as openapi
 from dualsql.openapi.document import errors_by_code
-from dualsql.profiles.http import PROFILE_QUERY
+from dualsql.profiles.http import PROFILE_BODY, PROFILE_QUERY
 from dualsql.query.http import NAMING, WINDOW
 from dualsql.query.parse import KEYS, WINDOW_KEYS
 from dualsql.query.select import TEXT_KEYS
@@ -120,6 +120,7 @@ def test_parameters_are_those_of_the_parsers(server: DualResponseServer) -> None
         "/{id}/rows": STREAM_PARAMETERS,
         "/{id}/query": (*KEYS, *WINDOW),
         "/{id}/sql": (*TEXT_KEYS, *WINDOW),
+        "/{id}/profile": PROFILE_BODY,
         "/{id}/refine": (*KEYS, *TEXT_KEYS, *WINDOW_KEYS, *NAMING),
     }
     for method, path, operation in operations(server.features.get(OpenAPI).document()):

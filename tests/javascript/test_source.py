@@ -38,7 +38,8 @@ def test_nothing_but_its_own_files_is_imported() -> None:
             line for line in source.read_text().splitlines() if " from " in line and line.endswith('";')
         ]
         assert [line for line in imported if 'from "./' not in line] == []
-        assert len(source.read_text().splitlines()) < 700
+        # A script writes openapi.ts.
+        assert source.name == "openapi.ts" or len(source.read_text().splitlines()) < 700
 
 
 async def test_numbers_keep_their_digits() -> None:

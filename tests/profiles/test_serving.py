@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import count
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, literal, select
+from sqlalchemy import Column, Double, Integer, MetaData, Table, create_engine, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, Mask, Principal, TenantFilter
@@ -18,6 +19,7 @@ from dualsql.response import NOTE_WIDTH
 from tests import engines
 from tests.http.application import Application, by_header, problem_of, running
 from tests.profiles.polars_figures import figures
+from tests.profiles.test_profile import assert_right
 from tests.profiles.things import COUNT, METADATA, ROWS, fill, things
 
 ACME = Principal(id="ann", tenant="acme")
@@ -139,9 +141,103 @@ async def test_refusals(application: Application, query: str, status: int, code:
 
 async def test_methods(application: Application) -> None:
     path = await application.create(select(things))
-    assert problem_of(await application.http.post(f"{path}/profile"), 405)["code"] == "METHOD_NOT_ALLOWED"
-    assert (await application.http.options(f"{path}/profile")).headers["allow"] == "GET, HEAD, OPTIONS"
+    assert problem_of(await application.http.put(f"{path}/profile"), 405)["code"] == "METHOD_NOT_ALLOWED"
+    assert (await application.http.options(f"{path}/profile")).headers["allow"] == "GET, HEAD, OPTIONS, POST"
     assert (await application.http.head(f"{path}/profile?kind=full")).status_code == 200
+
+
+KIND_IS_RED = {"column": "kind", "op": "eq", "value": "red"}
+QUESTIONS: list[tuple[dict[str, Any], Any]] = [
+    ({}, lambda row: True),
+    ({"filters": [KIND_IS_RED]}, lambda row: row["kind"] == "red"),
+    ({"filters": [{"column": "small", "op": "is_null"}]}, lambda row: row["small"] is None),
+    ({"filters": [{"or": [KIND_IS_RED, {"column": "word", "op": "contains", "value": "eta"}]}]},
+     lambda row: row["kind"] == "red" or "eta" in (row["word"] or "")),
+    ({"filters": [{"column": "id", "op": "lt", "value": 0}]}, lambda row: False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "keeps"), QUESTIONS)
+async def test_the_profile_of_an_answer_is_that_of_its_rows(
+    application: Application, question: dict[str, Any], keeps: Any
+) -> None:
+    path = await application.create(select(things))
+    rows = [row for row in ROWS if keeps(row)]
+    profile = (await application.http.post(f"{path}/profile", json={**question, "kind": "full"})).json()
+    assert profile["covers"] == {"rows": len(rows), "of": "all"}
+    assert [column["name"] for column in profile["columns"]] == list(things.c.keys())
+    for column in profile["columns"]:
+        if column["name"] not in ("extra", "blob"):
+            assert_right(column, rows)
+    chosen = (await application.http.post(f"{path}/profile", json={**question, "columns": ["word"]})).json()
+    assert (chosen["kind"], [column["name"] for column in chosen["columns"]]) == ("sample", ["word"])
+
+
+async def test_the_profile_of_groups(application: Application) -> None:
+    path = await application.create(select(things))
+    question = {"group_by": ["tenant"], "aggregates": ["count"], "kind": "full"}
+    profile = (await application.http.post(f"{path}/profile", json=question)).json()
+    assert profile["covers"] == {"rows": 2, "of": "all"}
+    tenants, counts = profile["columns"]
+    assert (tenants["minimum"], tenants["distinct"]) == ("acme", 2)
+    assert counts["maximum"] == max(len(OWN), COUNT - len(OWN))
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"filters": [{"column": "smal", "op": "is_null"}]}, 422, "UNKNOWN_COLUMN"),
+        ({"kind": "all"}, 400, "BAD_PARAMETER"),
+        ({"limit": 5}, 400, "BAD_PARAMETER"),
+        ({"sql": "SELECT 1"}, 400, "BAD_PARAMETER"),
+        ([], 400, "BAD_PARAMETER"),
+    ],
+)
+async def test_refused_profiles_of_answers(
+    application: Application, body: Any, status: int, code: str
+) -> None:
+    path = await application.create(select(things))
+    assert problem_of(await application.http.post(f"{path}/profile", json=body), status)["code"] == code
+
+
+async def test_an_answer_is_profiled_as_its_reader_sees_it(narrowed: Application) -> None:
+    path = await narrowed.create(select(things), principal=ACME)
+    answer = await narrowed.http.post(
+        f"{path}/profile", json={"filters": [KIND_IS_RED], "kind": "full"}, headers=AS_ANN
+    )
+    assert answer.json()["covers"]["rows"] == len([row for row in OWN if row["kind"] == "red"])
+    masked = {column["name"] for column in answer.json()["columns"] if column["masked"]}
+    assert masked == set(HIDDEN)
+    groups = {"group_by": ["word"], "aggregates": [{"function": "max", "column": "price"}], "kind": "full"}
+    columns = (await narrowed.http.post(f"{path}/profile", json=groups, headers=AS_ANN)).json()["columns"]
+    assert [column["masked"] for column in columns] == [True, True]
+    foreign = await narrowed.http.post(
+        f"{path}/profile", json={}, headers={"x-user": "eve", "x-tenant": "zeta"}
+    )
+    assert problem_of(foreign, 404)["code"] == "RESOURCE_NOT_FOUND"
+
+
+async def test_nan_and_infinity_are_words(tmp_path: Path) -> None:
+    """As rows have them; they looked like NULL."""
+    url = f"duckdb:///{tmp_path / 'strange.duckdb'}"
+    metadata = MetaData()
+    table = Table("numbers", metadata, Column("id", Integer, primary_key=True), Column("number", Double))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        numbers = [math.nan, math.nan, math.inf, -math.inf, 1.5, None]
+        rows = [{"id": number, "number": value} for number, value in enumerate(numbers)]
+        connection.execute(table.insert(), rows)
+    engine.dispose()
+    async with running(url, tables=metadata) as application:
+        path = await application.create(select(table))
+        profile = (await application.http.get(f"{path}/profile?kind=full&columns=number")).json()
+        (column,) = profile["columns"]
+        assert (column["nulls"], column["minimum"], column["maximum"]) == (1, "-Infinity", "NaN")
+        found = {(each["value"], each["count"]) for each in column["most_frequent"]}
+        assert found == {("NaN", 2), ("Infinity", 1), ("-Infinity", 1), (1.5, 1)}
+        data = (await application.http.get(f"{path}?limit=10")).json()["data"]
+        assert [row["number"] for row in data] == ["NaN", "NaN", "Infinity", "-Infinity", 1.5, None]
 
 
 async def test_no_time_at_all(engine: AsyncEngine) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -283,6 +285,45 @@ async def test_the_profile_tells_an_empty_text_from_null(site: Site, browser: Br
         await page.goto(f"{url}/view/profile")
         row = page.get_by_role("row").filter(has=page.get_by_text("note", exact=True))
         await expect(row.get_by_role("cell")).to_contain_text(["0", "2", "empty", "weather", "empty ("])
+
+
+async def test_the_profile_is_of_what_is_on_the_screen(site: Site, browser: Browser) -> None:
+    url = await site.create(BY_ID)
+    filters = json.dumps([{"column": "carrier", "op": "eq", "value": "AA"}])
+    async with tab(browser) as page:
+        await page.goto(f"{url}#{urlencode({'filters': filters, 'hidden': json.dumps(['note'])})}")
+        await expect(page.locator("#total")).to_have_text("20,000 rows")
+        await page.get_by_role("button", name="Profile", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("All 20,000 rows that the filters keep.")
+        row = dialog.get_by_role("row").filter(has=page.get_by_text("carrier", exact=True))
+        await expect(row.get_by_role("cell")).to_contain_text(["0", "1", "AA", "AA", "AA (20,000)"])
+        await expect(dialog.get_by_role("rowheader", name="note")).to_have_count(0)
+        await page.keyboard.press("Escape")
+        group = json.dumps({"by": ["carrier"], "aggregates": ["count"]})
+        await page.goto(f"{url}#{urlencode({'group': group})}")
+        await expect(page.locator("#total")).to_have_text("5 groups")
+        await page.get_by_role("button", name="Profile", exact=True).click()
+        await expect(dialog).to_contain_text("All 5 groups.")
+        await page.reload()
+        await expect(page.locator("#total")).to_have_text("5 groups")
+        await page.get_by_role("button", name="Change groups").click()
+        await expect(dialog.get_by_label("Group by").first).to_contain_text("carrier")
+
+
+async def test_a_profile_for_which_time_ran_out_is_of_a_sample(
+    flights: AsyncEngine, browser: Browser
+) -> None:
+    budget = timedelta(milliseconds=300)
+    async with listening(flights, profile_sample=10, profile_budget=budget) as site, tab(browser) as page:
+        await page.goto(await site.create(ENDLESS_TO_SORT, count="none"))
+        await expect(page.get_by_role("grid")).to_be_visible()
+        await page.get_by_role("button", name="Profile", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("A sample: the first 10 rows, since all take longer.")
+        await dialog.get_by_role("button", name="Try all of them").click()
+        await expect(page.locator("#message")).to_have_text("")
+        await expect(dialog).to_contain_text("A sample: the first 10 rows")
 
 
 @pytest.mark.long

@@ -185,7 +185,7 @@ async def test_the_profile_is_a_table(pages: Application) -> None:
     assert "assets/" in profile.text
     assert profile.text.count('href="../../') > 0
     full = await pages.http.get(f"{path}/view/profile?kind=full", headers=BROWSER | AS_ANA)
-    assert "All rows" in full.text
+    assert "All 60 rows" in full.text
     assert (await pages.http.get(f"{path}/view/profile", headers=BROWSER)).status_code == 404
 
 

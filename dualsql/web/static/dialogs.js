@@ -209,8 +209,8 @@ export function confirmDeletion() {
     make("div", { className: "tools" }, make("button", { className: "main" }, "Delete")));
 }
 
-/** The figures of each column. */
-export function showProfile(profile) {
+/** The figures of each column of these rows, in words. Where they are of some of them, `again` tries all. */
+export function showProfile(profile, { rows: noun, again }) {
   const figure = (value) => (value === null ? "NULL" : value === "" ? "empty" : visible(exact(value)));
   const head = ["Column", "NULL", "Distinct", "Lowest", "Highest", "Most frequent"];
   const about = (column, name) => (column.estimated?.statistics.includes(name) ? "about " : "");
@@ -220,8 +220,12 @@ export function showProfile(profile) {
     ...[...[column.nulls, distinct(column), column.minimum, column.maximum].map((value) => (value === undefined ? "" : figure(value))),
       column.most_frequent?.slice(0, 3).map((each) => `${figure(each.value)} (${about(column, "most_frequent")}${grouped(each.count)})`).join(", ") ?? ""]
       .map((text) => make("td", {}, column.masked ? "masked" : text))));
-  const covers = profile.covers.of === "all" ? "All rows" : `The first ${grouped(profile.covers.rows ?? 0)} rows`;
-  openDialog("Profile", make("p", { className: "facts" }, `${covers}${profile.complete ? "" : "; time ran out before everything was counted"}.`),
+  const number = grouped(profile.covers.rows ?? 0);
+  const covers = profile.covers.of === "all" ? `All ${number} ${noun}` : `A sample: the first ${number} ${noun}, since all take longer`;
+  const isWhole = profile.complete || profile.covers.of !== "all";
+  const dialog = openDialog("Profile", make("p", { className: "facts" },
+    `${covers}${isWhole ? "" : "; time ran out before everything was counted"}.${profile.left_out ? ` ${profile.left_out} columns are left out.` : ""} `,
+    again && make("button", { onclick: () => { dialog.close(); again(); } }, "Try all of them")),
     make("div", { className: "rows", tabIndex: 0, role: "region", "aria-label": "Profile of the columns" }, make("table", {},
       make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...rows))));
 }

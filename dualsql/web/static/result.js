@@ -139,7 +139,8 @@ async function load() {
   }, () => mine.stop());
   if (mine !== rows || !isRead) return;
   say("");
-  if (!isAsked(state)) columns = mine.columns;
+  if (!state.group) ({ columns } = mine);
+  else if (!columns.length) columns = (await attempt((signal) => send(url, { method: "GET", signal })))?.columns ?? [];
   if (!grid) start();
   await grid.show(mine, { ...state, keepsPlace: row > 0 });
   if (row) await grid.goTo(row);
@@ -269,9 +270,21 @@ async function choose() {
   if (chosen) change({ ...chosen, row: state.row });
 }
 
+/** The profile of what is on the screen: all of its rows, or the first ones where the server has no time for all. */
 async function profile() {
-  const answer = await attempt((signal) => send(`${url}/profile`, { method: "GET", signal }));
-  if (answer) showProfile(answer);
+  const names = columns.map((column) => column.name);
+  const chosen = !state.group && state.hidden.length ? { columns: names.filter((name) => !state.hidden.includes(name)) } : {};
+  const { filters, group_by, aggregates } = rows.body;
+  const first = { order_by: state.sort.map(({ field, order }) => ({ column: field, order })) }; // of all rows, the order is nothing
+  const profileOf = (kind) => attempt((signal) => send(`${url}/profile`, {
+    body: { filters, group_by, aggregates, ...chosen, ...(kind === "sample" ? first : {}), kind }, signal,
+  }));
+  const all = await profileOf("full");
+  const answer = all?.covers.rows === null ? await profileOf("sample") : all;
+  if (answer) showProfile(answer, {
+    rows: `${state.group ? "group" : "row"}s${state.filters.length ? " that the filters keep" : ""}`,
+    again: answer.covers.of === "all" ? null : profile,
+  });
 }
 
 async function keep() {

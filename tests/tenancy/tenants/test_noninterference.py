@@ -183,9 +183,33 @@ async def test_reads(worlds: Worlds, below: str, query: dict[str, str]) -> None:
     assert b'"complete":false' not in one[2], "time decided what is told"
 
 
+PROFILES: list[dict[str, Any]] = [
+    {"filters": [{"column": "secret", "op": "is_null"}]},
+    {"filters": [{"column": "big", "op": "gt", "value": 0}], "order_by": ["-big"], "kind": "full"},
+    {"group_by": ["word"], "aggregates": ["count", {"function": "max", "column": "secret"}], "kind": "full"},
+]
+
+
+@pytest.mark.quick(1, "sqlite")
+@pytest.mark.parametrize("question", PROFILES)
+async def test_profiles_of_answers(worlds: Worlds, question: dict[str, Any]) -> None:
+    one, other = [
+        told(
+            await application.http.post(
+                f"{await path_of(application)}/profile", json=question, headers=HEADERS
+            )
+        )
+        for application in worlds
+    ]
+    assert one == other
+    assert b'"complete":false' not in one[2], "time decided what is told"
+
+
 CHARTS: list[dict[str, Any]] = [
     {"mark": "histogram", "x": "price"},
     {"mark": "histogram", "x": "moment"},
+    {"mark": "histogram", "x": {"field": "big", "scale": "log"}},
+    {"mark": "heatmap", "x": "secret", "y": "word", "color": {"aggregate": "count"}},
     {"mark": "bar", "x": "secret", "y": {"aggregate": "count"}},
     {"mark": "bar", "x": "word", "y": {"aggregate": "sum", "column": "big"}},
     {"mark": "line", "x": "day", "y": "ratio"},
