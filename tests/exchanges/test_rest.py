@@ -160,6 +160,8 @@ async def test_pages(asker: Asker) -> None:
         GET ?limit=3&sort=-enrollment,name
         GET ?limit=3&sort=state
         GET ?limit=2&big_integers=string
+        GET ?limit=2&cell_limit=3
+        GET ?cell_limit=0
         GET ?limit=0
         GET ?limit=-1
         GET ?limit=x
@@ -181,6 +183,8 @@ async def test_pages(asker: Asker) -> None:
         POST - {"limit": 2, "sort": {"field": "enrollment", "order": "desc"}}
         POST - {"limit": 2, "sort": [{"field": "state"}, {"field": "name", "order": "desc"}]}
         POST - {"limit": 2, "sort": null, "big_integers": "string"}
+        POST - {"limit": 2, "cell_limit": 3}
+        POST - {"cell_limit": "3"}
         POST - {"limit": "2"}
         POST - {"limit": 2.5}
         POST - {"limit": true}
@@ -374,6 +378,10 @@ async def test_profiles(asker: Asker) -> None:
         HEAD /profile
         OPTIONS /profile
         POST /profile {}
+        POST /profile {"filters": [{"column": "state", "op": "eq", "value": "NJ"}], "columns": ["state", "tuition"]}
+        POST /profile {"group_by": ["state"], "aggregates": ["count"], "order_by": ["state"], "kind": "full"}
+        POST /profile {"kind": "deep"}
+        POST /profile {"limit": 1}
         GET /profile?kind=deep
         GET /profile?columns=nonsense
         GET /profile?columns=
@@ -428,6 +436,8 @@ QUESTIONS = """
     POST /query {"columns": ["tuition"], "format": "csv", "limit": 2, "guard_formulas": true}
     POST /query {"columns": ["id"], "format": "ndjson", "limit": 2, "big_integers": "string"}
     POST /query {"columns": ["id"], "format": "ndjson", "limit": 2, "summary": false}
+    POST /query {"columns": ["name"], "limit": 2, "cell_limit": 3}
+    POST /query {"columns": ["name"], "limit": 2, "cell_limit": 3, "format": "csv"}
     POST /query {"columns": ["id"], "format": "arrow", "limit": 1, "text_columns": ["id"]}
     POST /query {"columns": ["id"], "format": "xml"}
     POST /query {"cursor": "nonsense"}
