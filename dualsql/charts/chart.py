@@ -147,14 +147,17 @@ def _measure(value: Any, key: str) -> tuple[str | None, str]:
     if not isinstance(value, Mapping):
         _refuse(f"{key} must be an aggregate in this chart.")
     refuse_unknown(value, ("field", "aggregate"), f"key of {key}")
-    # A chart has no key for the fraction of a percentile.
-    names = [name for name, aggregate_function in AGGREGATES.items() if not aggregate_function.takes_fraction]
-    aggregate = _word(value, "aggregate", names)
+    aggregate = _word(value, "aggregate", charted_aggregates())
     if value.get("field") is None:
         if AGGREGATES[aggregate].of is not None:
             _refuse(f"{key} with the aggregate {aggregate} requires a field.")
         return None, aggregate
     return _name(value["field"], key), aggregate
+
+
+def charted_aggregates() -> list[str]:
+    """The aggregates of charts, which have no key for the fraction of a percentile."""
+    return [name for name, function in AGGREGATES.items() if not function.takes_fraction]
 
 
 def _word(values: Mapping[Any, Any], key: str, words: Sequence[str]) -> str:

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.charts.axes import VegaLite
+from dualsql.charts.chart import Mark, Scale, Sort, charted_aggregates, read_chart
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat
-from dualsql.charts.service import ChartService
+from dualsql.charts.service import ChartRequest, ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
 from dualsql.http.parameters import preferred_media_type, refuse_query, resource_id_of, split_query
 from dualsql.http.problems import NotAcceptableError, method_routes, while_connected
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.operations import READS, Operation, Parameter, plain_schema
+from dualsql.query import read_structured_query
+from dualsql.query.comparisons import BUCKETS
 from dualsql.response import Picture
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
 CHART_METHODS = ("GET", "HEAD", "OPTIONS")
-CHART_QUERY = ("format",)
+CHART_QUERY = (
+    *(
+        "format",
+        "mark",
+        "x",
+        "bucket",
+        "scale",
+        "y",
+        "y_bucket",
+        "aggregate",
+        "color",
+        "sort",
+        "title",
+        "filters",
+    ),
+)
 CHART = "/{resource_id}/chart"
 
 _PICTURES: dict[str, PictureFormat] = {"image/png": "png", "image/svg+xml": "svg"}
@@ -31,15 +50,32 @@ _FORMATS = {"vegalite": MEDIA_TYPE, "png": "image/png", "svg": "image/svg+xml"}
 _ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 
 
+_NAME = {"type": "string", "minLength": 1, "examples": ["state"]}
+
 OPERATION = Operation(
     method="GET",
     path="/{id}/chart",
     name="getChart",
-    summary="Its chart, if it is one.",
+    summary="Its chart, if it is one, or a chart of its rows.",
     methods=CHART_METHODS,
-    query=dict.fromkeys(
-        CHART_QUERY, Parameter("The format; by default the one that Accept prefers.", {"enum": [*_FORMATS]})
-    ),
+    query={
+        "format": Parameter("The format; by default the one that Accept prefers.", {"enum": [*_FORMATS]}),
+        "mark": Parameter("The kind of a chart of the rows.", {"enum": [*get_args(Mark)]}),
+        "x": Parameter("A column.", _NAME),
+        "bucket": Parameter("The unit to which dates of x are truncated.", {"enum": [*BUCKETS]}),
+        "scale": Parameter("Of a histogram.", {"enum": [*get_args(Scale)]}),
+        "y": Parameter(
+            "The column of the aggregate; in a heat map the other axis; of points a column.", _NAME
+        ),
+        "y_bucket": Parameter(
+            "The unit to which dates of y are truncated, in a heat map.", {"enum": [*BUCKETS]}
+        ),
+        "aggregate": Parameter("What is computed; without a column, count.", {"enum": charted_aggregates()}),
+        "color": Parameter("A column; in a heat map that of the aggregate.", _NAME),
+        "sort": Parameter("The order of the marks.", {"enum": [*get_args(Sort)]}),
+        "title": Parameter("The title.", {"type": "string", "minLength": 1, "maxLength": 200}),
+        "filters": Parameter("Conditions in JSON, as queries have them.", {"type": "string", "minLength": 2}),
+    },
     answers={media_type: plain_schema(media_type) for media_type in _FORMATS.values()},
     headers=tuple(_ALONE),
     errors=(*READS, "NOT_ACCEPTABLE"),
@@ -65,25 +101,36 @@ def chart_routes(server: ResultServer, service: ChartService) -> FeatureRoutes:
 async def _answer_chart(
     server: ResultServer, service: ChartService, request: Request, media_type: str
 ) -> Response:
-    """The chart that is stored as the resource of the path.
+    """The chart that is stored as the resource of the path, or the one that the query string asks for.
 
     Raises:
-        BadParameterError: the resource is not a chart.
+        BadParameterError: the resource is not a chart, and the request names none.
         NotAcceptableError: the caller wants a picture, and the extra `charts` is not installed.
     """
+    wanted = parse_chart(split_query(request.scope["query_string"]))
     principal = await server.access.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
     kind = _PICTURES.get(media_type)
+
+    async def drawing() -> VegaLite:
+        if wanted is None:
+            return await service.draw_unchecked(resource, principal=principal)
+        return await service.draw_of_unchecked(resource, wanted, principal=principal)
+
+    async def painting(kind: PictureFormat) -> Picture:
+        return await service.paint(await drawing(), kind)
+
     try:
         if request.method == "HEAD":  # HEAD runs no query
-            await service.check(resource, kind, principal=principal)
+            if wanted is None:
+                await service.check(resource, kind, principal=principal)
+            else:
+                await service.check_of(resource, wanted, kind, principal=principal)
             return _chart(b"", media_type)
         if kind is None:
-            drawing = service.draw_unchecked(resource, principal=principal)
-            chart: VegaLite = await while_connected(request.receive, drawing)
+            chart: VegaLite = await while_connected(request.receive, drawing())
             return _chart(json.dumps(chart), MEDIA_TYPE)
-        painting = service.picture_unchecked(resource, kind, principal=principal)
-        picture: Picture = await while_connected(request.receive, painting)
+        picture: Picture = await while_connected(request.receive, painting(kind))
         return _chart(picture.content, picture.media_type)
     except ConfigurationError as error:
         raise NotAcceptableError(
@@ -91,6 +138,40 @@ async def _answer_chart(
             hint=f"Ask for {MEDIA_TYPE}.",
             developer_hint=error.hint,
         ) from error
+
+
+def parse_chart(values: Mapping[str, str]) -> ChartRequest | None:
+    """The chart in `?mark=bar&x=carrier&y=delay&aggregate=avg&filters=[...]`; None without such parameters.
+
+    Raises:
+        BadParameterError: it is no chart, or `filters` is no JSON of conditions.
+    """
+    wanted = {name: value for name, value in values.items() if name != "format"}
+    if not wanted:
+        return None
+    specification: dict[str, Any] = {
+        name: wanted[name] for name in ("mark", "sort", "title") if name in wanted
+    }
+    mark = wanted.get("mark")
+    specification["x"] = _axis(wanted, "x", bucket="bucket", scale="scale")
+    of, measure = ("color", "y") if mark == "heatmap" else ("y", "color")
+    if "aggregate" in wanted:
+        field = {"field": wanted[of]} if of in wanted else {}
+        specification[of] = {"aggregate": wanted["aggregate"], **field}
+    elif of in wanted:
+        specification[of] = wanted[of]
+    if measure in wanted:
+        specification[measure] = (
+            _axis(wanted, measure, bucket="y_bucket") if measure == "y" else wanted[measure]
+        )
+    filters = read_structured_query({"filters": wanted["filters"]} if "filters" in wanted else {})
+    return ChartRequest(read_chart(specification), filters)
+
+
+def _axis(wanted: Mapping[str, str], name: str, **options: str) -> Any:
+    """A column alone, or with options."""
+    chosen = {option: wanted[key] for option, key in options.items() if key in wanted}
+    return {"field": wanted.get(name), **chosen} if chosen else wanted.get(name)
 
 
 def _media_type_of(request: Request) -> str:

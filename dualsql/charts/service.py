@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from dualsql.charts.render import MEDIA_TYPE, PictureFormat
 from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.kept.cells import Use
+from dualsql.query import StructuredQuery
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource, id_in
 from dualsql.response import DualResponse, Picture
@@ -35,6 +36,23 @@ _BINNED: tuple[Use, ...] = ("compared", "grouped")
 
 _AT_ONCE = 2
 """Pictures that are drawn at the same time. Each uses one core."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartRequest:
+    """A chart of some rows of a result.
+
+    Attributes:
+        filters: a question of which only the condition is used; without one, all rows are drawn.
+    """
+
+    chart: Chart
+    filters: StructuredQuery
+
+    @property
+    def question(self) -> StructuredQuery:
+        """The query over the result that returns the marks."""
+        return replace(chart_query(self.chart), condition=self.filters.condition)
 
 
 class ChartService:
@@ -137,6 +155,52 @@ class ChartService:
         await self._access.note_access(resource)
         return render.drawn(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
 
+    async def draw_of_unchecked(
+        self, resource: Resource, request: ChartRequest, *, principal: Principal | None = None
+    ) -> VegaLite:
+        """A chart of a result, which is not stored: of the current rows that `principal` may see.
+
+        Raises:
+            BadParameterError, UnknownColumnError: the chart is not possible for this result.
+            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
+        """
+        chart = request.chart
+        _require_range(chart, resource)
+        self._access.admit("ask", principal)
+        view, live = await self._query.views_unchecked(resource, request.question, principal)
+        if chart.mark == "histogram" and view is not live:
+            rows, rows_live = await self._views.of(resource, principal), self._views.live(resource, principal)
+            if not await self._views.kept.can_use(rows, rows_live, ((chart.x, use) for use in _BINNED)):
+                view = live
+        marks = await (bin_marks(chart, view) if chart.mark == "histogram" else marks_of(chart, view))
+        await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
+        await self._access.note_access(resource)
+        return render.drawn(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
+
+    async def check_of(
+        self,
+        resource: Resource,
+        request: ChartRequest,
+        kind: PictureFormat | None,
+        *,
+        principal: Principal | None = None,
+    ) -> None:
+        """Raise what `draw_of_unchecked` raises before its first query; with a kind, `paint`."""
+        _require_range(request.chart, resource)
+        await self._query.views_unchecked(resource, request.question, principal)
+        if kind is not None:
+            render.require_pictures()
+
+    async def paint(self, chart: VegaLite, kind: PictureFormat) -> Picture:
+        """The picture of a chart.
+
+        Raises:
+            ConfigurationError: the extra `charts` is not installed.
+        """
+        # Drawing is computing: more threads than cores would only slow down what else runs in the process.
+        async with self._drawing:
+            return await asyncio.to_thread(render.picture, chart, kind)
+
     async def check(
         self, resource: Resource, kind: PictureFormat | None, *, principal: Principal | None = None
     ) -> None:
@@ -153,10 +217,7 @@ class ChartService:
         Raises:
             ConfigurationError: the extra `charts` is not installed.
         """
-        chart = await self.draw_unchecked(resource, principal=principal)
-        # Drawing is computing: more threads than cores would only slow down what else runs in the process.
-        async with self._drawing:
-            return await asyncio.to_thread(render.picture, chart, kind)
+        return await self.paint(await self.draw_unchecked(resource, principal=principal), kind)
 
 
 def _id_of(result: Resource | DualResponse | str) -> str:
@@ -188,6 +249,7 @@ def _chart_of(resource: Resource, view: View) -> Chart:
     chart = chart_of(resource.metadata)
     if chart is None or [column.name for column in view.columns] != list(columns_of(chart)):
         raise BadParameterError(
-            "This resource is not a chart.", hint="Use GET without /chart to read its rows."
+            "This resource is not a chart.",
+            hint="Say what to draw, as ?mark=bar&x=state&aggregate=count, or use GET without /chart to read its rows.",
         )
     return chart

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from dualsql.charts.chart import METADATA_KEY, read_chart
+from dualsql.charts.feature import Charts
 from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Format
@@ -317,6 +318,7 @@ class WebPages:
                 self.server.settings.maximum_page_size,
                 max(10, _MOST_GRID_CELLS // max(1, len(resource.columns))),
             ),
+            "may_chart": link is None and _can_draw() and Charts in self.server.features,
             "may_pin": link is None and may_pin,
             "may_delete": link is None and may_delete,
             "refusals": "" if link else refusals(may_pin=may_pin, may_delete=may_delete),
@@ -371,12 +373,16 @@ def _rows_of(result: Resource | ResultPage, limit: int) -> int:
     return min(limit, max(1, MOST_CELLS // max(1, len(result.columns))))
 
 
+def _can_draw() -> bool:
+    return find_spec("vl_convert") is not None
+
+
 def _chart(resource: Resource) -> Mapping[str, Any] | None:
     """What the chart shows, and whether the server draws it; None for a result that is no chart."""
     specification = resource.metadata.get(METADATA_KEY)
     if specification is None:
         return None
-    return {"words": read_chart(specification).words, "is_drawn": find_spec("vl_convert") is not None}
+    return {"words": read_chart(specification).words, "is_drawn": _can_draw()}
 
 
 def sort_words(sort: Any) -> str:

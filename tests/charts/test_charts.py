@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from statistics import fmean
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import String, cast, func, literal, null, select, union_all
@@ -314,6 +316,63 @@ async def test_other_resources_are_no_charts(application: Application) -> None:
     for path in (plain, posing):
         problem = problem_of(await application.http.get(f"{path}/chart"), 400)
         assert problem["message"] == "This resource is not a chart."
+
+
+RED = {"column": "kind", "op": "eq", "value": "red"}
+ASKED: list[tuple[dict[str, Any], str]] = [
+    ({"mark": "bar", "x": "word", "y": {"aggregate": "count"}, "sort": "-y"},
+     "mark=bar&x=word&aggregate=count&sort=-y"),
+    ({"mark": "bar", "x": "small", "y": {"aggregate": "sum", "field": "constant"}, "color": "tenant", "title": "T"},
+     "mark=bar&x=small&y=constant&aggregate=sum&color=tenant&title=T"),
+    ({"mark": "line", "x": {"field": "seen", "bucket": "month"}, "y": {"aggregate": "avg", "field": "ratio"}},
+     "mark=line&x=seen&bucket=month&y=ratio&aggregate=avg"),
+    ({"mark": "point", "x": "small", "y": "ratio", "color": "kind"}, "mark=point&x=small&y=ratio&color=kind"),
+    ({"mark": "histogram", "x": "price"}, "mark=histogram&x=price"),
+    ({"mark": "histogram", "x": {"field": "small", "scale": "log"}}, "mark=histogram&x=small&scale=log"),
+    ({"mark": "heatmap", "x": "word", "y": {"field": "born", "bucket": "year"},
+      "color": {"aggregate": "max", "field": "price"}},
+     "mark=heatmap&x=word&y=born&y_bucket=year&color=price&aggregate=max"),
+    ({"mark": "heatmap", "x": {"field": "seen", "bucket": "quarter"}, "y": "kind", "color": {"aggregate": "count"}},
+     "mark=heatmap&x=seen&bucket=quarter&y=kind&aggregate=count"),
+]  # fmt: skip
+
+
+@pytest.mark.quick(3, "sqlite")
+@pytest.mark.parametrize(("specification", "query"), ASKED)
+async def test_a_chart_that_is_asked_for_is_the_stored_one(
+    application: Application, specification: dict[str, Any], query: str
+) -> None:
+    result = await application.server.create_response(ALL, name="Things", sample_size=1)
+    red = await application.server.create_response(
+        ALL.where(things.c.kind == "red"), name="Red", sample_size=1
+    )
+    for response, filters in ((result, ""), (red, f"&filters={quote(json.dumps([RED]))}")):
+        stored = await application.server.charts.create(response, specification)
+        path = f"/resources/{result.resource_id}/chart?{query}{filters}"
+        asked = await application.http.get(path)
+        assert asked.json() == (await application.http.get(f"/resources/{stored.resource_id}/chart")).json()
+        assert (await application.http.head(path)).status_code == 200
+        picture = await application.http.get(f"{path}&format=svg")
+        assert (picture.headers["content-type"], picture.content[:4]) == ("image/svg+xml", b"<svg")
+
+
+@pytest.mark.quick(2, "sqlite")
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("x=word", 400), ("mark=bar", 400), ("mark=pie&x=word", 400), ("mark=bar&x=word", 400),
+        ("mark=bar&x=word&y=small", 400), ("mark=bar&x=wrod&aggregate=count", 422), ("mark=histogram&x=word", 400),
+        ("mark=histogram&x=born&scale=log", 400), ("mark=histogram&x=small&bucket=day", 400),
+        ("mark=bar&x=word&aggregate=percentile&y=small", 400), ("mark=heatmap&x=word&aggregate=count", 400),
+        ("mark=bar&x=word&aggregate=count&filters=%7B", 400), ("mark=bar&x=word&aggregate=count&filters=[{}]", 400),
+        ("mark=bar&x=word&aggregate=count&data=http://127.0.0.1/", 400),
+    ],
+)  # fmt: skip
+async def test_charts_that_cannot_be_asked_for(application: Application, query: str, status: int) -> None:
+    path = await application.create(ALL)
+    for method in ("GET", "HEAD"):
+        assert (await application.http.request(method, f"{path}/chart?{query}")).status_code == status
+    problem_of(await application.http.get(f"{path}/chart?{query}"), status)
 
 
 @pytest.mark.quick(1, "sqlite")

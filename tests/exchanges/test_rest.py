@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import func, literal, select, text
@@ -522,6 +523,20 @@ async def test_charts(asker: Asker) -> None:
         GET /chart?format=svg
         GET /chart?format=jpeg
         GET /chart?nonsense=1
+        GET /chart?x=state
+        """,
+    )
+    filters = quote('[{"column": "state", "op": "eq", "value": "NJ"}]')
+    await asker.rest.all(
+        f"/resources/{made.resource_id}",
+        f"""
+        GET /chart
+        GET /chart?mark=bar&x=state&aggregate=count&sort=-y&title=Schools
+        GET /chart?mark=line&x=founded&bucket=year&aggregate=avg&y=enrollment&filters={filters}
+        GET /chart?mark=histogram&x=enrollment&scale=log
+        GET /chart?mark=heatmap&x=state&y=founded&y_bucket=year&aggregate=max&color=enrollment
+        HEAD /chart?mark=bar&x=state&aggregate=count
+        GET /chart?mark=bar&x=state
         """,
     )
     for accepted in ("application/vnd.vegalite+json", "image/gif", "text/html"):

@@ -287,6 +287,35 @@ async def test_the_profile_tells_an_empty_text_from_null(site: Site, browser: Br
         await expect(row.get_by_role("cell")).to_contain_text(["0", "2", "empty", "weather", "empty ("])
 
 
+async def test_a_chart_of_what_is_on_the_screen(site: Site, browser: Browser) -> None:
+    url = await site.create(BY_ID)
+    group = json.dumps({"by": ["carrier"], "aggregates": ["count", {"function": "avg", "column": "delay"}]})
+    filters = json.dumps([{"column": "dest", "op": "eq", "value": "BOS"}])
+    async with tab(browser) as page:
+        await page.goto(f"{url}#{urlencode({'group': group, 'filters': filters})}")
+        await expect(page.locator("#total")).to_have_text("5 groups")
+        await page.get_by_role("button", name="Chart", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        picture = dialog.get_by_role("img")
+        await expect(picture).to_be_visible()
+        await expect(dialog.get_by_role("status")).to_have_text("")
+        assert await picture.evaluate("image => image.naturalWidth") > 300
+        drawn = await page.evaluate(
+            "async (address) => (await fetch(address)).text()", await picture.get_attribute("src")
+        )
+        assert "Average delay by carrier" in drawn and drawn.count('aria-roledescription="bar"') == 4
+        assert "Not drawn: 1 bar whose average delay is NULL" in drawn
+        await dialog.get_by_label("Chart").first.select_option("histogram")
+        await expect(dialog.get_by_role("status")).to_contain_text("A histogram of 'carrier' is not possible")
+        await dialog.get_by_label("Over").select_option("distance")
+        await expect(dialog.get_by_role("status")).to_have_text("")
+        await expect(picture).to_be_visible()
+        async with page.expect_download() as downloading:
+            await dialog.get_by_role("link", name="Save as PNG").click()
+        assert (await (await downloading.value).path()).read_bytes().startswith(b"\x89PNG")
+        await fits(page, 1280)
+
+
 async def test_the_profile_is_of_what_is_on_the_screen(site: Site, browser: Browser) -> None:
     url = await site.create(BY_ID)
     filters = json.dumps([{"column": "carrier", "op": "eq", "value": "AA"}])

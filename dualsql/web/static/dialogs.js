@@ -5,7 +5,8 @@ import { sentenceOf } from "./rows.js";
 import { exact, grouped, isNumber, visible, wholeText } from "./values.js";
 
 // What the server has in its tables (dualsql/web/words.py). The listing has no result and asks for none of it.
-const { conditions: CONDITIONS, kinds: KINDS, aggregates: AGGREGATES, buckets: BUCKETS } = JSON.parse(document.getElementById("result")?.dataset.vocabulary ?? "{}");
+export const VOCABULARY = JSON.parse(document.getElementById("result")?.dataset.vocabulary ?? "{}");
+const { conditions: CONDITIONS, kinds: KINDS, aggregates: AGGREGATES, buckets: BUCKETS } = VOCABULARY;
 const INPUTS = { date: { type: "date" }, datetime: { type: "datetime-local", step: "1" }, time: { type: "time", step: "1" } };
 const MOST_KEYS = 3;
 
@@ -87,7 +88,7 @@ function ask(title, accept, ...fields) {
   });
 }
 
-function labelled(text, field) {
+export function labelled(text, field) {
   return make("label", {}, make("span", {}, text), field);
 }
 

@@ -6,6 +6,7 @@ import { Grid } from "./grid.js";
 import { Problem, Rows, isAsked, send, sentenceOf, sortedBy } from "./rows.js";
 import { grouped, shown, totalInWords, wholeNumber } from "./values.js";
 import { drawBars } from "./bars.js";
+import { showChart } from "./chart.js";
 
 const PAGE = 200;
 const SLOW = 400; // milliseconds until a request is shown
@@ -15,7 +16,7 @@ const LONGEST_TIMER = 2 ** 31 - 1; // milliseconds
 const root = document.getElementById("result");
 const url = root.dataset.url;
 const isLink = root.dataset.link === "yes";
-const may = { query: !isLink, pin: root.dataset.pin === "yes", delete: root.dataset.delete === "yes" };
+const may = { query: !isLink, chart: root.dataset.chart === "yes", pin: root.dataset.pin === "yes", delete: root.dataset.delete === "yes" };
 const body = document.getElementById("rows");
 const message = document.getElementById("message");
 const limit = Math.min(PAGE, Number(root.dataset.limit));
@@ -225,6 +226,7 @@ function tools() {
     goTo(),
     may.query && make("button", { onclick: group }, state.group ? "Change groups" : "Group"),
     make("button", { onclick: choose }, "Columns"),
+    may.chart && make("button", { onclick: () => showChart(url, columns, state) }, "Chart"),
     may.query && make("button", { onclick: profile }, "Profile"),
     asked ? make("button", { onclick: keep }, "Keep as a new result") : download,
     may.pin && make("button", { onclick: pin }, isPinned() ? "Unpin" : "Pin"),
