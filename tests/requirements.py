@@ -491,6 +491,7 @@ BEYOND: dict[str, str] = {
     "sql/test_spoken.py": "texts as people and models write them, on three databases",
     "sql/test_quoted_words.py": "SQLite's texts in double quotes: its rows, a note in the answer",
     "sql/test_attacks.py": "no hostile text becomes a statement",
+    "sql/test_titles.py": "a result of a SQL text is named by its tables and groups",
     "sql/test_values.py": "1,000 texts: the values of four databases, live and of kept rows",
     "sql/test_hidden_tables.py": "tables that a caller does not see decide no answer",
     "sql/test_lengths.py": "texts that a statement makes of constants, and searches, have bounded lengths",

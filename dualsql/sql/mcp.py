@@ -24,6 +24,7 @@ from dualsql.plan import at_most
 from dualsql.resource import Principal
 from dualsql.sql.feature import SQL
 from dualsql.sql.service import ResolvedQuery, require_parser
+from dualsql.sql.titles import title_of
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _suggestions() -> Iterator[None]:
 def _answer(query: ResolvedQuery, limit: int | None = None) -> Answer:
     select = query.select if limit is None else at_most(query.select, limit)
     if query.saved is None:
-        return Answer(select, name="Query results", source=query.source, is_text=True)
+        return Answer(select, name=title_of(select), source=query.source, is_text=True)
     return Answer(
         select,
         name=titled(query.saved.name),
