@@ -233,6 +233,7 @@ if TYPE_CHECKING:
     from dualsql_client.wire import (
         Column as Column,
         ColumnarContent as ColumnarContent,
+        CutCell as CutCell,
         KeptDescription as KeptDescription,
         Page as Page,
         PageOrder as PageOrder,
@@ -274,6 +275,7 @@ _MODULES = {
     "CountExecutionError": "dualsql.errors",
     "CountMethod": "dualsql.resource",
     "CreateOptions": "dualsql.results.options",
+    "CutCell": "dualsql_client.wire",
     "Database": "dualsql.databases",
     "DatabaseBusyError": "dualsql.errors",
     "DatabaseUnreachableError": "dualsql.errors",

@@ -35,7 +35,8 @@ from dualsql.settings import describe_settings
 SEALED = """
 Access Action Asked Attributes Audit AuditAction AuditEvent Authenticate Authorize BadCursorError BadParameterError
 CallerMessage Catalogue Cause ChangeSettings Changes Charts Chunk Column ColumnarContent ConfigurationError Count
-CountExecutionError CountMethod CreateOptions Database DatabaseBusyError DatabaseUnreachableError DescribedFeature
+CountExecutionError CountMethod CreateOptions CutCell Database DatabaseBusyError DatabaseUnreachableError
+DescribedFeature
 DualMode DualResponse DualResponseError DualResponseServer Endpoint Event Extension Feature FeatureRoutes FirstRow
 ForbiddenError ForbiddenSQLError Format Gauge GaugeReading Health HealthSettings Hook HookContext
 InsufficientScopeError InvalidSQLError JSONAnswer KeepOption Kept KeptDescription KeptProgress KeptRows KeptSettings
