@@ -730,6 +730,7 @@ BEYOND: dict[str, str] = {
     "web/test_app.py": "a result as an MCP App: its document, its tool, the grid in a host's frame",
     "web/test_pages.py": "results and listings as pages for a browser, without scripts",
     "charts/test_charts.py": "charts are computed from all rows that the reader may see; they say what they omit",
+    "mcp/test_chart_tool.py": "a model can have a chart of an earlier result",
     "charts/test_bins.py": "bins of a histogram hold each value once, or the chart counts it",
     "charts/test_marks.py": "each row is drawn, or the chart says how many are not; no two categories share a mark",
     "charts/test_pictures.py": "the renderer makes no requests, hostile texts stay texts, axes show the year",

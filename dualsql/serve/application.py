@@ -34,6 +34,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dualsql.charts.mcp import add_chart_tool
 from dualsql.databases import Database, open_source
 from dualsql.databases.reach import reach
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
@@ -232,6 +233,7 @@ def build_mcp(
     add_catalogue(dual, server, notes=notes)
     add_execute_query(dual, server, **tool_options)
     add_result_tools(dual, server, **tool_options)
+    add_chart_tool(dual, server, **tool_options)
     add_resources(dual, server)
     add_skill(dual, server)
     return server
