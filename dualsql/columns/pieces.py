@@ -9,24 +9,12 @@ from json import JSONDecodeError, JSONDecoder
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]  # not in typeshed
 from typing import Any
 
-PIECE = 256 * 1024
-"""Characters that are read at once, in up to 10 ms."""
-
 _CLOSING = {"[": "]", "{": "}"}
 _ENDS = ("},", "],", ",")
 """What may end a member of a list or an object, the likeliest place first."""
 
 
-def decoded(text: str, decoder: JSONDecoder) -> Any:
-    """What `decoder.decode(text)` returns; a large document is read in pieces.
-
-    Raises:
-        JSONDecodeError: it is no document.
-    """
-    return decoder.decode(text) if len(text) <= PIECE else read_in_pieces(text, decoder)
-
-
-def read_in_pieces(text: str, decoder: JSONDecoder, *, piece: int = PIECE) -> Any:
+def read_in_pieces(text: str, decoder: JSONDecoder, *, piece: int) -> Any:
     """What `decoder.decode(text)` returns.
 
     Raises:

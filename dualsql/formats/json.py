@@ -22,9 +22,8 @@ import orjson
 from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns.exact import Digits
+from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, stored_type
-from dualsql.columns.pieces import PIECE, decoded
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits

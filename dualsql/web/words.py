@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from dualsql.columns.pieces import decoded
+from dualsql.columns.exact import decoded
 from dualsql.formats.json import dumps
 from dualsql.formats.text import beginning
 from dualsql.query.aggregates import AGGREGATES

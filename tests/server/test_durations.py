@@ -23,9 +23,7 @@ from dualsql.serve import build_mcp
 from tests.schools import Base, School
 from tests.server.test_keywords import public_functions
 
-DATABASE_CHECKS = (
-    "connection_limit fetch_rows fetch_sample has_policies missing_tables prove ran_too_long".split()
-)
+DATABASE_CHECKS = "connection_limit described_types fetch_rows fetch_sample has_policies missing_tables prove ran_too_long".split()
 NOT_CALLED = {
     # The server calls these, and a store makes a Resource.
     *("Extension.drain", "Health.drain", "Pending.drain", "Resource.__init__"),

@@ -256,7 +256,9 @@ class Profiler(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        parts.creator.profiler = ProfileService(parts.views, parts.access, ProfileSettings()).profile_sample
+        parts.creator.profiler = ProfileService(
+            parts.views, parts.access, ProfileSettings(), None
+        ).profile_sample
 
 
 USED, ONCE = Health(), OwnHealth()
@@ -473,7 +475,7 @@ files = [module.__file__ for name, module in sys.modules.items() if name.startsw
 lines = sum(bool(line.strip()) for file in files for line in Path(file).read_text().splitlines())
 print(json.dumps([lines, sorted(sys.modules)]))
 """
-MOST_LINES = 23_400
+MOST_LINES = 23_500
 """Of all modules of dualsql that a server without features loads; 18,000 is the aim (docs/decisions/0047)."""
 OPTIONAL = {
     "apsw", "duckdb", "fastmcp", "jinja2", "mcp", "obstore", "opentelemetry", "pyarrow", "python_calamine", "rapidfuzz",
