@@ -181,7 +181,7 @@ def test_a_document_in_pieces_is_the_document() -> None:
 def random_document(random: Random, depth: int) -> Any:
     """Texts and names have the signs of JSON in them."""
     text = "".join(random.choice('ab,]}[{"\\é: ') for _ in range(random.randrange(12)))
-    if not depth or random.random() < 0.3:
+    if not depth or random.random() < 0.5:
         return text
     members = [random_document(random, depth - 1) for _ in range(random.randrange(6))]
     return members if random.random() < 0.5 else {f"{text}{place}": one for place, one in enumerate(members)}
