@@ -122,8 +122,9 @@ description: "{_SKILL_USE}"
 | a number or a ranking over all rows, or some of them | a question: `query_result` with the link, where there \
 is that tool (filters, group_by, aggregates, order_by); otherwise call the tool again with another query |
 | the next step of a question, with a result of its own | `refine_result` with the link, where the server has it |
-| a chart | a question that gives one row for each mark (group_by and aggregates), then its link: the page of a result \
-draws it, and an application can ask for it at `/chart`. Do not draw from a sample |
+| a chart | a question that gives one row for each mark (group_by and aggregates), then `chart_result` if it is there \
+or its link: its page has a Chart button, and an application gets one at `/chart?mark=bar`. Do not draw from a \
+sample |
 | to know what can be asked | the catalogue, where there is one: `list_tables`, `describe_table`, `search_catalog` |
 """
 

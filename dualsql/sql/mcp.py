@@ -16,6 +16,7 @@ from pydantic import Field, WithJsonSchema
 
 from dualsql.catalogue import Visible
 from dualsql.errors import ConfigurationError, DualResponseError
+from dualsql.formats.text import single_line
 from dualsql.mcp.calls import MalformedCallError, publish_without
 from dualsql.mcp.decorators import make_tool, titled, tool
 from dualsql.mcp.options import ToolOptions
@@ -24,7 +25,7 @@ from dualsql.plan import at_most
 from dualsql.resource import Principal
 from dualsql.sql.feature import SQL
 from dualsql.sql.service import ResolvedQuery, require_parser
-from dualsql.sql.titles import title_of
+from dualsql.sql.titles import LONGEST_TITLE, title_of
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def add_execute_query(
         source_name: _SourceName = None,
         limit: _Limit = None,
         *,
+        title: str | None = None,
         caller: Principal | None,
     ) -> Answer:
         # Models fill in arguments that they do not need, so an empty text counts as omitted.
@@ -88,10 +90,10 @@ def add_execute_query(
         }
         with _suggestions():
             if query_name is None:
-                return _answer(await texts.service.read(str(query), **arguments), limit)
+                return _answer(await texts.service.read(str(query), **arguments), limit, title)
             # In a thread, because hooks and `visible` are called for the tables of every saved query.
             resolve = partial(texts.service.saved_queries.resolve, query_name, **arguments)
-            return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit)
+            return _answer(await to_thread.run_sync(resolve, abandon_on_cancel=True), limit, title)
 
     description = f"Run a query. {_dialects(dual)} {_RULES}"
     if texts.service.saved_queries:
@@ -146,13 +148,14 @@ def _suggestions() -> Iterator[None]:
         raise
 
 
-def _answer(query: ResolvedQuery, limit: int | None = None) -> Answer:
+def _answer(query: ResolvedQuery, limit: int | None = None, title: str | None = None) -> Answer:
     select = query.select if limit is None else at_most(query.select, limit)
+    name = single_line(title or "", LONGEST_TITLE)
     if query.saved is None:
-        return Answer(select, name=title_of(select), source=query.source, is_text=True)
+        return Answer(select, name=name or title_of(select), source=query.source, is_text=True)
     return Answer(
         select,
-        name=titled(query.saved.name),
+        name=name or titled(query.saved.name),
         description=query.saved.description or None,
         metadata={"query_name": query.saved.name},
         source=query.source,

@@ -21,7 +21,8 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.formats.text import single_line
 
 _WITHOUT_TABLES = "Query results"
-_LONGEST = 120
+LONGEST_TITLE = 120
+"""Characters."""
 _MOST_NAMES = 3
 
 
@@ -36,7 +37,7 @@ def title_of(statement: Any) -> str:
     notes = _notes(statement)
     title = f"{subject} ({', '.join(notes)})" if notes else subject
     # Not capitalize(), which makes small letters of the others.
-    return single_line(title[:1].upper() + title[1:], _LONGEST)
+    return single_line(title[:1].upper() + title[1:], LONGEST_TITLE)
 
 
 def _of_select(select: Select[Any], tables: str) -> str:

@@ -84,7 +84,12 @@ async def test_a_parameter_that_has_no_use_is_not_there(make_dual: MakeDual, hos
     ready_made(make_dual(databases={"a": "sqlite://", "b": "sqlite://"}, saved_queries=[IN_STATE]), several)
     async with host.connected(one) as connection:
         tools = await connection.tools()
-        assert list(tools["execute_query"].input_schema["properties"]) == ["query", "parameters", "limit"]
+        assert list(tools["execute_query"].input_schema["properties"]) == [
+            "query",
+            "parameters",
+            "limit",
+            "title",
+        ]
         assert tools["execute_query"].input_schema["required"] == ["query"]
         for name in ("list_tables", "describe_table"):
             assert "source_name" not in shown(tools[name])
@@ -94,6 +99,17 @@ async def test_a_parameter_that_has_no_use_is_not_there(make_dual: MakeDual, hos
         assert {"query_name", "source_name"} <= tools["execute_query"].input_schema["properties"].keys()
         for name in ("list_tables", "describe_table"):
             assert "source_name" in tools[name].input_schema["properties"]
+
+
+async def test_a_title_names_the_result(dual: DualResponseServer, host: Host) -> None:
+    server = host.server()
+    ready_made(dual, server)
+    titles = {"Schools we visited": "Schools we visited", "": "Schools: id", "a\n\x1b[2Jb" + "c" * 300: None}
+    async with host.connected(server) as connection:
+        for title, expected in titles.items():
+            found = await connection.call("execute_query", query="SELECT id FROM schools", title=title)
+            name = found.structured_content["resource"]["name"]
+            assert name == expected or (expected is None and name.isprintable() and len(name) <= 120)
 
 
 async def test_a_null_for_what_may_be_left_out_is_taken(dual: DualResponseServer, host: Host) -> None:

@@ -543,7 +543,7 @@ def test_a_role_that_can_write_is_refused(postgresql_server: PostgreSQL, postgre
 async def _answered(*arguments: str) -> None:
     async with serving_process(*arguments) as served, Client(f"{served.origin}/mcp") as model:
         result = await model.call_tool("execute_query", {"query": "SELECT * FROM parts"})
-        assert text_of(result).startswith("Query results: 0 rows.")
+        assert text_of(result).startswith("Parts: 0 rows.")
 
 
 @pytest.mark.long
