@@ -52,6 +52,8 @@ OF_FEATURES = frozenset(
     databases/test_writing.py::test_mariadb_is_sent_no_text_with_a_semicolon
     databases/test_writing.py::test_what_queries_of_duckdb_write_to_the_disk_is_bounded
     formats/test_cells.py
+    formats/test_heavy.py
+    formats/test_residue.py
     formats/test_streams.py
     formats/test_table.py
     formats/test_xlsx.py
@@ -63,6 +65,7 @@ OF_FEATURES = frozenset(
     http/test_hostile_values.py::test_a_number_that_would_take_gigabytes_to_write_out
     http/test_openapi.py
     http/test_openapi_fuzz.py
+    http/test_pages.py::test_long_cells_are_cut_when_asked
     http/test_pages.py::test_null_is_as_if_left_out
     http/test_refusals.py
     http/test_request_log.py
@@ -79,6 +82,7 @@ OF_FEATURES = frozenset(
     results/paging/test_row_order.py
     results/pending
     results/sampling/test_samples.py
+    server/test_durations.py
     server/test_features.py
     server/test_forms.py::test_what_cannot_be_asked_is_refused_when_it_is_created
     server/test_keywords.py
