@@ -191,7 +191,7 @@ function significant(digits: string): string {
 }
 
 /** In a row, the names of the cells that do not fit their columns' encodings: each is a text. */
-const UNFIT = "$unfit";
+export const UNFIT = "$unfit";
 
 type Decode = (value: unknown) => unknown;
 

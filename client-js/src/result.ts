@@ -3,7 +3,7 @@ import { notConfigured, type Origins } from "./addresses.ts";
 import { isCount, kindOfTotal, readColumns, readInstant, readStructure, type Detected } from "./detect.ts";
 import { Budget } from "./budget.ts";
 import { FetchError, isObject } from "./errors.ts";
-import { decodeRows } from "./json.ts";
+import { decodeRows, UNFIT } from "./json.ts";
 import { download, isRows, rowBlocks, type Download } from "./stream.ts";
 import { pause, type Transport } from "./transport.ts";
 import type {
@@ -360,7 +360,7 @@ export class DualResult {
 
   /** A tool result of very many columns names only the first. */
   async #typedColumns(rows: Row[], { signal, textColumns = [] }: StreamOptions): Promise<Column[]> {
-    const width = rows[0] ? Object.keys(rows[0]).length : 0;
+    const width = Object.keys(rows[0] ?? {}).filter((name) => name !== UNFIT).length;
     if (!this.columns.length || width > this.columns.length) this.columns = (await this.metadata(signal ? { signal } : {})).columns;
     return this.columns.filter(({ name }) => !textColumns.includes(name));
   }

@@ -59,7 +59,7 @@ from dualsql_client.query import (
 from dualsql_client.rewriting import is_rewritten
 from dualsql_client.streaming import Partial, PartialFile, RowStream, format_of, read_table, write
 from dualsql_client.transport import Transport, wait_while
-from dualsql_client.wire import Column, PageBody, Row, TotalCountKind
+from dualsql_client.wire import UNFIT_KEY, Column, PageBody, Row, TotalCountKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -563,7 +563,8 @@ class ParsedDualResponse(QueryMethods):
         return page
 
     async def _columns_of(self, rows: Sequence[Row]) -> list[Column]:
-        if not self.columns or (rows and len(rows[0]) > len(self.columns)):
+        # A tool result of very many columns names only the first.
+        if not self.columns or (rows and len(rows[0].keys() - {UNFIT_KEY}) > len(self.columns)):
             self.columns = (await self.get_metadata()).columns
         return self.columns
 

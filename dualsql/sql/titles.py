@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -24,11 +24,12 @@ _WITHOUT_TABLES = "Query results"
 LONGEST_TITLE = 120
 """Characters."""
 _MOST_NAMES = 3
+_MOST_ELEMENTS = 100
 
 
 def title_of(statement: Any) -> str:
     """The tables of the statement, its groups or its few columns, and whether all rows are there."""
-    tables = [*dict.fromkeys(_tables(statement, set()))]
+    tables = _tables(statement)
     if not tables:
         return _WITHOUT_TABLES
     subject = _listed([table.replace("_", " ") for table in tables])
@@ -50,11 +51,16 @@ def _of_select(select: Select[Any], tables: str) -> str:
     if groups:
         return f"{tables} by {_listed(groups)}"
     columns = [str(column.key) for column in select.selected_columns]
-    sources = internals.final_froms(select)
-    if len(columns) > _MOST_NAMES or [*columns] == [column.key for source in sources for column in source.c]:
+    if len(columns) > _MOST_NAMES or columns == _all_columns(select):
         return tables
     distinct = "distinct " if internals.distinct_word(select) else ""
     return f"{tables}: {distinct}{_listed(columns)}"
+
+
+def _all_columns(select: Select[Any]) -> list[str]:
+    """The names of all columns of what a statement reads; of joins none, which would be made for it."""
+    sources = internals.final_froms(select)
+    return [column.key for source in sources if not isinstance(source, Join) for column in source.c]
 
 
 def _name_in(select: Select[Any], clause: Any) -> str:
@@ -79,24 +85,31 @@ def _notes(statement: Any) -> list[str]:
     return notes
 
 
-def _tables(element: Any, seen: set[int]) -> Iterator[str]:
-    """The names of the tables that rows are read from, each where it stands first."""
-    if id(element) in seen:  # of a recursive query
-        return
-    seen.add(id(element))
+def _tables(statement: Any) -> Sequence[str]:
+    """The names of the tables that rows are read from, each where it stands first. Of a large statement only some."""
+    names: dict[str, None] = {}
+    # Not by recursion: the joins of a text may be hundreds deep, and queries may be recursive.
+    seen, left = set[int](), [statement]
+    while left and len(seen) < _MOST_ELEMENTS:
+        element = left.pop()
+        if id(element) in seen:
+            continue
+        seen.add(id(element))
+        if isinstance(element, TableClause):
+            names.setdefault(element.name)
+        left += reversed(_sources(element))
+    return list(names)
+
+
+def _sources(element: Any) -> Sequence[Any]:
+    """What an element reads its rows from."""
     if isinstance(element, Join):
-        yield from _tables(element.left, seen)
-        yield from _tables(element.right, seen)
-    elif isinstance(element, Select):
-        for source in internals.final_froms(element):
-            yield from _tables(source, seen)
-    elif isinstance(element, CompoundSelect):
-        for select in element.selects:
-            yield from _tables(select, seen)
-    elif isinstance(element, AliasedReturnsRows | SelectStatementGrouping):
-        yield from _tables(element.element, seen)
-    elif isinstance(element, TableClause):
-        yield element.name
+        return [element.left, element.right]
+    if isinstance(element, Select):
+        return internals.final_froms(element)
+    if isinstance(element, CompoundSelect):
+        return element.selects
+    return [element.element] if isinstance(element, AliasedReturnsRows | SelectStatementGrouping) else []
 
 
 def _listed(names: Sequence[str]) -> str:

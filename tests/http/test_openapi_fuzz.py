@@ -98,6 +98,7 @@ FITTING: dict[str, Any] = {
     "/{id}": {"limit": 20, "sort": {"field": "enrollment", "order": "desc"}},
     "/{id}/rows": {"format": "csv", "columns": ["name", "id"]},
     "/{id}/query": {"group_by": ["state"], "aggregates": ["count"]},
+    "/{id}/profile": {"filters": KNOWN["filters"][0]},
     "/{id}/sql": {"sql": KNOWN["sql"][0]},
     "/{id}/refine": {"filters": KNOWN["filters"][0]},
 }

@@ -107,7 +107,7 @@ async def test_every_tool_refuses_what_it_does_not_have(dual: DualResponseServer
         ("query_result", "uri", "Did you mean 'resource'?"),
         ("refine_result", "fields", "Did you mean 'columns'?"),
         ("execute_query", "sql", "Did you mean 'query'?"),
-        ("execute_query", "database", "Allowed here: query, parameters, limit."),
+        ("execute_query", "database", "Allowed here: query, parameters, limit, title."),
         ("query", "query", "Did you mean 'sql'?"),
         ("search_catalog", "query", "Allowed here: terms, limit."),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import Column, Date, Integer, MetaData, String, Table
+from sqlalchemy import Column, Date, FromClause, Integer, MetaData, String, Table, select
 
 from dualsql import Registry
 from dualsql.sql import read_select
@@ -70,3 +70,13 @@ def test_every_legitimate_text_has_a_title() -> None:
     named = [title for title in titles.values() if title != "Query results"]
     assert len(named) > len(titles) * 0.9
     assert all(0 < len(title) <= 120 and title.isprintable() and "%(" not in title for title in named)
+
+
+def test_a_large_statement_has_a_title_too() -> None:
+    flights = METADATA.tables["flights"]
+    first = flights.alias()
+    joined: FromClause = flights
+    for _ in range(2_000):
+        other = flights.alias()
+        joined = joined.join(other, other.c.id == first.c.id)
+    assert title_of(select(first.c.id).select_from(joined)) == "Flights: id"

@@ -191,6 +191,8 @@ class Asking:
         return Asked("POST", self._at("/refine"), json.dumps(body), JSON)
 
     def _profile(self) -> Asked:
+        if self._random.random() < 0.3:
+            return Asked("POST", self._at("/profile"), json.dumps(self._one(QUESTIONS)), JSON)
         below = self._one(("/profile", "/profile", "/view/profile"))
         parameters = self._some(
             kind=("exact", "estimate", "x"), columns=("small", "id,text", "secret", "wages")
@@ -261,6 +263,10 @@ class Asking:
                 {"operation": "list"},
                 {"operation": "schema", "data_access_id": result},
                 {"operation": "query", "data_access_id": result, "sql": self._text("data")},
+            ),
+            "chart_result": (
+                {"resource": result, "mark": "bar", "x": "small", "y": {"aggregate": "count"}},
+                {"resource": result, "mark": "bar", "x": "wages", "y": {"aggregate": "count"}},
             ),
             "dualsql_app_rows": (
                 {"resource": result, "request": {"limit": 3}},
