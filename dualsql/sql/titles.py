@@ -24,7 +24,7 @@ _WITHOUT_TABLES = "Query results"
 LONGEST_TITLE = 120
 """Characters."""
 _MOST_NAMES = 3
-_MOST_ELEMENTS = 100
+_MOST_ELEMENTS = 1_000
 
 
 def title_of(statement: Any) -> str:
