@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import pytest
@@ -83,6 +83,19 @@ async def test_those_who_wait_take_turns() -> None:
     ends["c"].set()
     await asyncio.gather(*tasks)
     assert (slots.used, slots.queue.waiting, len(order)) == (0, 0, 18)
+
+
+async def test_one_slot_goes_from_caller_to_caller() -> None:
+    slots, order, end = Slots("query", 1, Queue(100, timedelta(seconds=30))), list[str](), asyncio.Event()
+    tasks = []
+    for name in ("a", "b", "c"):
+        caller = Caller((name,), is_reading=False)
+        tasks += [asyncio.create_task(run(slots, caller, order, end)) for _ in range(3)]
+        await asyncio.sleep(0)
+    end.set()
+    await asyncio.gather(*tasks)
+    assert sorted(order[1:4]) == ["a", "b", "c"] and sorted(order) == sorted("abc" * 3)
+    assert all(one != other for one, other in pairwise(order[1:7]))
 
 
 async def test_creating_leaves_slots_for_reading() -> None:
