@@ -14,7 +14,6 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -51,7 +50,6 @@ from dualsql.errors import (
     DualResponseError,
     InvalidSQLError,
     QueryExecutionError,
-    QueryTimeoutError,
     StorageError,
     TamperedError,
 )
@@ -354,22 +352,19 @@ class View:
     async def described_types(self) -> Sequence[SQLType]:
         """The types of the columns of which nothing else tells it; empty where each has one, or nothing more is known.
 
-        The database describes them. NullType stands for what is known already.
+        The database describes them. NullType stands for what is known already. A database that does not answer fails
+        the creation, as it would fail the sample: otherwise load would decide the types of a result.
+
+        Raises:
+            QueryTimeoutError, DatabaseBusyError, QueryExecutionError: see `fetch`.
         """
         unknown = [column.is_untyped for column in self.shape.columns]
         if not any(unknown):
             return ()
-        with suppress(QueryTimeoutError, DatabaseBusyError, QueryExecutionError):
-            kinds = await described_types(
-                self.source,
-                self.shape.select.limit(0),
-                self.rules,
-                timeout=self.settings.count_budget,
-            )
-            return [
-                kind if is_unknown else NULLTYPE for kind, is_unknown in zip(kinds, unknown, strict=False)
-            ]
-        return ()
+        kinds = await described_types(
+            self.source, self.shape.select.limit(0), self.rules, timeout=self.settings.query_timeout
+        )
+        return [kind if is_unknown else NULLTYPE for kind, is_unknown in zip(kinds, unknown, strict=False)]
 
     async def fetch(self, select: AnySelect) -> Rows:
         """The current rows of a part of this statement."""
