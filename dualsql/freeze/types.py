@@ -28,81 +28,96 @@ UNITS = ("microsecond", "second", "minute", "hour", "day", "week", "month", "qua
 
 # Functions without side effects: the result depends on the arguments, the row and the clock only. None of them reads a
 # file, a catalogue, another table or the network, waits, locks, changes a setting, or runs SQL from a string.
-FUNCTIONS = frozenset(
-    # aggregates
+AGGREGATES = frozenset(
     """any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or count every group_concat json_agg
     json_arrayagg json_group_array json_group_object json_object_agg json_objectagg jsonb_agg jsonb_group_array
     jsonb_group_object jsonb_object_agg listagg max median min mode percentile_cont percentile_disc range_agg
     range_intersect_agg regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
     regr_syy corr covar_pop covar_samp std stddev stddev_pop stddev_samp stdev stdevp string_agg sum total
     var_pop var_samp variance varp aggregate_strings approx_count_distinct count_big grouping grouping_id
-    cube rollup grouping_sets any all some distinct
+    cube rollup grouping_sets any all some distinct arg_max arg_min count_if first last list max_by min_by
+    quantile_cont quantile_disc
     """.split()
+)
+"""Functions that give one row of many, on some database."""
+
+_WINDOWS = frozenset(
+    """cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
+    """.split()
+)
+
+_OF_SEVERAL_ROWS = frozenset(
+    """generate_series generate_subscripts json_array_elements json_array_elements_text json_each json_each_text
+    json_object_keys json_to_record json_to_recordset json_tree jsonb_array_elements jsonb_array_elements_text
+    jsonb_each jsonb_each_text jsonb_path_query jsonb_to_record jsonb_to_recordset jsonb_tree openjson regexp_matches
+    regexp_split_to_table string_to_table unnest
+    """.split()
+)
+"""Functions that give several rows of one, on some database."""
+
+_PARTS = frozenset("array bernoulli cast collate row system values".split())
+"""Parts of statements that are written as functions."""
+
+ROW_FUNCTIONS = frozenset(
     # DuckDB's, and SQLite's hints to its planner
-    + """arg_max arg_min contains count_if ends_with epoch first isodow last likelihood likely list list_aggregate
-    list_count list_sort list_value max_by min_by prefix quantile_cont quantile_disc regexp_extract
-    regexp_full_match strlen strptime suffix unlikely
-    """.split()
-    # windows
-    + """cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
+    """contains ends_with epoch isodow likelihood likely list_aggregate list_count list_sort list_value prefix
+    regexp_extract regexp_full_match strlen strptime suffix unlikely
     """.split()
     # numbers
-    + """abs acos acosh asin asinh atan atan2 atanh cbrt ceil ceiling cos cosh cot degrees div exp factorial
-    floor gcd greatest lcm least ln log log10 log2 mod pi pow power radians round sign sin sinh sqrt square tan
-    tanh trunc truncate width_bucket random rand min_scale scale trim_scale isnan
+    + """abs acos acosh asin asinh atan atan2 atanh cbrt ceil ceiling cos cosh cot degrees div exp factorial floor
+    gcd greatest lcm least ln log log10 log2 mod pi pow power radians round sign sin sinh sqrt square tan tanh
+    trunc truncate width_bucket random rand min_scale scale trim_scale isnan
     """.split()
     # strings
-    + """ascii btrim char char_length character_length charindex chr coalesce concat concat_ws difference elt
-    encode decode field find_in_set format hex unhex ifnull iif initcap insert instr isnull lcase left len length
+    + """ascii btrim char char_length character_length charindex chr coalesce concat concat_ws difference elt encode
+    decode field find_in_set format hex unhex ifnull iif initcap insert instr isnull lcase left len length
     locate lower lpad ltrim md5 mid nullif nvl nvl2 octet_length bit_length ord overlay position printf
-    quote_literal quote_ident quote_nullable regexp_count regexp_instr regexp_like regexp_match regexp_matches
-    regexp_replace regexp_split_to_array regexp_substr repeat replace replicate reverse right rpad rtrim sha1
-    sha2 sha224 sha256 sha384 sha512 similarity word_similarity soundex space split_part starts_with strcmp
-    strpos stuff substr substring substring_index to_hex translate translate_regex trim typeof ucase unaccent
-    unicode upper zeroblob unistr string_to_array array_to_string normalize metaphone levenshtein
+    quote_literal quote_ident quote_nullable regexp_count regexp_instr regexp_like regexp_match regexp_replace
+    regexp_split_to_array regexp_substr repeat replace replicate reverse right rpad rtrim sha1 sha2 sha224
+    sha256 sha384 sha512 similarity word_similarity soundex space split_part starts_with strcmp strpos stuff
+    substr substring substring_index to_hex translate translate_regex trim typeof ucase unaccent unicode upper
+    zeroblob unistr string_to_array array_to_string normalize metaphone levenshtein
     """.split()
     # dates and times
-    + """adddate addtime age clock_timestamp convert_tz curdate current_date current_time current_timestamp
-    curtime date date_add date_bin date_diff date_format date_part date_sub date_trunc dateadd datediff
-    datediff_big datefromparts datename datepart datetime datetrunc day dayname dayofmonth dayofweek dayofyear
-    eomonth extract from_days from_unixtime getdate getutcdate hour isfinite julianday justify_days
-    justify_hours justify_interval last_day localtime localtimestamp make_date make_interval make_time
-    make_timestamp make_timestamptz makedate maketime microsecond minute month monthname now period_add
-    period_diff quarter sec_to_time second statement_timestamp str_to_date strftime subdate subtime sysdate
-    sysdatetime time time_format time_to_sec timediff timeofday timestamp timestampadd timestampdiff timezone
-    to_char to_date to_days to_number to_seconds to_timestamp transaction_timestamp unix_timestamp unixepoch
-    utc_date utc_time utc_timestamp week weekday weekofyear year yearweek months_between add_months
+    + """adddate addtime age clock_timestamp convert_tz curdate current_date current_time current_timestamp curtime
+    date date_add date_bin date_diff date_format date_part date_sub date_trunc dateadd datediff datediff_big
+    datefromparts datename datepart datetime datetrunc day dayname dayofmonth dayofweek dayofyear eomonth
+    extract from_days from_unixtime getdate getutcdate hour isfinite julianday justify_days justify_hours
+    justify_interval last_day localtime localtimestamp make_date make_interval make_time make_timestamp
+    make_timestamptz makedate maketime microsecond minute month monthname now period_add period_diff quarter
+    sec_to_time second statement_timestamp str_to_date strftime subdate subtime sysdate sysdatetime time
+    time_format time_to_sec timediff timeofday timestamp timestampadd timestampdiff timezone to_char to_date
+    to_days to_number to_seconds to_timestamp transaction_timestamp unix_timestamp unixepoch utc_date utc_time
+    utc_timestamp week weekday weekofyear year yearweek months_between add_months
     """.split()
     # JSON
-    + """json json_array json_array_elements json_array_elements_text json_array_insert json_array_length
-    json_build_array json_build_object json_contains json_contains_path json_depth json_each json_each_text
-    json_error_position json_exists json_extract json_extract_path json_extract_path_text json_insert json_keys
-    json_length json_merge_patch json_merge_preserve json_object json_object_keys json_overlaps json_patch
-    json_pretty json_query json_quote json_remove json_replace json_scalar json_search json_serialize json_set
-    json_strip_nulls json_to_record json_to_recordset json_tree json_type json_typeof json_unquote json_valid
-    json_value jsonb jsonb_array jsonb_array_elements jsonb_array_elements_text jsonb_array_length
-    jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text jsonb_extract jsonb_extract_path
+    + """json json_array json_array_insert json_array_length json_build_array json_build_object json_contains
+    json_contains_path json_depth json_error_position json_exists json_extract json_extract_path
+    json_extract_path_text json_insert json_keys json_length json_merge_patch json_merge_preserve json_object
+    json_overlaps json_patch json_pretty json_query json_quote json_remove json_replace json_scalar json_search
+    json_serialize json_set json_strip_nulls json_type json_typeof json_unquote json_valid json_value jsonb
+    jsonb_array jsonb_array_length jsonb_build_array jsonb_build_object jsonb_extract jsonb_extract_path
     jsonb_extract_path_text jsonb_insert jsonb_object jsonb_object_keys jsonb_patch jsonb_path_exists
-    jsonb_path_match jsonb_path_query jsonb_path_query_array jsonb_path_query_first jsonb_pretty jsonb_remove
-    jsonb_replace jsonb_set jsonb_set_lax jsonb_strip_nulls jsonb_to_record jsonb_to_recordset jsonb_tree
-    jsonb_typeof openjson row_to_json to_json to_jsonb array_to_json
+    jsonb_path_match jsonb_path_query_array jsonb_path_query_first jsonb_pretty jsonb_remove jsonb_replace
+    jsonb_set jsonb_set_lax jsonb_strip_nulls jsonb_typeof row_to_json to_json to_jsonb array_to_json
     """.split()
     # arrays, ranges, rows of numbers, full text, networks, sampling
-    + """array array_append array_cat array_dims array_length array_lower array_ndims array_position array_positions
-    array_prepend array_remove array_replace array_upper cardinality generate_series generate_subscripts unnest
-    trim_array isempty lower_inc lower_inf upper_inc upper_inf range_merge multirange int4range int8range
-    numrange tsrange tstzrange daterange int4multirange int8multirange nummultirange tsmultirange
-    tstzmultirange datemultirange plainto_tsquery phraseto_tsquery to_tsquery to_tsvector ts_headline ts_rank
-    ts_rank_cd websearch_to_tsquery numnode querytree setweight strip tsvector_to_array abbrev broadcast family
-    host hostmask inet_merge inet_same_family masklen netmask network inet_aton inet_ntoa inet6_aton inet6_ntoa
-    bernoulli system hstore akeys avals gen_random_uuid uuid newid string_split regexp_split_to_table
-    string_to_table get_bit get_byte bit_count num_nonnulls num_nulls nanvl row collate values cast
-    pg_typeof
+    + """array_append array_cat array_dims array_length array_lower array_ndims array_position array_positions
+    array_prepend array_remove array_replace array_upper cardinality trim_array isempty lower_inc lower_inf
+    upper_inc upper_inf range_merge multirange int4range int8range numrange tsrange tstzrange daterange
+    int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange plainto_tsquery
+    phraseto_tsquery to_tsquery to_tsvector ts_headline ts_rank ts_rank_cd websearch_to_tsquery numnode
+    querytree setweight strip tsvector_to_array abbrev broadcast family host hostmask inet_merge
+    inet_same_family masklen netmask network inet_aton inet_ntoa inet6_aton inet6_ntoa hstore akeys avals
+    gen_random_uuid uuid newid string_split get_bit get_byte bit_count num_nonnulls num_nulls nanvl pg_typeof
     """.split()
     # dualsql's own, which it writes in terms of the database's (`Capabilities.own_functions`)
     + ["dualsql_instant", "dualsql_days_before", "dualsql_days_after", "dualsql_ordered"]
     + [name for unit in UNITS for name in (f"dualsql_add_{unit}s", f"dualsql_{unit}s_between")]
 )
+"""Functions that give one value for each row."""
+
+FUNCTIONS = AGGREGATES | _WINDOWS | _OF_SEVERAL_ROWS | _PARTS | ROW_FUNCTIONS
 
 _OPERATOR_NAMES = """add and_ contains eq floordiv ge getitem gt inv le lshift lt mod mul ne neg or_ pow_ rshift
     sub truediv matmul is_true is_false is_distinct_from is_not_distinct_from is_ is_not collate like_op

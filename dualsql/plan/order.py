@@ -44,6 +44,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.row_number import row_number
+from dualsql.freeze.types import ROW_FUNCTIONS
 from dualsql.plan.keys import (
     Key,
     Order,
@@ -59,17 +60,8 @@ from dualsql_client.wire import SortKey
 
 Expressions = list[ColumnElement[Any]]
 
-# Functions of one row. Any other name may be an aggregate, whose rows are not rows of a table.
-_ROW_FUNCTIONS = frozenset(
-    """dualsql_instant dualsql_ordered
-    abs age ascii ceil ceiling char char_length chr coalesce concat concat_ws current_date current_timestamp date
-    date_format date_part date_trunc datetime day dayofweek exp extract floor format greatest hex hour if ifnull iif
-    initcap instr json_array_length json_extract json_type json_unquote json_value julianday last_day least left length
-    ln localtime localtimestamp log log10 lower lpad ltrim make_date md5 minute mod month monthname now nullif
-    octet_length power printf quarter quote regexp_replace replace reverse right round rpad rtrim second sign split_part
-    sqrt strftime strpos substr substring substring_index time to_char to_date to_timestamp translate trim trunc
-    truncate typeof unicode unixepoch upper week weekday year""".split()
-)
+# Any other name may be an aggregate, whose rows are not rows of a table. An application registers these two itself.
+_ROW_FUNCTIONS = ROW_FUNCTIONS | {"if", "quote"}
 _SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets", "grouping sets"})
 
 
