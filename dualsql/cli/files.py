@@ -28,8 +28,6 @@ from dualsql.errors import ConfigurationError
 
 _LISTED = 20
 _LISTED_COLUMNS = 8
-_LARGE = CACHED_FROM
-"""Bytes from which on a program that is no terminal is told that files are read."""
 _REPORT_SECONDS = 10
 """How often a program that is no terminal is told how far the files are read."""
 
@@ -65,20 +63,22 @@ class ServedFiles:
                 "The files are unchanged: what the last start read is served. --no-file-cache reads them anew."
             )
             return
+        kept = None if self.cache is None else self.cache.path_of(loader)
         size = sum(path.stat().st_size for path in loader.paths)
-        if console is None and size >= _LARGE:
+        if console is None and size >= CACHED_FROM:
             show(f"Reading {size / 1e6:,.0f} MB of files.")
         working = asyncio.ensure_future(asyncio.to_thread(loader.run))
         try:
             with _bar(console) as update:
                 await _watch(working, loader.share, update, (lambda _line: None) if console else show)
             working.result()
-        except asyncio.CancelledError:
+        except BaseException:
             loader.stop()
             await asyncio.wait({working})
             raise
-        if self.cache is not None:
-            await asyncio.to_thread(self.cache.keep, loader)
+        # A file that could not be read may be the next time, when a package is installed.
+        if self.cache is not None and kept is not None and not loader.unread:
+            await asyncio.to_thread(self.cache.keep, loader, kept)
 
     def names(self) -> Sequence[str]:
         """The names of the files that were read; none of a database file."""

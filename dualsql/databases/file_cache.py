@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 
-from dualsql.databases.files import FileLoader, ReadTable, UnreadFile
+from dualsql.databases.files import FileLoader, ReadTable
 
 CACHED_FROM = 64 * 1024**2
 """Bytes of all files together."""
@@ -40,8 +40,8 @@ class FileCache:
 
     def restore(self, loader: FileLoader) -> bool:
         """Link the database of the loader's files to its place, and say what it has. False if there is none."""
-        kept = self._path_of(loader)
         try:
+            kept = self.path_of(loader)
             described = json.loads(kept.with_suffix(".json").read_text(encoding="utf-8"))
             os.link(kept, loader.database)
         except (OSError, ValueError):
@@ -50,15 +50,20 @@ class FileCache:
             ReadTable(**{**table, "columns": [tuple(column) for column in table["columns"]]})
             for table in described["tables"]
         ]
-        loader.unread[:] = [UnreadFile(*each) for each in described["unread"]]
         with suppress(OSError):
-            os.utime(kept)
+            for each in (kept, kept.with_suffix(".json")):
+                os.utime(each)
         return True
 
-    def keep(self, loader: FileLoader) -> None:
-        """Keep the database that was loaded, if the disk has links; then remove old ones."""
-        kept = self._path_of(loader)
-        described = {"tables": [asdict(table) for table in loader.tables], "unread": loader.unread}
+    def keep(self, loader: FileLoader, kept: Path) -> None:
+        """Keep the database that was loaded, if the disk has links; then remove old ones.
+
+        Args:
+            kept: what `path_of` said before the files were read: one that is changed meanwhile is not kept.
+        """
+        if self.path_of(loader) != kept:
+            return
+        described = {"tables": [asdict(table) for table in loader.tables]}
         with suppress(OSError):
             part = kept.with_suffix(f".{os.getpid()}")
             part.write_text(json.dumps(described), encoding="utf-8")
@@ -67,7 +72,8 @@ class FileCache:
             part.replace(kept.with_suffix(".json"))
         self._remove_old()
 
-    def _path_of(self, loader: FileLoader) -> Path:
+    def path_of(self, loader: FileLoader) -> Path:
+        """Where the database of these files is, as they are now."""
         facts = [(str(path), *_state_of(path)) for path in loader.paths]
         packages = [version(name) for name in ("dualsql", "duckdb")]
         digest = hashlib.sha256(json.dumps([facts, loader.encoding, packages]).encode())

@@ -163,6 +163,10 @@ def _is_known(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
+def _stopped(path: Path) -> ConfigurationError:
+    return ConfigurationError(f"The file {_shown(path)} was not read.", hint="The server was stopped.")
+
+
 def _shown(path: Path) -> str:
     return repr(str(path)[:200])
 
@@ -234,6 +238,8 @@ class FileLoader:
         try:
             for path in self.paths:
                 self._read(path, target)
+            if self._is_stopped:
+                raise _stopped(self.paths[-1])
         finally:
             target.close()
         if not self.tables:
@@ -263,9 +269,7 @@ class FileLoader:
         except (target.error, OSError, ValueError) as error:
             self._undo(names, target)
             if self._is_stopped:
-                raise ConfigurationError(
-                    f"The file {_shown(path)} was not read.", hint="The server was stopped."
-                ) from error
+                raise _stopped(path) from error
             self.unread.append(UnreadFile(path.name, _reason_of(error)))
         self._bytes_now, self._bytes_read = 0, self._bytes_read + self._bytes_now
 
@@ -372,6 +376,8 @@ class FileLoader:
         self, path: Path, part: str, add: Callable[[str], Sequence[str] | None], target: FileImport
     ) -> None:
         """Add a table, and note what was read."""
+        if self._is_stopped:
+            raise ValueError("It was not read.")
         table = self._named(path, part)
         notes = add(table) or []
         rows, columns = target.describe(table)

@@ -112,9 +112,12 @@ def delimited(path: Path, *, has_tabs: bool) -> Delimited:
     """How a file in UTF-8 is written: the delimiter by which most records have as many fields as the first.
 
     Raises:
-        ValueError: it has no first record, or one field in it and several in others.
+        ValueError: it has no first record, an empty line before it, or one field in it and several in others.
     """
     text = _start_of(path).decode("utf-8-sig", "ignore")
+    # DuckDB could skip them, but then leaves out rows of a file whose lines end in different ways.
+    if text.strip() and text[0] in "\r\n":
+        raise ValueError("Its first line is empty. The first line must hold the names of the columns.")
     is_whole = len(text) < _START // 4
     records = {
         delimiter: _records(text, delimiter, is_whole=is_whole)

@@ -6,7 +6,6 @@ all memory, and abort.
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
 import json
 import os
@@ -189,13 +188,17 @@ def _written_table(
     connection: sqlite3.Connection, table: str, file: Path, is_stopped: Callable[[], bool]
 ) -> Sheet:
     quoted = f'"{table.replace(chr(34), chr(34) * 2)}"'
-    columns = [row[1].decode() for row in connection.execute(f"PRAGMA table_info({quoted})")]
-    kinds = {}
-    for column in columns:
-        name = f'"{column.replace(chr(34), chr(34) * 2)}"'
-        found = connection.execute(f"SELECT DISTINCT typeof({name}) FROM {quoted}")  # noqa: S608 - quoted
-        storage = frozenset(kind.decode() for (kind,) in found) - {"null"}
-        kinds[column] = _KIND_OF_STORAGE.get(storage, "VARCHAR")
+    # Not by PRAGMA table_info, which leaves generated columns out.
+    described = connection.execute(f"SELECT * FROM {quoted} LIMIT 0").description  # noqa: S608 - quoted
+    columns = [name for name, *_ in described]
+    types = ", ".join(f'typeof("{name.replace(chr(34), chr(34) * 2)}")' for name in columns)
+    combinations = connection.execute(f"SELECT DISTINCT {types} FROM {quoted}").fetchall()  # noqa: S608 - quoted
+    kinds = {
+        name: _KIND_OF_STORAGE.get(
+            frozenset(row[place].decode() for row in combinations) - {"null"}, "VARCHAR"
+        )
+        for place, name in enumerate(columns)
+    }
     # In the order of the file, as pages of SQLite itself have it.
     rows = connection.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - quoted
     with file.open("wb") as written:
@@ -218,8 +221,11 @@ def _written_cell(value: Any, kind: str) -> bytes:
 
 
 def _write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([_written(value) for value in row] for row in rows)
+    with path.open("wb") as file:
+        for row in rows:
+            # Not by csv.writer, which puts the only cell of a row in quotes if it is empty: a text, and no NULL.
+            cells = (_written_cell(_written(value).encode() or None, "VARCHAR") for value in row)
+            file.write(b",".join(cells) + b"\n")
 
 
 def _limit_memory(most: int) -> None:

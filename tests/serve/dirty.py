@@ -57,9 +57,18 @@ def sqlite(path: Path) -> None:
     connection.close()
 
 
+def generated(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript("CREATE TABLE t (a INTEGER, b AS (a * 2)); INSERT INTO t VALUES (21)")
+    connection.close()
+
+
 def database(path: Path) -> None:
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS id, {'a': [1, 2]} AS nested, '10:00'::TIME AS at")
+        # A view that would read any file of the machine, had it access to files.
+        connection.execute("CREATE VIEW v AS SELECT 1 AS root FROM t")
+        connection.execute(f"CREATE VIEW u AS FROM read_text('{__file__}')")
 
 
 def struct(path: Path) -> None:
@@ -100,6 +109,9 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "no_names.csv": (b"1,2.5\n3,4.5\n", Right({"1": "BIGINT", "2.5": "DECIMAL(2,1)"}, [(3, Decimal("4.5"))], "looks like values")),
     "only_names.csv": (b"a,b\n", Right({"a": "VARCHAR", "b": "VARCHAR"}, [])),
     "empty.csv": (b"", "It is empty"),
+    "empty_first_lines.csv": (b"\n\r\na\n1\n", "Its first line is empty"),
+    "lines_of_two_kinds.csv": (b"a,b\n1,2\r\n3,4\n", "CSV"),
+    "empty.json": (b"[]", "It is empty"),
     "one_column.csv": (b"name\nAnn\nBob", Right({"name": "VARCHAR"}, [("Ann",), ("Bob",)])),
     "instants.csv": (INSTANTS.encode(), Right({"at": "TIMESTAMP WITH TIME ZONE", "local": "TIMESTAMP"}, [(LOCAL.replace(tzinfo=ZONE), LOCAL), (LOCAL.replace(microsecond=500_000, tzinfo=ZONE), LOCAL)])),
     "mixed_zones.csv": (b"at\n2024-03-01T10:00:00Z\n2024-03-01T10:00:00\n", Right({"at": "VARCHAR"}, [("2024-03-01T10:00:00Z",), ("2024-03-01T10:00:00",)])),
@@ -119,6 +131,7 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "broken.parquet": (b"PAR1 and nothing", "parquet|Parquet"),
     "broken.xlsx": (b"PK\x03\x04 and nothing", "."),
     "shop.sqlite": (sqlite, Right({"id": "BIGINT", "city": "VARCHAR", "raw": "BLOB", "mixed": "VARCHAR"}, [(1, "Zürich", b"\x00\xff", "1"), (2, "", None, 'a"b,\n')])),
+    "generated.db": (generated, Right({"a": "BIGINT", "b": "BIGINT"}, [(21, 42)])),
     "broken.db": (b"SQLite format 3\0 and nothing", "SQLite cannot read it"),
     "own.duckdb": (database, Right({"id": "INTEGER", "nested": "JSON", "at": "TIME"}, [(1, '{"a":[1,2]}', dt.time(10))])),
     "broken.duckdb": (b"nothing", "DuckDB database file|not a valid"),

@@ -54,9 +54,9 @@ class DuckDBFileImport:
     def tables_of(self, path: Path) -> Sequence[tuple[str, str]]:
         """See `FileImport.tables_of`."""
         self._execute(f"ATTACH {_text(str(path))} AS given (READ_ONLY)")
+        # No views: with access to files, which this connection has, they may read any file of the machine.
         found = self._execute(
-            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'given' AND NOT internal "
-            "UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'given' AND NOT internal"
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'given' AND NOT internal"
         )
         tables: Sequence[tuple[str, str]] = found.fetchall()
         return tables
@@ -79,7 +79,9 @@ class DuckDBFileImport:
         [others] = self._execute(
             "SELECT count(*) FROM documents WHERE json_type(json) <> 'OBJECT'"
         ).fetchone()
-        if others or not names:
+        if not others and not names:
+            raise ValueError("It is empty, or its objects are.")
+        if others:
             raise ValueError('It has values that are no objects. Each row must be an object: {"name": value}')
         values = {name: f"json -> {_text(_pointer(name))}" for name in names}
         types = [f"list(DISTINCT json_type({value}))" for value in values.values()]
@@ -293,9 +295,10 @@ def _served(column: str, kind: str, *, is_whole: bool) -> str:
         return f"CAST({column} AS {'TIMESTAMP' if is_whole else 'VARCHAR'})"
     if kind in {"TIMESTAMP_S", "TIMESTAMP_MS"}:
         return f"CAST({column} AS TIMESTAMP)"
-    if re.match(r"(STRUCT|MAP|UNION)\(|.*\[\d*\]\[\d*\]$|.*\)\[\d*\]$", kind) and not kind.startswith(
-        "DECIMAL"
-    ):
+    if kind.startswith("TIMESTAMP_NS["):
+        return f"CAST({column} AS VARCHAR[])"
+    is_of_decimals = re.fullmatch(r"DECIMAL\(\d+,\d+\)(\[\])?", kind)
+    if not is_of_decimals and re.match(r"(STRUCT|MAP|UNION)\(|.*[\])]\[\d*\]$", kind):
         return f"to_json({column})"
     return column
 
