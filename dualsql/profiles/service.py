@@ -51,16 +51,14 @@ class ProfileService:
         """See `Profiles.profile`; with a query, the profile of its answer."""
         profile_kind = checked_profile(kind)
         self._access.admit("ask", principal)
-        view = await self._view(resource, principal, profile_kind, columns, query)
+        view, live = await self._view_and_live(resource, principal, profile_kind, columns, query)
         await self._access.note("profile", principal, resource=resource)
 
         async def fetched(view: View) -> Profile:
             result = await fetch_profile(view, self._settings, profile_kind, columns)
             return result.to_wire(view.source.engine.dialect)
 
-        profile = await kept_or_live(
-            view, fetched(view), lambda: fetched(self._views.live(resource, principal))
-        )
+        profile = await kept_or_live(view, fetched(view), lambda: fetched(live))
         await self._access.note_access(resource)
         return profile
 
@@ -85,36 +83,36 @@ class ProfileService:
     ) -> None:
         """Raise what `profile` raises before its first query."""
         profile_kind = checked_profile(kind)
-        view = await self._view(resource, principal, profile_kind, columns)
+        view, _ = await self._view_and_live(resource, principal, profile_kind, columns)
         _profiling(view, self._settings, profile_kind, columns)
 
-    async def _view(
+    async def _view_and_live(
         self,
         resource: Resource,
         principal: Principal | None,
         kind: ProfileKind,
         columns: Sequence[str] | None,
         query: StructuredQuery | None = None,
-    ) -> View:
-        """The kept rows, where all statistics of these columns are the same as in their database."""
+    ) -> tuple[View, View]:
+        """The kept rows, where all statistics of these columns are the same as in their database; and that database."""
         rows = view = await self._views.of(resource, principal)
         rows_live = live = self._views.live(resource, principal)
         if query is not None:
             assert self._queries is not None  # else there is no route that takes a query
             view, live = await self._queries.views_unchecked(resource, query, principal)
         if rows.kept is None or view is live:
-            return live
+            return live, live
         if query is not None and query.is_grouped:
-            return live  # its columns are none of the kept ones
+            return live, live  # its columns are none of the kept ones
         of_kept, of_live = (
             _profiling(one, self._settings, kind, columns).data.profiled for one in (view, live)
         )
         uses: list[tuple[str, Use]] = []
         for one, other in zip(of_kept, of_live, strict=True):
             if list(one.statistic_names) != list(other.statistic_names):
-                return live
+                return live, live
             uses += [(one.name, use) for use in other.uses]
-        return view if await self._views.kept.can_use(rows, rows_live, uses) else live
+        return (view if await self._views.kept.can_use(rows, rows_live, uses) else live), live
 
 
 async def fetch_profile(

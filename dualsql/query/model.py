@@ -72,6 +72,26 @@ class AggregateColumn:
     fraction: float | None = None
 
 
+MAXIMUM_ALIAS = 63
+"""Bytes of a name that a query gives. PostgreSQL truncates longer names, so two could collide. MariaDB refuses them."""
+
+
+def group_name(column: str, bucket: Bucket | None) -> str:
+    """What a group without a name of its own is called: that of its column, which may be long, or placed_month."""
+    return column if bucket is None else _cut(f"{column}_{bucket}")
+
+
+def aggregate_name(function: str, column: str | None, fraction: float | None) -> str:
+    """What an aggregate without a name of its own is called: count, sum_price, p90_price."""
+    if column is None:
+        return function
+    return _cut(f"{function}_{column}" if fraction is None else f"p{fraction * 100:g}_{column}")
+
+
+def _cut(name: str) -> str:
+    return name.encode(errors="replace")[:MAXIMUM_ALIAS].decode(errors="ignore")
+
+
 @dataclass(frozen=True, slots=True)
 class QuerySort:
     """A column of the answer to sort by. NULLs come last in both directions."""
@@ -158,16 +178,17 @@ def with_names_of(query: ResultQuery, columns: Sequence[str]) -> ResultQuery:
     if len(set(names_of(named))) < len(names_of(named)):
         return query
     answer = names_of(named) if named.is_grouped else columns
-    shown = None if query.columns is None else tuple(_own_name(name, answer) for name in query.columns)
+    shown = None if query.columns is None else tuple(own_name(name, answer) for name in query.columns)
     return replace(
         named,
         columns=query.columns if shown is None or len(set(shown)) < len(shown) else shown,
         having=_named(query.having, answer),
-        order=tuple(replace(key, column=_own_name(key.column, answer)) for key in query.order),
+        order=tuple(replace(key, column=own_name(key.column, answer)) for key in query.order),
     )
 
 
-def _own_name(name: str, columns: Sequence[str]) -> str:
+def own_name(name: str, columns: Sequence[str]) -> str:
+    """The name of the column that is called so in any case; the name itself, if none or several are."""
     if name in columns:
         return name
     matches = [column for column in columns if column.lower() == name.lower()]
@@ -175,18 +196,16 @@ def _own_name(name: str, columns: Sequence[str]) -> str:
 
 
 def _group_named(group: Group, columns: Sequence[str]) -> Group:
-    column = _own_name(group.column, columns)
-    # A group without a name of its own has that of its column.
-    return replace(group, column=column, name=column if group.name == group.column else group.name)
+    column = own_name(group.column, columns)
+    is_default = group.name == group_name(group.column, group.bucket)
+    return replace(group, column=column, name=group_name(column, group.bucket) if is_default else group.name)
 
 
 def _measure_named(measure: AggregateColumn, columns: Sequence[str]) -> AggregateColumn:
-    if measure.column is None:
-        return measure
-    column = _own_name(measure.column, columns)
-    # The default name ends with that of the column: sum_price, p90_price.
-    is_default = measure.name.endswith(f"_{measure.column}")
-    name = measure.name.removesuffix(measure.column) + column if is_default else measure.name
+    function, fraction = measure.function, measure.fraction
+    column = None if measure.column is None else own_name(measure.column, columns)
+    is_default = measure.name == aggregate_name(function, measure.column, fraction)
+    name = aggregate_name(function, column, fraction) if is_default else measure.name
     return replace(measure, column=column, name=name)
 
 
@@ -199,7 +218,7 @@ def _named(condition: Condition | None, columns: Sequence[str]) -> Any:
         case Negation(part):
             return Negation(_named(part, columns))
         case Comparison():
-            return replace(condition, column=_own_name(condition.column, columns))
+            return replace(condition, column=own_name(condition.column, columns))
         case None:
             return None
 

@@ -12,6 +12,7 @@ from dualsql.errors import BadParameterError, LimitExceededError, refuse_unknown
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, NOT_HERE, OPERATORS
 from dualsql.query.model import (
+    MAXIMUM_ALIAS,
     AggregateColumn,
     AllOf,
     AnyOf,
@@ -21,6 +22,8 @@ from dualsql.query.model import (
     Negation,
     QuerySort,
     StructuredQuery,
+    aggregate_name,
+    group_name,
     names_of,
 )
 from dualsql_client.wire import Operator
@@ -44,9 +47,6 @@ MAXIMUM_CALL = 400
 
 _SHOWN = 60
 _LONGEST_JSON = 64 * 1024
-
-MAXIMUM_ALIAS = 63
-"""Bytes of a name that a query gives. PostgreSQL truncates longer names, so two could collide. MariaDB refuses them."""
 
 KEYS = ("columns", "filters", "group_by", "aggregates", "having", "order_by")
 """The keys of a query."""
@@ -294,8 +294,7 @@ def _group(value: Any) -> Group:
     column = _name(value.get("column"), "group_by")
     word = _spelled(value.get("bucket"))
     bucket = None if word is None else _word(word, tuple(BUCKETS), "bucket")
-    default = column if bucket is None else f"{column}_{bucket}"
-    return Group(_alias(value, default, "group_by"), column, bucket)
+    return Group(_alias(value, "group_by") or group_name(column, bucket), column, bucket)
 
 
 def _aggregate(value: Any) -> AggregateColumn:
@@ -313,10 +312,8 @@ def _aggregate(value: Any) -> AggregateColumn:
     if column is None and AGGREGATES[function].of is not None:
         raise _malformed(f"{function} needs a column.", "aggregates")
     fraction = _fraction(value, function)
-    default = function if column is None else f"{function}_{column}"
-    if fraction is not None:
-        default = f"p{fraction * 100:g}_{column}"
-    return AggregateColumn(_alias(value, default, "aggregates"), function, column, fraction)
+    name = _alias(value, "aggregates") or aggregate_name(function, column, fraction)
+    return AggregateColumn(name, function, column, fraction)
 
 
 # Possessive: with plain quantifiers, a text of MAXIMUM_CALL characters, most of them spaces, took 190 ms and not 0.2.
@@ -398,17 +395,11 @@ def _name(value: Any, key: str) -> str:
     return value
 
 
-def _alias(value: Mapping[str, Any], default: str, key: str) -> str:
+def _alias(value: Mapping[str, Any], key: str) -> str | None:
     name = value.get("as")
-    if name is None:
-        # A grouped column keeps its name, which may be longer.
-        is_made = default != value.get("column")
-        return (
-            default.encode(errors="replace")[:MAXIMUM_ALIAS].decode(errors="ignore") if is_made else default
-        )
-    if len(_name(name, key).encode(errors="replace")) > MAXIMUM_ALIAS:
+    if name is not None and len(_name(name, key).encode(errors="replace")) > MAXIMUM_ALIAS:
         raise _malformed(f"A name given by as has {MAXIMUM_ALIAS} bytes at most.", key)
-    return str(name)
+    return name
 
 
 def _word(value: Any, words: Sequence[Word], what: str, *, instead: Mapping[str, str] = {}) -> Word:
