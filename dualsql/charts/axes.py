@@ -61,8 +61,10 @@ def whole_axis(values: Sequence[int | float]) -> VegaLite:
     if not all(float(value).is_integer() for value in values):
         return {}
     low, high = min(values, default=0), max(values, default=0)
-    form = "d" if max(-low, high) < 10_000 else ",d"
-    if high - low > _MOST_WHOLE:
+    highest = max(-low, high)
+    form = "d" if highest < 10_000 else ",d"
+    # A browser's numbers hold no digits beyond these, nor can those that draw pictures read them.
+    if high - low > _MOST_WHOLE or highest >= 2**53:
         return {"axis": {"format": form, "tickMinStep": 1}}
     return {"axis": {"values": list(range(int(low), int(high) + 1)), "format": form}}
 

@@ -15,7 +15,15 @@ from typing import Any
 from dualsql.charts import render
 from dualsql.charts.axes import VegaLite
 from dualsql.charts.bins import bin_marks
-from dualsql.charts.chart import METADATA_KEY, Chart, chart_of, chart_query, columns_of, read_chart
+from dualsql.charts.chart import (
+    METADATA_KEY,
+    Chart,
+    chart_of,
+    chart_query,
+    columns_of,
+    read_chart,
+    with_own_names,
+)
 from dualsql.charts.marks import limits_of, marks_of
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat
 from dualsql.errors import BadParameterError
@@ -28,7 +36,7 @@ from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.options import CreateOptions
-from dualsql.results.view import View, Views
+from dualsql.results.view import View, Views, kept_or_live
 from dualsql.settings import Settings
 
 _BINNED: tuple[Use, ...] = ("compared", "grouped")
@@ -49,10 +57,9 @@ class ChartRequest:
     chart: Chart
     filters: StructuredQuery
 
-    @property
-    def question(self) -> StructuredQuery:
-        """The query over the result that returns the marks."""
-        return replace(chart_query(self.chart), condition=self.filters.condition)
+    def question_of(self, chart: Chart) -> StructuredQuery:
+        """The query over the result that returns the marks of the chart, checked for it."""
+        return replace(chart_query(chart), condition=self.filters.condition)
 
 
 class ChartService:
@@ -104,9 +111,9 @@ class ChartService:
             ConfigurationError: `image` is set, and the extra `charts` is not installed.
         """
         await self._start()
-        chart = read_chart(specification)
+        wanted = read_chart(specification)
         parent = await self._access.open(_id_of(result), principal, "read")
-        _require_range(chart, parent)
+        chart = _checked(wanted, parent)
         question = chart_query(chart)
         select = await self._query.statement(parent, question, principal)
         options = CreateOptions(
@@ -141,19 +148,14 @@ class ChartService:
             BadParameterError: the resource is not a chart.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
-        view = await self._views.of(resource, principal)
+        view, live = await self._views.of(resource, principal), self._views.live(resource, principal)
         chart = _chart_of(resource, view)
         if chart.mark == "histogram":
-            live = self._views.live(resource, principal)
-            if not await self._views.kept.can_use(
-                view, live, ((view.columns[0].name, use) for use in _BINNED)
-            ):
+            uses = ((chart.x, use) for use in _BINNED)
+            if not await self._views.kept.can_use(view, live, uses):
                 view = live
         self._access.admit("ask", principal)
-        marks = await (bin_marks(chart, view) if chart.mark == "histogram" else marks_of(chart, view))
-        await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
-        await self._access.note_access(resource)
-        return render.drawn(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
+        return await self._drawn(resource, chart, view, live, principal)
 
     async def draw_of_unchecked(
         self, resource: Resource, request: ChartRequest, *, principal: Principal | None = None
@@ -164,15 +166,20 @@ class ChartService:
             BadParameterError, UnknownColumnError: the chart is not possible for this result.
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: see `read_page`.
         """
-        chart = request.chart
-        _require_range(chart, resource)
+        chart = _checked(request.chart, resource)
         self._access.admit("ask", principal)
-        view, live = await self._query.views_unchecked(resource, request.question, principal)
+        view, live = await self._query.views_unchecked(resource, request.question_of(chart), principal)
         if chart.mark == "histogram" and view is not live:
             rows, rows_live = await self._views.of(resource, principal), self._views.live(resource, principal)
             if not await self._views.kept.can_use(rows, rows_live, ((chart.x, use) for use in _BINNED)):
                 view = live
-        marks = await (bin_marks(chart, view) if chart.mark == "histogram" else marks_of(chart, view))
+        return await self._drawn(resource, chart, view, live, principal)
+
+    async def _drawn(
+        self, resource: Resource, chart: Chart, view: View, live: View, principal: Principal | None
+    ) -> VegaLite:
+        mark = bin_marks if chart.mark == "histogram" else marks_of
+        marks = await kept_or_live(view, mark(chart, view), lambda: mark(chart, live))
         await self._access.note("read", principal, resource=resource, rows=len(marks.rows))
         await self._access.note_access(resource)
         return render.drawn(chart, json.describe(view.columns), marks.rows, notes=marks.notes)
@@ -186,8 +193,8 @@ class ChartService:
         principal: Principal | None = None,
     ) -> None:
         """Raise what `draw_of_unchecked` raises before its first query; with a kind, `paint`."""
-        _require_range(request.chart, resource)
-        await self._query.views_unchecked(resource, request.question, principal)
+        chart = _checked(request.chart, resource)
+        await self._query.views_unchecked(resource, request.question_of(chart), principal)
         if kind is not None:
             render.require_pictures()
 
@@ -228,7 +235,13 @@ def _id_of(result: Resource | DualResponse | str) -> str:
     return id_in(result)
 
 
-def _require_range(chart: Chart, parent: Resource) -> None:
+def _checked(chart: Chart, parent: Resource) -> Chart:
+    """The chart with the names of the result's columns.
+
+    Raises:
+        BadParameterError: the column of x has no such range.
+    """
+    chart = with_own_names(chart, [column["name"] for column in parent.columns])
     kinds = {column["name"]: column["type"] for column in parent.columns}
     kind = kinds.get(chart.x)
     if chart.scale == "log" and kind == "date":
@@ -243,10 +256,13 @@ def _require_range(chart: Chart, parent: Resource) -> None:
             hint='Use a bar chart with {"aggregate": "count"} to count each value.',
             details={"name": "x"},
         )
+    return chart
 
 
 def _chart_of(resource: Resource, view: View) -> Chart:
     chart = chart_of(resource.metadata)
+    if chart is not None and chart.mark == "histogram":
+        chart = with_own_names(chart, [column.name for column in view.columns])
     if chart is None or [column.name for column in view.columns] != list(columns_of(chart)):
         raise BadParameterError(
             "This resource is not a chart.",

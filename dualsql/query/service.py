@@ -176,6 +176,7 @@ class QueryService:
         Raises:
             As `page_unchecked` before its query.
         """
+        query = _named(query, resource)
         live = await self._view(resource, self._views.live(resource, principal), query, principal)
         parent = await self._views.of(resource, principal)
         view = None if parent.kept is None else await self._kept_view(resource, parent, query, principal)

@@ -16,10 +16,13 @@ import pytest
 from sqlalchemy import case, func, select, true
 
 from dualsql import LocalResultStorage, QueryTimeoutError, StreamRequest
+from dualsql.charts.chart import read_chart
+from dualsql.charts.service import ChartRequest
 from dualsql.events import EVENTS
 from dualsql.kept.files import KeptFileWriter, SharingEngine
 from dualsql.pending.feature import Pending
-from dualsql.query import read_result_query
+from dualsql.profiles.feature import Profiles
+from dualsql.query import read_result_query, read_structured_query
 from dualsql.results.view import NOT_KEPT_ROWS
 from tests.kept.test_results import ROWS, KeptServer, fill, kept_server, sales
 
@@ -150,16 +153,25 @@ async def read_everything(kept: KeptServer, resource_id: str) -> dict[str, Any]:
     resource = await kept.dual.get_resource(resource_id)
     assert resource is not None
     page = await kept.dual.read_page(resource_id, None)
+    states = [row["state"] for row in page.rows]
     stream = await kept.dual.stream(resource_id, None, StreamRequest())
     chunks = [chunk.rows async for chunk in stream.chunks]
     question = read_result_query({"group_by": ["state"], "aggregates": ["count"]})
     answer = await kept.dual.queries.page_unchecked(resource, question)
+    condition = read_structured_query({"filters": {"column": "state", "op": "eq", "value": states[0]}})
+    profile = await kept.dual.features.get(Profiles).service.profile(resource, query=condition)
+    bars = ChartRequest(read_chart({"mark": "bar", "x": "STATE", "y": {"aggregate": "count"}}), condition)
+    ids = ChartRequest(read_chart({"mark": "histogram", "x": "ID"}), condition)
     return {
         "page": [row["id"] for row in page.rows],
         "total": page.total_count,
         "notes": list(page.notes),
         "stream": (sum(chunks), stream.ending.is_complete),
         "question": sorted(row["count"] for row in answer.rows),
+        "profile of a query": profile["covers"],
+        "charts": [
+            (await kept.dual.charts.draw_of_unchecked(resource, chart))["data"] for chart in (bars, ids)
+        ],
         "profile": (await kept.dual.profiles.profile(resource_id, None))["covers"],
         "again": len((await kept.dual.features.get(Pending).show_again(resource, None)).sample),
         "counted": (await kept.dual.describe(resource_id, None, count="exact"))["total_count"],
