@@ -75,6 +75,19 @@ class KernelOptions:
     audit: Audit | None = None
     settings: Settings | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what would otherwise fail at the first request."""
+        for name in ("authenticate", "authorize", "audit"):
+            if not callable(getattr(self, name) or bool):
+                raise ConfigurationError(
+                    f"{name} must be a function.", hint="docs/identity.md has an example of each."
+                )
+        if self.settings is not None and not isinstance(self.settings, Settings):
+            raise ConfigurationError(
+                "settings must be a Settings.",
+                hint="Write settings=Settings(query_timeout=timedelta(seconds=3)).",
+            )
+
 
 class UncheckedResults:
     """The results of a server for the application's own code: rights are not checked, and of a

@@ -10,6 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from inspect import isawaitable
 from typing import Literal, NamedTuple, Protocol, get_args
 
 from starlette.exceptions import HTTPException
@@ -277,17 +278,24 @@ class AccessControl:
 
         Raises:
             UnauthenticatedError: the credential is not valid. Other errors of `authenticate` are passed on.
+            ConfigurationError: `authenticate` is no async function that returns a Principal or None.
         """
         if self._authenticate is None:
             return None
         try:
-            principal = await self._authenticate(request)
+            answer: object = self._authenticate(request)
+            principal = await answer if isawaitable(answer) else answer
         except (DualResponseError, HTTPException) as error:
             EVENTS.report(CallerRefused("not authenticated"))
             await self.note(
                 "refuse", None, code=getattr(error, "code", "HTTP_REFUSAL"), reason="not authenticated"
             )
             raise
+        if not isawaitable(answer) or not isinstance(principal, Principal | None):
+            raise ConfigurationError(
+                f"authenticate returned a {type(principal).__name__}, or is not async.",
+                hint="Define it as: async def authenticate(request: Request) -> Principal | None",
+            )
         record = REQUEST.get()
         if record is not None:
             record.principal = principal

@@ -375,7 +375,10 @@ _VARIABLES = (
         (["--all", "--token", "short"], "must have 16 or more"),
         (["--all", "--token", TOKEN + "é"], "printable ASCII characters"),
         (["--all", "--token", TOKEN, "--authenticate", "a:b"], "cannot be combined"),
-        (["--all", "--authenticate", "nowhere:x"], "'nowhere:x' cannot be imported."),
+        (
+            ["--all", "--authenticate", "nowhere:x"],
+            "'nowhere:x' cannot be imported: No module named 'nowhere'",
+        ),
         (["--all", "--authenticate", "json:dumps"], "is not an async function"),
         (["--all", "--store", "sqlite:///x.sqlite"], "DUALSQL_SECRET"),
         (["--all", "--base-url", "https://shop.example"], "DUALSQL_TOKEN"),

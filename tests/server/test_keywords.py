@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 import pytest
 from sqlalchemy import MetaData, select
+from starlette.requests import Request
 
 import dualsql
 import dualsql_client
@@ -176,6 +177,9 @@ def test_arguments_that_need_their_name_are_named(
         ({"hooks": Shared(School)}, "hooks must be a list", "hooks=[...]"),
         ({"hooks": print}, "hooks must be a list", "hooks=[...]"),
         ({"base_url": "http://127.0.0.1/r?x=1"}, "without a query", "https://"),
+        ({"authenticate": "token"}, "authenticate must be a function", "docs/identity.md"),
+        ({"audit": "log"}, "audit must be a function", "docs/identity.md"),
+        ({"settings": {"query_timeout": 3}}, "settings must be a Settings", "settings=Settings("),
         ({"databases": "sqlite://shop.db"}, "names a host", "sqlite:///shop.db"),
     ],
 )
@@ -191,6 +195,19 @@ async def test_a_principal_of_another_class_is_refused() -> None:
         create: Any = dual.create_response
         with pytest.raises(BadParameterError, match="principal must be a Principal"):
             await create(select(School), name="All", principal="ann")
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_an_authenticator_of_another_type_is_named(is_async: bool) -> None:
+    async def text(request: Request) -> Any:
+        return "ann"
+
+    function: Any = text if is_async else lambda request: Principal(id="ann")
+    dual = DualResponseServer("sqlite://", base_url="http://127.0.0.1/r", tables=Base, authenticate=function)
+    async with dual:
+        with pytest.raises(ConfigurationError, match=r"authenticate returned a (str|Principal)") as refusal:
+            await dual.access.identify(Request({"type": "http"}))
+    assert "async def authenticate" in str(refusal.value.hint)
 
 
 async def test_a_misspelt_principal_makes_no_resource_that_anyone_reads() -> None:
