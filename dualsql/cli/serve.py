@@ -405,7 +405,7 @@ def _import_function(reference: str) -> Authenticate:
         function: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"--authenticate: {reference!r} cannot be imported: {error}"[:300],
+            f"--authenticate: {reference!r} cannot be imported: {error}."[:300],
             hint="Give it as module:function.",
         ) from error
     if not iscoroutinefunction(function) and not iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
