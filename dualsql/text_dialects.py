@@ -148,6 +148,7 @@ class TextDialect:
         collations: those that COLLATE may name, as the database writes them.
         reads_dates: how a constant text beside a date of a type is written for the database to read it, in its other
             spellings too ('2012/1/1'); None where only ISO 8601 is.
+        casts_texts: whether the database reads a constant text beside a value of a type as one of that type.
         casts_constants: a CAST of a constant text to a date stays one, because the driver sends dates as texts.
         doubles_with_exponent: a number with an exponent is a double.
         needs_constant_patterns: a regular expression is a constant: the database compiles others for each row, in our
@@ -209,6 +210,7 @@ class TextDialect:
     name_quotes: str = '"'
     collations: tuple[str, ...] = ()
     reads_dates: Callable[[str, SQLType], Expression] | None = None
+    casts_texts: Callable[[SQLType], bool] | None = None
     casts_constants: bool = False
     doubles_with_exponent: bool = False
     needs_constant_patterns: bool = False

@@ -190,18 +190,19 @@ def _is(translator: Translator, node: Any, scope: Scope) -> Element:
     return left.is_not(right) if args.get("negate") else left.is_(right)
 
 
-def _like(apply: Callable[[Element, Element, str | None], Element]) -> Any:
+def _like(affirmed: Callable[..., Element], negated: Callable[..., Element]) -> Any:
     def read(translator: Translator, node: Any, scope: Scope, escape: str | None = None) -> Element:
         args = only(node, "this", "expression", "negate")
         left, right = (translator.expression(args[name], scope) for name in ("this", "expression"))
-        match = apply(operations.textual(left), right, escape)
-        return not_(match) if args.get("negate") else match
+        # Of ALL (...), NOT LIKE is another question than NOT of LIKE.
+        apply = negated if args.get("negate") else affirmed
+        return apply(operations.textual(left), right, escape=escape)
 
     return read
 
 
-_LIKE = _like(lambda left, right, escape: left.like(right, escape=escape))
-_ILIKE = _like(lambda left, right, escape: left.ilike(right, escape=escape))
+_LIKE = _like(ColumnElement.like, ColumnElement.not_like)
+_ILIKE = _like(ColumnElement.ilike, ColumnElement.not_ilike)
 
 
 def _collate(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -345,10 +346,18 @@ def _any_of(wrap: Any) -> Any:
         if isinstance(inner, exp.Select | exp.SetOperation | exp.Subquery):
             result: Element = wrap(_subselect(translator, inner, scope).scalar_subquery())
         else:
-            result = wrap(translator.expression(inner, scope))
+            result = wrap(_items(translator, translator.expression(inner, scope), node, scope))
         return result
 
     return read
+
+
+def _items(translator: Translator, array: Element, node: Any, scope: Scope) -> Element:
+    """The array of ANY (...): a constant text, as in `x = ANY ('{1,2}')`, has items of the type of x."""
+    if translator.dialect.array is None or not values.is_text(array):
+        return array
+    items = translator.expression(node.parent.this, scope).type
+    return values.typed_literal(array, types.ARRAY(items), translator.capabilities)
 
 
 def _case(translator: Translator, node: Any, scope: Scope) -> Element:
@@ -454,11 +463,7 @@ def _subselect(translator: Translator, node: Any, scope: Scope) -> Any:
     """A query inside an expression. It may read columns of the enclosing queries."""
     if isinstance(node, exp.Subquery):
         node = only(node, "this")["this"]
-    inner = scope.inner()
-    statement = translator.query(node, inner)
-    around = list(inner.around())
-    # A set operation has no correlate(); its parts are correlated one by one.
-    return statement.correlate(*around) if around and hasattr(statement, "correlate") else statement
+    return translator.query(node, scope.inner())
 
 
 def _scalar(translator: Translator, node: Any, scope: Scope) -> Element:

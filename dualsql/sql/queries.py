@@ -29,7 +29,7 @@ from dualsql.sql.operations import spells_instants
 from dualsql.sql.parse import nulls_first
 from dualsql.sql.relations import alias_columns, read_from, returns_rows, with_column_names
 from dualsql.sql.rows import refuse_row
-from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only
+from dualsql.sql.scope import OUTPUT, SELECT, Scope, forbid, forbid_node, invalid, only, output_of
 from dualsql.sql.values import require_groups, require_same, require_sortable
 from dualsql.sqlalchemy_dialects import distinct_on
 from dualsql.text_dialects import TextDialect
@@ -104,7 +104,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     outputs = _outputs(translator, node, scope)
     if translator.capabilities.spells_instants and (args.get("group") or args.get("distinct")) is not None:
         outputs = _merge(outputs, scope)
-    statement: Any = select(*outputs).select_from(*elements)
+    statement = _correlated(select(*outputs).select_from(*elements), scope)
     if args.get("where") is not None:
         statement = statement.where(translator.expression(only(args["where"], "this")["this"], scope))
     if args.get("group") is not None:
@@ -131,6 +131,11 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
     if any(args.get(name) for name in ("limit", "offset", "fetch")):
         statement = translator.orders.in_order(statement)
     return _cut(statement, args)
+
+
+def _correlated(statement: Any, scope: Scope) -> Any:
+    """The SELECT, which reads no relation of an enclosing query itself, also where it has no FROM of its own."""
+    return statement if scope.parent is None else statement.correlate(*scope.around())
 
 
 def _outputs(translator: Translator, node: exp.Select, scope: Scope) -> list[Element]:
@@ -166,6 +171,8 @@ def _output(translator: Translator, item: Any, scope: Scope) -> Element:
         label = translator.name(value, args["alias"].name)
         scope.outputs[args["alias"].name.lower()] = label
         return label
+    if isinstance(item, exp.Column):
+        return output_of(item.name, value)
     name = _own_name(item, translator.dialect)
     # As in PostgreSQL, a call without an alias has the name of its function.
     return value.label(name) if name else _named_within(value)
@@ -201,11 +208,7 @@ def _starred(item: Any, scope: Scope) -> Iterator[Element]:
         return
     if not scope.relations:
         invalid("SELECT * needs a FROM clause.")
-    yield from scope.merged.values()
-    for relation in scope.relations.values():
-        yield from (
-            column for name, column in scope.columns_of(relation).items() if name.lower() not in scope.merged
-        )
+    yield from scope.starred()
 
 
 def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -> Any:
@@ -216,11 +219,15 @@ def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -
         return statement.distinct()
     if not translator.dialect.has_distinct_on:
         forbid("DISTINCT ON", hint="Use row_number() OVER (PARTITION BY ... ORDER BY ...) = 1 in a subquery.")
+    if any(returns_rows(item, translator.dialect) for item in node.parent.expressions):
+        forbid("DISTINCT ON beside a function that returns rows", hint="Use DISTINCT ON in a subquery.")
     return statement.ext(distinct_on(*(translator.expression(key, scope) for key in on.expressions)))
 
 
 def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Iterator[Any]:
     args = only(node, "expressions", "rollup", "cube", "grouping_sets")
+    if node.args.get("all") is False:
+        forbid("GROUP BY DISTINCT", hint="Name each grouping set once: GROUP BY GROUPING SETS (...).")
     plain = [_group(translator, key, outputs, scope) for key in args.get("expressions") or ()]
     for name in ("rollup", "cube", "grouping_sets"):
         for special in args.get(name) or ():

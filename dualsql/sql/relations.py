@@ -27,7 +27,7 @@ from sqlalchemy import (
     values,
 )
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.selectable import TableClause
+from sqlalchemy.sql.selectable import Join, TableClause
 from sqlalchemy.types import NullType
 from sqlglot import exp
 
@@ -35,7 +35,16 @@ from dualsql.columns.own_types import SQLType
 from dualsql.databases.functions import common
 from dualsql.sql.operations import comparison, require_safe_patterns
 from dualsql.sql.rows import is_row, refuse_row
-from dualsql.sql.scope import Scope, forbid_node, invalid, only, unknown_column, unknown_table
+from dualsql.sql.scope import (
+    MergedColumn,
+    Scope,
+    forbid,
+    forbid_node,
+    invalid,
+    only,
+    unknown_column,
+    unknown_table,
+)
 from dualsql.sql.values import is_text, require_equality, require_same
 from dualsql.text_dialects import TextDialect
 
@@ -98,7 +107,7 @@ def _join(translator: Translator, left: FromClause, node: exp.Join, scope: Scope
     grown: list[FromClause] = []
     _append(translator, grown, args["this"], scope)
     right = grown[0]
-    names = _shared_columns(left, right, scope) if method else [name.name for name in args.get("using") or ()]
+    names = _shared_columns(left, right, scope) if method else args.get("using") or ()
     condition = (
         _equal(translator, (left, right), names, side, scope)
         if names
@@ -125,33 +134,47 @@ def _condition(
 def _equal(
     translator: Translator,
     sides: tuple[FromClause, FromClause],
-    names: Sequence[str],
+    names: Sequence[exp.Identifier],
     side: str,
     scope: Scope,
 ) -> ColumnElement[bool]:
     """The condition of USING. A name without a table then refers to the merged column."""
-    left, right = sides
-    pairs = []
+    left, right = map(_relations_in, sides)
+    pairs, merged = [], []
     for name in names:
         one, other = _column_of(left, name, scope), _column_of(right, name, scope)
         require_same(translator, one, other)
         require_equality(translator, one)
         pairs.append(comparison(operators.eq, one, other, translator.capabilities))
         # The side that an outer join keeps whole: the other one is NULL where nothing matched.
-        using_column = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
-        scope.merged[name.lower()] = using_column
+        column = {"RIGHT": other, "FULL": func.coalesce(one, other, type_=one.type)}.get(side, one)
+        merged.append(MergedColumn(name.name.lower(), column, (*left, *right)))
+    scope.merge(merged)
     return and_(*pairs) if pairs else false()
 
 
-def _column_of(relation: FromClause, name: str, scope: Scope) -> ColumnElement[Any]:
-    column = scope.work.column_of(relation, exp.to_identifier(name))
-    return unknown_column(name, scope.columns_of(relation), scope.work.dialect) if column is None else column
+def _relations_in(element: FromClause) -> Sequence[FromClause]:
+    """The relations of a join, or the relation itself."""
+    if not isinstance(element, Join):
+        return [element]
+    return [*_relations_in(element.left), *_relations_in(element.right)]
 
 
-def _shared_columns(left: FromClause, right: FromClause, scope: Scope) -> list[str]:
-    right_columns = scope.columns_of(right)
-    names = [name for name in scope.columns_of(left) if name in right_columns]
-    return names or invalid("A NATURAL JOIN of tables without a common column.", hint="Write JOIN ... ON.")
+def _column_of(relations: Sequence[FromClause], name: exp.Identifier, scope: Scope) -> ColumnElement[Any]:
+    column = scope.own_column(name, relations)
+    if column is None:
+        names = [known for relation in relations for known in scope.columns_of(relation)]
+        unknown_column(name.name, names, scope.work.dialect)
+    return column
+
+
+def _shared_columns(left: FromClause, right: FromClause, scope: Scope) -> Sequence[exp.Identifier]:
+    names, others = (
+        [name for relation in _relations_in(side) for name in scope.columns_of(relation)]
+        for side in (left, right)
+    )
+    shared = [exp.to_identifier(name) for name in dict.fromkeys(names) if name in others]
+    return shared or invalid("A NATURAL JOIN of tables without a common column.", hint="Write JOIN ... ON.")
 
 
 def _relation(translator: Translator, node: Any, scope: Scope) -> FromClause:
@@ -287,6 +310,11 @@ def _function(translator: Translator, node: Any, scope: Scope) -> FromClause:
         only(call, "this", "expressions")
     arguments = series_arguments(name, [translator.expression(part, scope) for part in nodes])
     require_safe_patterns(translator, name, arguments)
+    if name == "unnest" and len(arguments) > 1:
+        forbid(
+            "unnest() of several arrays",
+            hint="Join them by number: unnest(a) WITH ORDINALITY AS x(item, number).",
+        )
     alias = _alias(node) or name
     free = translator.alias(alias)
     columns = alias_columns(node) or ([alias] if functions[name] == (name,) else list(functions[name]))

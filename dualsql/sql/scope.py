@@ -6,13 +6,14 @@ of the whole time until the document is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import ColumnElement, FromClause
+from sqlalchemy.sql.functions import FunctionElement
 from sqlglot import Dialect, ErrorLevel, exp
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
@@ -192,6 +193,19 @@ class WorkBudget:
         return matches[0] if len(matches) == 1 and is_found else None
 
 
+class MergedColumn(NamedTuple):
+    """A column that JOIN ... USING makes of equal ones.
+
+    Attributes:
+        name: in lower case.
+        relations: those of both sides of the join.
+    """
+
+    name: str
+    column: ColumnElement[Any]
+    relations: Sequence[FromClause]
+
+
 @dataclass(eq=False)
 class Scope:
     """The relations that one SELECT may name, and those of the enclosing SELECTs.
@@ -201,7 +215,7 @@ class Scope:
         hidden: prefix of the names of columns that carry an order and that a text may not name; empty for none.
         ctes: common table expressions that are visible here, by their names in lower case.
         relations: the FROM clause, by alias in lower case, in order.
-        merged: columns that JOIN ... USING merged.
+        merged: columns that JOIN ... USING merged, those of the last join first.
         outputs: named expressions of the SELECT list. ORDER BY sees them, and other clauses if no column has the name.
         windows: the WINDOW clause.
         translated_parts: of the text. Equal parts become the same element, so that GROUP BY and the SELECT list
@@ -213,7 +227,7 @@ class Scope:
     hidden: str = ""
     ctes: dict[str, FromClause] = field(default_factory=dict)
     relations: dict[str, FromClause] = field(default_factory=dict)
-    merged: dict[str, ColumnElement[Any]] = field(default_factory=dict)
+    merged: list[MergedColumn] = field(default_factory=list)
     outputs: dict[str, ColumnElement[Any]] = field(default_factory=dict)
     windows: dict[str, exp.Window] = field(default_factory=dict)
     translated_parts: dict[exp.Expression, ColumnElement[Any]] = field(default_factory=dict)
@@ -241,6 +255,11 @@ class Scope:
         while scope is not None:
             yield scope
             scope = scope.parent
+
+    def merge(self, columns: Sequence[MergedColumn]) -> None:
+        """Add the merged columns of a join. They take the place of those that they are made of."""
+        merged = {(column.name, relation) for column in columns for relation in column.relations}
+        self.merged = [*columns, *(one for one in self.merged if (one.name, one.relations[0]) not in merged)]
 
     def around(self) -> list[FromClause]:
         """Every relation of the enclosing scopes."""
@@ -304,20 +323,39 @@ class Scope:
     def _spell(self, alias: str, name: str) -> str:
         return ".".join(quote_name(part, self.work.dialect) for part in (alias, name))
 
-    def own_column(self, name: exp.Identifier) -> ColumnElement[Any] | None:
-        """The column of that name among this scope's relations."""
-        if name.name.lower() in self.merged:
-            return self.merged[name.name.lower()]
+    def own_column(
+        self, name: exp.Identifier, relations: Collection[FromClause] | None = None
+    ) -> ColumnElement[Any] | None:
+        """The column of that name among this scope's relations, or among some of them."""
         self.work.spend(len(self.relations) // _NAMES)
-        columns = {
-            alias: column
-            for alias, relation in self.relations.items()
-            if (column := self.work.column_of(relation, name)) is not None
-        }
+        columns: dict[FromClause, ColumnElement[Any]] = {}
+        for relation in self.relations.values() if relations is None else relations:
+            merged = self._merged(name.name, relation)
+            if merged is not None:
+                columns[merged.relations[0]] = merged.column
+            elif (column := self.work.column_of(relation, name)) is not None:
+                columns[relation] = column
         if len(columns) > 1:
-            choices = " or ".join(self._spell(alias, name.name) for alias in columns)
+            choices = " or ".join(
+                self._spell(alias, name.name) for alias, one in self.relations.items() if one in columns
+            )
             invalid(f"The column {name.name[:60]!r} is ambiguous.", hint=f"Write {choices}."[:200])
         return next(iter(columns.values()), None)
+
+    def _merged(self, name: str, relation: FromClause) -> MergedColumn | None:
+        """The merged column that stands for the one of that name of a relation."""
+        matches = (one for one in self.merged if one.name == name.lower() and relation in one.relations)
+        return next(matches, None)
+
+    def starred(self) -> Iterator[ColumnElement[Any]]:
+        """The columns of `SELECT *`: those of each relation in order, and before them what is merged of them."""
+        for relation in self.relations.values():
+            yield from (
+                output_of(one.name, one.column) for one in self.merged if one.relations[0] is relation
+            )
+            for name, column in self.columns_of(relation).items():
+                if self._merged(name, relation) is None:
+                    yield column
 
     def _columns(self) -> list[str]:
         relations = (relation for scope in self.outward() for relation in scope.relations.values())
@@ -329,6 +367,11 @@ class Scope:
         if not self.hidden:
             return columns
         return {name: column for name, column in columns.items() if not name.startswith(self.hidden)}
+
+
+def output_of(name: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A column in a SELECT list. What FULL JOIN merges is a function, which has no name of its own."""
+    return column.label(name) if isinstance(column, FunctionElement) else column
 
 
 # Names as a text writes them: between quotes where they need some, and which of them look alike.

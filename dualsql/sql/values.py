@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from sqlalchemy import BindParameter, Cast, ColumnClause, ColumnElement, literal, tuple_, types
+from sqlalchemy import BindParameter, Cast, ColumnClause, ColumnElement, cast, literal, tuple_, types
 from sqlalchemy.sql.elements import False_, Null, True_, Tuple
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
@@ -93,6 +93,8 @@ def typed_literal(
     if not is_text(element):
         return element
     text = str(element.value)
+    if capabilities.text.casts_texts is not None and capabilities.text.casts_texts(type_):
+        return cast(literal(text, types.Text()), type_)
     if isinstance(type_, types.Enum) and type_.enums and text not in type_.enums:
         words = ", ".join("'" + one.replace("'", "''") + "'" for one in type_.enums[:_LISTED])
         invalid(f"{text[:40]!r} is no value of the column.", hint=f"It holds one of: {words}.")

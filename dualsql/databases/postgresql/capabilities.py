@@ -22,7 +22,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
-from dualsql.columns.own_types import Computation, SQLType
+from dualsql.columns.own_types import Computation, SQLType, is_single
 from dualsql.columns.result import CharByte, DriverValue
 from dualsql.databases.generic import Expression, collated, grouped, parameter, stored_in
 from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
@@ -426,11 +426,24 @@ _TEXT = TextDialect(
     orders_aggregates=True,
     has_distinct_on=True,
     reads_dates=lambda text, kind: cast(literal(text, Text), kind),
+    casts_texts=lambda kind: isinstance(kind, _READ_AS_THEIR_TYPE) or is_single(kind),
     folds_names=True,
     selects_rows=True,
     operators=frozenset("@> <@ && ? ?| ?& ~* OVERLAPS".split()) | {"SIMILAR TO"},
     collations=("C", "POSIX"),
 )
+
+
+_READ_AS_THEIR_TYPE: tuple[type[SQLType], ...] = (
+    types.ARRAY,
+    types.LargeBinary,
+    postgresql.CIDR,
+    postgresql.INET,
+    postgresql.MACADDR,
+    postgresql.MONEY,
+    postgresql.ranges.AbstractRange,
+)
+"""Types of which a constant has to be one: PostgreSQL has no operator for them and a text."""
 
 
 # A column may have a collation of its own, so none may be in use but those of C. An ICU database says "en-US".
