@@ -496,7 +496,7 @@ BEYOND: dict[str, str] = {
     "sql/test_hidden_tables.py": "tables that a caller does not see decide no answer",
     "sql/test_lengths.py": "texts that a statement makes of constants, and searches, have bounded lengths",
     "sql/test_row_values.py": "a row value is compared, and is never a column of a result",
-    "sql/test_enclosing_queries.py": "subqueries that read only the enclosing query, merged columns and constants answer as the database does",
+    "sql/test_enclosing_queries.py": "subqueries, merged columns and constants mean what they mean to the database",
     "databases/test_callbacks.py": "what SQLite calls back into Python: which functions, their meaning, linear time",
     "formats/test_heavy.py": "cells of millions of elements hold no event loop",
     "formats/test_residue.py": "an Arrow stream sends nothing of the memory of the server",
