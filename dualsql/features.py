@@ -64,8 +64,10 @@ def _owner_of(keyword: str) -> str | None:
     from dualsql.rates import Rates
     from dualsql.web.feature import Pages
 
-    if keyword in {each.name for each in settings_in(Settings)}:
-        return f"It is a setting: settings=Settings({keyword}=...)."
+    settings = [each.name for each in settings_in(Settings)]
+    # sample_size is default_sample_size here: a tool has the short name.
+    if setting := next((name for name in (keyword, f"default_{keyword}") if name in settings), None):
+        return f"It is a setting: settings=Settings({setting}=...)."
     for feature in default_features(Pages(), SignedLinks(), Rates()):
         name, group = type(feature).__name__, feature.settings_group
         if group is not None and keyword in {each.name for each in fields(group)}:

@@ -46,8 +46,9 @@ def require_duration(
         BadParameterError, ConfigurationError: as `failure` says. It is no timedelta, or too short.
     """
     if not isinstance(value, timedelta):
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        written = f"timedelta(seconds={value:.9g})" if is_number else _as_code(example)
+        is_length = isinstance(value, int | float) and not isinstance(value, bool)
+        is_length = is_length and (value > 0 if is_positive else value >= 0)
+        written = f"timedelta(seconds={value:.9g})" if is_length else _as_code(example)
         raise failure(f"{name} must be a timedelta.", hint=f"Write {name}={written}.")
     if value < timedelta() or (is_positive and not value):
         raise failure(
@@ -365,6 +366,9 @@ def _as_code(value: Any) -> str:
 _UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
 
 
+_IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
+
+
 def _default(option: Any) -> Any:
     return option.default if option.default_factory is MISSING else option.default_factory()
 
@@ -380,7 +384,7 @@ def _check(option: Field[Any], value: object) -> None:
         # Not isinstance: True is an int, and would be a limit of 1.
         if type(value) is not type(default):
             raise ConfigurationError(
-                f"{name} must be a {type(default).__name__}.", hint=f"For example {default!r}."
+                f"{name} must be {_IN_WORDS[type(default)]}.", hint=f"For example {default!r}."
             )
         if isinstance(value, int | float) and not (value > 0 if is_positive else value >= 0):
             raise ConfigurationError(

@@ -20,12 +20,13 @@ from dualsql.cli.connect import (
     entry_over_stdio,
     missing,
     planned,
+    snippet,
     with_the_line_that_installs,
 )
-from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes_options
+from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes_options, unknown_variables
 from dualsql.databases.files import find_files
 from dualsql.errors import ConfigurationError, DualResponseError, importing
-from dualsql_client.cli.commands import fetch_command, view_command
+from dualsql_client.cli.commands import Commands, fetch_command, view_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ def _print_version(is_wanted: bool) -> None:  # noqa: FBT001 - typer calls it
 
 
 app = typer.Typer(
+    cls=Commands,
     help="Query results for two readers: a sample for the model, every row for the application.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -85,12 +87,17 @@ app = typer.Typer(
 
 @app.callback()
 def main_options(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback prints it
         bool,
         typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version),
     ] = False,
 ) -> None:
     """Query results for two readers: a sample for the model, every row for the application."""
+    commands = getattr(context.command, "commands", {}).values()
+    known = {each.envvar for command in commands for each in command.params if each.envvar}
+    if unknown := unknown_variables(known):
+        typer.echo(f"dualsql: Ignored, because no option reads them: {', '.join(unknown)}.", err=True)
 
 
 # The commands of `dualsql-client`, for those who have installed the server.
@@ -235,13 +242,12 @@ def connect_command(
             arguments = [str(path) for path in find_files(files).paths] if files else which
             variables = {"DUALSQL_DATABASE_URL": database} if database is not None else {}
             entry = entry_over_stdio(host, ["serve", "--stdio", *arguments], variables)
-        _write(planned(host, path, name, entry), dry_run=dry_run, yes=yes)
+        typer.echo(f"{path.resolve()}\n{snippet(host, name, entry)}")
+        if not dry_run:
+            _write(planned(host, path, name, entry), yes=yes)
 
 
-def _write(change: Change, *, dry_run: bool, yes: bool) -> None:
-    typer.echo(f"{change.path}\n{change.text()}")
-    if dry_run:
-        return
+def _write(change: Change, *, yes: bool) -> None:
     if not change.is_needed:
         typer.echo("The file has this entry already.")
         return

@@ -163,7 +163,6 @@ class Change:
     """
 
     path: Path
-    name: str
     before: bytes | None
     after: str
     entry: Entry
@@ -173,15 +172,6 @@ class Change:
     def is_needed(self) -> bool:
         """Whether the file does not have this entry already."""
         return self.earlier != self.entry
-
-    def text(self) -> str:
-        """The entry as JSON, with words in place of secrets."""
-        entry = dict(self.entry)
-        if "url" in entry:
-            entry["url"] = _without_secrets(entry["url"])
-        if "env" in entry:
-            entry["env"] = {key: "..." if key in _SECRETS else value for key, value in entry["env"].items()}
-        return json.dumps({self.name: entry}, indent=2, ensure_ascii=False)
 
     def write(self) -> Path | None:
         """Write the file at once, and return the copy of the old one, if there was one.
@@ -230,6 +220,16 @@ def _without_secrets(url: str) -> str:
     return parts._replace(netloc=netloc, query="..." if parts.query else "").geturl()
 
 
+def snippet(host: HostName, name: str, entry: Entry) -> str:
+    """What the file has with the entry, as JSON, with dots in place of secrets."""
+    shown = dict(entry)
+    if "url" in shown:
+        shown["url"] = _without_secrets(shown["url"])
+    if "env" in shown:
+        shown["env"] = {key: "..." if key in _SECRETS else value for key, value in shown["env"].items()}
+    return json.dumps({_HOSTS[host].key: {name: shown}}, indent=2, ensure_ascii=False)
+
+
 def planned(host: HostName, path: Path, name: str, entry: Entry) -> Change:
     """The change that puts the entry into the file. Nothing is written.
 
@@ -246,7 +246,7 @@ def planned(host: HostName, path: Path, name: str, entry: Entry) -> Change:
     earlier = servers.get(name)
     servers[name] = dict(entry)
     after = json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
-    return Change(path=path, name=name, before=before, after=after, entry=entry, earlier=earlier)
+    return Change(path=path, before=before, after=after, entry=entry, earlier=earlier)
 
 
 def _bytes_of(path: Path) -> bytes | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature
@@ -81,6 +83,24 @@ def hint_with_flag(error: DualResponseError) -> str:
     if setting is None:
         return error.developer_hint or error.hint
     return f"{error.hint} Then add --{setting.replace('_', '-')}."
+
+
+_NO_FLAGS = frozenset({"DUALSQL_SECRET"})
+"""Variables without an option: all local processes can read a command line."""
+
+_OF_TESTS = re.compile("DUALSQL_(TEST|FUZZ|TWINS|BENCH)_")
+
+
+def unknown_variables(known: Collection[str], variables: Collection[str] = os.environ.keys()) -> list[str]:
+    """The variables that look like dualsql's and are read by nothing, each with the most similar one."""
+    names = sorted(_NO_FLAGS.union(known))
+    unknown = [
+        name
+        for name in variables
+        if name.startswith("DUALSQL_") and name not in names and not _OF_TESTS.match(name)
+    ]
+    similar = {name: get_close_matches(name, names, n=1, cutoff=0.8) for name in sorted(unknown)}
+    return [f"{name} (did you mean {close[0]}?)" if close else name for name, close in similar.items()]
 
 
 DEFAULT_PORT = 8000

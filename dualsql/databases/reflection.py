@@ -160,10 +160,20 @@ class Selection:
     everything: bool = False
 
     def __post_init__(self) -> None:
-        if [self.schema is not None, bool(self.tables), self.everything].count(True) != 1:
+        choices = {
+            "--schema": self.schema is not None,
+            "--tables": bool(self.tables),
+            "--all": self.everything,
+        }
+        chosen = [flag for flag, is_given in choices.items() if is_given]
+        if not chosen:
             raise ConfigurationError(
-                "The tables to serve must be selected.",
-                hint="Give exactly one of --schema, --tables and --all.",
+                "The tables to serve must be selected.", hint="Give --schema, --tables or --all."
+            )
+        if len(chosen) > 1:
+            raise ConfigurationError(
+                f"{' and '.join(chosen)} cannot be combined: each selects the tables to serve.",
+                hint="Give one of them.",
             )
 
 

@@ -249,7 +249,7 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise BadParameterError(
             "This server cannot write Arrow or Parquet.",
-            hint="Use ndjson, json or csv.",
+            hint="Use ndjson, json or csv. For these formats, its operator installs dualsql[arrow].",
             developer_hint="pip install 'dualsql[arrow]'",
         ) from error
     return pa

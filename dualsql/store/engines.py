@@ -92,26 +92,40 @@ def reading_any_text(connection: AsyncConnection) -> AbstractContextManager[None
 
 
 @contextmanager
-def storage_errors() -> Iterator[None]:
+def storage_errors(url: URL | None = None) -> Iterator[None]:
     """Raise StorageError for every failure of the database or its connection in the block.
 
-    The driver's message is not passed on: it can contain a URL, a password or another tenant's value."""
+    The driver's message is not passed on: it can contain a URL, a password or another tenant's value.
+
+    Args:
+        url: of the database, for the developer's hint.
+    """
     try:
         yield
     except SQLAlchemyError as error:
-        raise _explained(error) from error
+        raise _explained(error, url) from error
     except MissingFileError as error:
-        raise StorageError("The file of the resource store does not exist.", hint=MIGRATE_HINT) from error
+        raise _not_migrated("The file of the resource store does not exist.", url) from error
     except OSError as error:  # asyncpg does not wrap a refused or timed out connection
         raise StorageError("The resource store cannot be reached.") from error
 
 
-def _explained(error: SQLAlchemyError) -> StorageError:
+def _explained(error: SQLAlchemyError, url: URL | None) -> StorageError:
     if isinstance(error, IntegrityError):
         return already_stored()
     if isinstance(error, DBAPIError) and _is_schema_missing(error):
-        return StorageError("The tables of the resource store are missing or outdated.", hint=MIGRATE_HINT)
+        return _not_migrated("The tables of the resource store are missing or outdated.", url)
     return StorageError("The resource store failed.")
+
+
+def _not_migrated(message: str, url: URL | None) -> StorageError:
+    # str() of a URL hides its password.
+    command = (
+        ""
+        if url is None
+        else f"Run: dualsql migrate --create --store {url.set(drivername=url.get_backend_name())}"
+    )
+    return StorageError(message, hint=MIGRATE_HINT, developer_hint=command)
 
 
 def for_operator(error: StorageError) -> DualResponseError:
@@ -119,9 +133,11 @@ def for_operator(error: StorageError) -> DualResponseError:
     from dualsql.databases.postgresql import PostgreSQLGuard
     from dualsql.databases.reach import refused
 
+    if error.hint == MIGRATE_HINT:
+        return ConfigurationError(error.message, hint=error.hint, developer_hint=error.developer_hint)
     cause = error.__cause__
     known = refused(PostgreSQLGuard(), cause.orig if isinstance(cause, DBAPIError) else cause)
-    if known is None or isinstance(cause, MissingFileError):
+    if known is None:
         return error
     refusal, message, hint = known
     kind = StorageError if refusal is Refusal.HOST else ConfigurationError

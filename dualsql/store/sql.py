@@ -49,6 +49,7 @@ from dualsql.store.engines import (
     RowQuery,
     borrowed_engine,
     fast_row_reader,
+    for_operator,
     has_clock,
     is_read_only,
     own_engine,
@@ -133,7 +134,7 @@ class Connections:
             raise StorageError("The resource store was closed.", hint="Open it again: `await store.open()`.")
         self._running += 1
         try:
-            with storage_errors():
+            with storage_errors(self.url):
                 async with self._engine.connect() as connection:
                     try:
                         with reading_any_text(connection):
@@ -371,6 +372,11 @@ class SQLResourceStore:
         self._connections.reopen()
         if self._fast_reader is not None:
             self._fast_reader.reopen()
+        try:
+            for table in (resources, links):
+                await self._rows(select(table).limit(0))
+        except StorageError as error:
+            raise for_operator(error) from error.__cause__
 
     async def close(self) -> None:
         if self._fast_reader is not None:

@@ -361,12 +361,36 @@ _VARIABLES = (
 ).split()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--port", "abc"], "'abc' is not a whole number."),
+        (["--port", "99999"], "99999 is more than 65535."),
+        (["--wait", "long"], "'long' is not a number."),
+        (["--text-format", "md"], "'md' is not one of 'markdown',"),
+    ],
+)
+def test_values_that_are_no_parameters(arguments: list[str], message: str) -> None:
+    refused = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["serve", *arguments])
+    assert refused.exit_code == 2 and message in refused.output and "Value error" not in refused.output
+
+
+def test_variables_that_no_option_reads_are_named() -> None:
+    variables = {"DUALSQL_TOKN": TOKEN, "DUALSQL_SECRET": TOKEN, "DUALSQL_SERVICE_HOST": "10.0.0.1"}
+    done = CliRunner(env=variables).invoke(app, ["openapi"])
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "dualsql: Ignored, because no option reads them: DUALSQL_SERVICE_HOST, DUALSQL_TOKN "
+        "(did you mean DUALSQL_TOKEN?).\n"
+    )
+
+
 @pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Give exactly one of --schema, --tables and --all."),
-        (["--all", "--schema", "main"], "Give exactly one of --schema, --tables and --all."),
+        ([], "Give --schema, --tables or --all."),
+        (["--all", "--schema", "main"], "--schema and --all cannot be combined"),
         (["--tables", "partz"], "The database has no table 'partz'. Did you mean parts"),
         (["--schema", "nowhere"], "The database has no schema 'nowhere'."),
         (["--all", "--read-only-role", "r"], "SQLite has no roles"),

@@ -183,9 +183,13 @@ def test_a_file_that_would_lose_something_is_left_as_it_is(here: Path, text: str
     assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]
 
 
-def test_a_dry_run_writes_nothing(here: Path) -> None:
+def test_a_dry_run_writes_nothing_and_prints_what_can_be_pasted(here: Path) -> None:
+    (here / ".cursor").mkdir()
+    (here / ".cursor" / "mcp.json").write_text("// servers\n{}")
+    pasted = json.loads(connect("cursor", "--url", URL, "--dry-run").output.partition("\n")[2])
+    assert pasted == {"mcpServers": {"dualsql": {"url": URL}}}
     done = connect("vscode", "sales.csv", "--dry-run")
-    assert done.exit_code == 0
+    assert done.exit_code == 0 and '"servers"' in done.output
     assert '"sales.csv"' not in done.output and str(here / "sales.csv") in done.output.replace("\n", "")
     assert not (here / ".vscode").exists()
 

@@ -102,12 +102,20 @@ def test_a_person_reads_lines_with_what_to_do(shop: str) -> None:
     ],
 )
 def test_faults_of_the_configuration(
-    shop: str, arguments: list[str], variables: dict[str, str], check: str, told: str
+    shop: str,
+    arguments: list[str],
+    variables: dict[str, str],
+    check: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     everything = [] if {"--tables", "--schema"} & set(arguments) else ["--all"]
     code, found = doctor("--database", shop, *everything, *arguments, **variables)
     assert code == 1
     assert found[check][0] == "fault" and told in found[check][1] and found[check][2]
+    assert not list(tmp_path.glob("nowhere*")), "no file is made"
 
 
 def test_tokens_over_http_are_a_warning(shop: str) -> None:

@@ -173,10 +173,14 @@ def test_help_shows_every_option_of_a_response_with_its_type_and_default() -> No
 def test_type_checkers_know_each_setting() -> None:
     """`make check` refuses an unused `type: ignore`: each line below is an error to mypy."""
     tables, url = MetaData(), "http://127.0.0.1/resources"
-    with pytest.raises(ConfigurationError, match="default_page_size must be a int"):
+    with pytest.raises(ConfigurationError, match="default_page_size must be a whole number"):
         Settings(default_page_size="many")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"has no argument 'hook'\. Did you mean 'hooks'"):
         DualResponseServer("sqlite://", base_url=url, tables=tables, hook=[])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"settings=Settings\(default_sample_size=\.\.\.\)"):
+        DualResponseServer("sqlite://", base_url=url, tables=tables, sample_size=5)  # type: ignore[call-arg]
+    with pytest.raises(ConfigurationError, match=r"Write query_timeout=timedelta\(seconds=30\)"):
+        Settings(query_timeout=-1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="base_url"):
         DualResponseServer("sqlite://", tables=tables)  # type: ignore[call-arg]
 

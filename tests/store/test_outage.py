@@ -12,13 +12,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import MetaData, make_url, text
 
-from dualsql.errors import StorageError
+from dualsql.errors import ConfigurationError, StorageError
 from dualsql.store import ResourceChanges, SQLResourceStore, downgrade, upgrade
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.testing.stores import NOW, resource
 from tests import engines
+from tests.servers import create_server
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def _refuses(store: SQLResourceStore, hint: str = StorageError.default_hin
             await call(store)
         assert caught.value.hint == hint
         assert caught.value.__cause__ is not None
-        shown = f"{caught.value} {caught.value.details}".lower().replace(MIGRATE_HINT.lower(), "")
+        shown = f"{caught.value.for_caller} {caught.value.details}".lower().replace(MIGRATE_HINT.lower(), "")
         for secret in ("sql", "select", "insert", "hunter2", "relation", "postgres", "/tmp", "some-id"):
             assert secret not in shown
 
@@ -61,6 +62,21 @@ async def test_without_tables_the_hint_is_to_migrate(database_url: str) -> None:
     upgrade(database_url)
     await _answers(store)
     await store.close()
+
+
+async def test_a_server_does_not_start_before_the_tables_and_names_the_command(database_url: str) -> None:
+    server = create_server(
+        "sqlite://",
+        base_url="http://127.0.0.1/r",
+        tables=MetaData(),
+        store=SQLResourceStore(database_url),
+        secrets=["s" * 32],
+    )
+    name = make_url(database_url).database
+    with pytest.raises(ConfigurationError, match=rf"dualsql migrate --create --store \w+://.*{name}"):
+        async with server.lifespan(None):
+            pass
+    await server.shutdown()
 
 
 async def test_an_older_form_of_the_table_is_a_matter_of_migration_too(store_url: str) -> None:

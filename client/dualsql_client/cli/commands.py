@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import typer
+from typer.core import TyperGroup
 
 from dualsql_client.addresses import resource_id
 from dualsql_client.cli.fetching import Fetched, fetch
@@ -154,7 +155,31 @@ TOKEN_VARIABLE = "DUALSQL_TOKEN"  # noqa: S105 - the name of the variable
 INTERRUPTED = 130
 """The exit status of a program that Ctrl-C has ended, as in shells."""
 
+_REFUSALS = {
+    "int_parsing": "{input!r} is not a whole number.",
+    "float_parsing": "{input!r} is not a number.",
+    "greater_than_equal": "{input} is less than {ge}.",
+    "less_than_equal": "{input} is more than {le}.",
+    "value_error": "{error}",
+}
+"""What a person reads of a value that is no parameter, by the type of pydantic's error."""
+
+
+class Commands(TyperGroup):
+    """Commands whose refusals of a value are in plain words; Typer has those of pydantic."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            errors: list[Any] = getattr(error.__cause__, "errors", list)()
+            if errors and (words := _REFUSALS.get(errors[0]["type"])):
+                error.message = words.format(input=errors[0]["input"], **errors[0].get("ctx", {}))
+            raise
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Read the rows of dual responses: save them to a file, or look at them in the terminal.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
