@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev docs docs-serve demo test test-kernel test-long test-all test-exhaustive drills fuzz mutants test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check bench audit constraints clean
+.PHONY: help dev docs docs-serve demo test test-kernel test-long test-all test-exhaustive drills fuzz mutants test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check docs-check bench audit constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -108,6 +108,10 @@ docs: ## build the documentation as a site, with the reference of the code, in .
 
 docs-serve: docs ## build it and show it at http://127.0.0.1:8090
 	@.venv/bin/python -m http.server --bind 127.0.0.1 --directory .docs/site 8090
+
+docs-check: ## the documents: links, tables, code, and figures as they are recomputed
+	@scripts/environment dev
+	.venv/bin/pytest -m "not long" tests/test_docs.py tests/docs tests/test_benchmarks.py $(ARGS)
 
 bench: ## measure, print a table, write benchmarks/results/
 	@scripts/environment bench

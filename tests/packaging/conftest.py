@@ -57,15 +57,14 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
 def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Environment]:
     """A function from requirements to a clean environment that holds them."""
 
-    def make(*requirements: str) -> Environment:
+    def make(*requirements: str, constraints: Path = ROOT / "constraints.txt") -> Environment:
         folder = tmp_path_factory.mktemp("clean")
         home = folder / "environment"
-        constraints = ["-c", str(ROOT / "constraints.txt")]
         if UV:
             _output([UV, "venv", "--quiet", "--python", sys.executable, home], cwd=folder)
         else:
             venv.create(home, with_pip=True)
-        _output([*_installer(home / "bin" / "python"), *constraints, *requirements], cwd=folder)
+        _output([*_installer(home / "bin" / "python"), "-c", constraints, *requirements], cwd=folder)
         return Environment(home / "bin", folder)
 
     return make
