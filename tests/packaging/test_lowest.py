@@ -14,7 +14,11 @@ from tests.packaging.conftest import ROOT, Environment, Wheels
 from tests.packaging.test_release import PYPROJECTS
 
 # Packages older than a Python have no wheels for it.
-pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.version_info >= (3, 12), reason="the lowest Python")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(sys.version_info >= (3, 12), reason="the lowest Python"),
+]
 
 OF_TESTS = ("pytest>=9", "pytest-timeout", "pytest-xdist", "hypothesis")
 
