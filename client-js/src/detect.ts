@@ -7,7 +7,7 @@ import { Origins, isChecked, isWeb, resourceId, uriOfURL } from "./addresses.ts"
 import { isObject } from "./errors.ts";
 import { set } from "./json.ts";
 import { LinkReader, linkIn } from "./links.ts";
-import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, isTypedMap, untyped, type Fields, type Scope } from "./walk.ts";
+import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, isTypedMap, nested, untyped, type Fields, type Scope } from "./walk.ts";
 import type { Column, Encoding, Row, TotalCountKind } from "./wire.ts";
 
 /** A dual response as the tool result describes it. It is untrusted; a bare link has little more than the URI. */
@@ -36,9 +36,11 @@ export function findDetected(value: unknown, origins: Origins): Detected[] {
   const responses = new Map<string, Detected>();
   const reader = new LinkReader(origins);
   const walk = new Walk(value, (text) => (reader.read(text) ? RESPONSES : ANYTHING));
-  for (let fields = walk.next(); fields !== undefined; fields = walk.next()) {
-    const failed = isFailed(fields);
-    const scope = failed ? NOTHING : scopeOf(fields, walk);
+  for (let visited = walk.next(); visited !== undefined; visited = walk.next()) {
+    const fields = nested(visited);
+    const words = wordsOf(fields);
+    const failed = isFailed(fields, words);
+    const scope = failed ? NOTHING : scopeOf(words, walk);
     const response = scope === NOTHING ? undefined : toResponse(fields, origins);
     if (!response?.sample) walk.descend(fields, scopesOf(fields, scope, failed, response !== undefined));
     const detected = response ?? (scope === ANYTHING ? namedLink(fields, origins) : undefined);
@@ -66,54 +68,78 @@ function completeness({ sample, totalCount, columns }: Detected): number {
   return sample ? 2 : totalCount !== null || columns.length ? 1 : 0;
 }
 
-/** Names of SDKs, hosts and protocols. */
-const FAILURES: readonly (readonly [name: string, words: readonly unknown[]])[] = [
-  ["is_error", [true]],
-  ["isError", [true]],
-  ["tool_call_error", [true]], // agno
-  ["toolCallError", [true]],
-  ["status", ["error", "failed"]], // LangChain, Bedrock, OpenAI
-  ["state", ["output-error", "failed"]], // the AI SDK, A2A
-  ["outcome", ["failed", "denied"]], // pydantic-ai
-  ["type", ["tool-error", "error-text", "error-json"]], // the AI SDK
-  ["part_kind", ["retry-prompt"]], // pydantic-ai
-];
+// Names of SDKs, hosts, protocols and tracers, all without case, - and _.
+const FAILED = /^(?:.*(?:error|failed|failure|denied)|error(?:text|json)|retryprompt)$/;
+const isFailure = (word: unknown): boolean => typeof word === "string" && FAILED.test(word);
+const FAILURES = new Map<string, (word: unknown) => boolean>([
+  ...["iserror", "toolcallerror", "error"].map((name) => [name, (word: unknown) => word === true] as const),
+  ...["success", "ok"].map((name) => [name, (word: unknown) => word === false] as const),
+  ...["status", "state", "outcome", "type", "event", "partkind"].map((name) => [name, isFailure] as const),
+]);
 /** Fields of a message or a content block, and not of a row unless `columns` has them. */
 const OF_MESSAGES = ["type", "kind", "part_kind", "role"];
-const KINDS = [...OF_MESSAGES, "source"];
+const KINDS = new Set(["type", "kind", "partkind", "role", "source", "event", "eventname", "hookeventname", "sessionupdate"]);
 /** Fields of a call of a tool or its result. */
-const CALLS = ["tool_name", "toolName", "call_id", "tool_call_id", "toolCallId", "jsonrpc"];
+const CALLS = ["toolname", "callid", "toolcallid", "jsonrpc"];
 /** Fields beside the rows of a table. A link in a cell is no result. */
 const OF_TABLES = ["metadata", "columns", "total_count", "totalCount"];
 
-// Compared without case, - and _.
 const QUOTATION =
-  /^(?:(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?|.*(?:arguments|callinput|toolinput|inputjson).*)$/;
+  /^(?:(?:role|genai\.)?(?:user|human|system|developer)\.?(?:message|part|prompt|promptpart)?(?:chunk|submit)?|.*(?:arguments|callargs|callinput|toolinput|inputjson).*|on\w+start)$/;
 const RESULT =
-  /^(?:(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?)$/;
-const ARGUMENTS = new Set([
-  "arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs",
-  "partialjson", "argsdelta", "argstextdelta", "inputtextdelta",
-]);
-const ARGUMENTS_OF_CALLS = new Set(["input", "kwargs", "parameters"]);
+  /^(?:(?:genai\.)?(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?)$/;
+/** Names of arguments, instructions and errors. */
+const HIDDEN =
+  /^(?:.*arguments|args|.*(?:call|tool)(?:args|kwargs|inputs?)|(?:raw|span)inputs?|partialjson|args(?:text)?delta|inputtextdelta|systeminstructions?|.*error(?:message|text|str|string|data)?|exception|excmessage|statusmessage|cause)$/;
+/** Names of texts of a person. */
+const QUESTION = /^(?:(?:user|system)?prompt|chatinput|inputtext|question|query|user(?:input|message|query))$/;
+const ARGUMENTS_OF_CALLS = new Set(["input", "inputs", "kwargs", "parameters"]);
 const TABLES = new Set(["results", "data", "items", "records"]);
 
 function plainName(name: unknown): string {
-  return typeof name === "string" ? name.slice(0, 40).replace(/[-_ ]/g, "").toLowerCase() : "";
+  return typeof name === "string" ? name.slice(0, 40).replace(/[-_ $]/g, "").toLowerCase() : "";
+}
+
+/** Names of an object, and the words under them, both without case and marks. */
+type Words = (readonly [name: string, word: unknown])[];
+
+function wordsOf(fields: Fields): Words {
+  const words: Words = [];
+  for (const name of Object.keys(fields)) {
+    const plain = plainName(name);
+    if (FAILURES.has(plain) || KINDS.has(plain)) words.push([plain, wordOf(fields[name])]);
+  }
+  return words;
+}
+
+/** A text or a flag, also one that is named: in JSON with the type of each value, or as a label. */
+function wordOf(given: unknown): unknown {
+  let value = untyped(given);
+  const values = Object.values(fieldsOf(value) ?? {});
+  if (values.length === 1) value = values[0];
+  return typeof value === "boolean" ? value : plainName(value) || undefined;
 }
 
 /** What counts in an object: nothing in a person's message or a piece of arguments, all in a tool's result in it. */
-function scopeOf(fields: Fields, walk: Walk): Scope {
-  const kinds = [...KINDS.map((name) => plainName(untyped(fields[name]))), plainName(walk.kind)];
+function scopeOf(words: Words, walk: Walk): Scope {
+  const kinds = [plainName(walk.kind), ...words.flatMap(([name, word]) => (KINDS.has(name) && typeof word === "string" ? word : []))];
   if (kinds.some((kind) => RESULT.test(kind))) return walk.scope || ANYTHING;
   return kinds.some((kind) => QUOTATION.test(kind)) ? NOTHING : walk.scope;
 }
 
 /** Whether an object is a failed call, as an SDK or a protocol says it. */
-function isFailed(fields: Fields): boolean {
-  if (FAILURES.some(([name, words]) => words.includes(untyped(fields[name])))) return true;
-  const isCall = fields["type"] === "mcp_call" || CALLS.some((name) => name in fields);
+function isFailed(fields: Fields, words: Words): boolean {
+  if (words.some(([name, word]) => FAILURES.get(name)?.(word))) return true;
+  const isCall = words.some(([name, word]) => name === "type" && word === "mcpcall") || hasAny(namesOf(fields), CALLS);
   return isCall && (isFilled(fields["error"]) || isFilled(fields["exception"]));
+}
+
+function namesOf(fields: Fields): Set<string> {
+  return new Set(Object.keys(fields).map(plainName));
+}
+
+function hasAny(names: Set<string>, wanted: readonly string[]): boolean {
+  return wanted.some((name) => names.has(name));
 }
 
 function isFilled(value: unknown): boolean {
@@ -123,15 +149,23 @@ function isFilled(value: unknown): boolean {
 
 /** What counts under each name of an object. */
 function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boolean): (name: string, value: unknown) => Scope {
-  const isCall = "name" in fields || "output" in fields || CALLS.some((name) => name in fields);
+  const names = namesOf(fields);
+  const isCall = hasAny(names, ["name", "output", "outputs", "error", ...CALLS]);
+  const isRequest = names.has("method") && names.has("id");
   return (name, value) => {
     const plain = plainName(name);
-    if (ARGUMENTS.has(plain) || (isCall && ARGUMENTS_OF_CALLS.has(plain))) return NOTHING;
+    if (HIDDEN.test(plain) || (isCall && ARGUMENTS_OF_CALLS.has(plain)) || (isRequest && plain === "params")) return NOTHING;
+    if (typeof value === "string" && QUESTION.test(plain)) return NOTHING;
     if (isResponse && plain === "results") return NOTHING;
     if (isResponse && (plain === "resource" || plain === "metadata")) return scope && RESPONSES;
-    if (plain === "rows" || (TABLES.has(plain) && isTable(value, fields))) return scope && RESPONSES;
+    if ((plain === "rows" && !isLink(value)) || (TABLES.has(plain) && isTable(value, fields))) return scope && RESPONSES;
     return !scope && !failed && RESULT.test(plain) ? ANYTHING : scope;
   };
+}
+
+/** Whether a value is an object of texts, such as a link to rows. */
+function isLink(value: unknown): boolean {
+  return isObject(value) && Object.values(value).every((each) => typeof each === "string");
 }
 
 /** Whether the value of an object is the rows or columns of a table: neither messages nor content blocks. */
@@ -210,7 +244,8 @@ export function bare(uri: string, name: string, url?: string, key?: string): Det
 }
 
 /** A number of rows; DynamoDB and attributes have texts. */
-function toCount(total: unknown): number | null {
+function toCount(given: unknown): number | null {
+  const total = untyped(given);
   const count = typeof total === "string" && /^\d{1,16}$/.test(total) ? Number(total) : total;
   return isCount(count) ? count : null;
 }

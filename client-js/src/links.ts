@@ -38,6 +38,10 @@ const SENTENCE =
   /(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)\s+[<([`*_]{0,4}$/;
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
+const IN_ARGUMENTS =
+  /\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['"]?\s{0,9}[:=]\s{0,9}['"]?\{[^{}\n]*$/i;
+const ESCAPED = /\\+(?:u00|x)([0-9a-f]{2})/gi;
+
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
 export class LinkReader {
   /** Those of the texts. */
@@ -108,6 +112,7 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   if (!match && start > BEFORE && !ENDS_ADDRESS.test(before)) return undefined;
   const said = match ? before.slice(0, match.index) : before;
   const sentence = SENTENCE.exec(said);
+  if (!sentence && IN_ARGUMENTS.test(said)) return undefined;
   const written = own ? `${own[0]}${id}` : "";
   return {
     id,
@@ -136,5 +141,5 @@ function decoded(text: string): string {
         name ? (REFERENCES[name.toLowerCase()] ?? whole) : String.fromCharCode(decimal ? Number(decimal) : parseInt(hex ?? "", 16)),
       );
   }
-  return plain.replace(/\\+(?:u00|x)2f/gi, "/").replace(/(?:\\+r)?\\+n/g, "\n").replaceAll("\\", "");
+  return plain.replace(ESCAPED, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))).replace(/(?:\\+r)?\\+n/g, "\n").replaceAll("\\", "");
 }

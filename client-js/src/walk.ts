@@ -21,8 +21,15 @@ const BEGINS_JSON = /^\s{0,64}(\{|"|\[\s{0,64}([[{"\]\d-]|true|false|null))/;
 const BRACKET = /\{\s{0,64}"|\[\s{0,64}[[{"]/g;
 /** How many times the characters of a text that is not JSON are read as JSON. */
 const MOST_REPEATED = 8;
-/** The base64 of {" and [{, also indented. */
-const BEGINS_BASE64 = /^(eyJ|ewo|ewk|eyA|W3s|Wwo)/;
+const LONGEST_NAME = 200;
+/** That of an id. */
+const SHORTEST_BASE64 = 44;
+const BASE64 = /^(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]+(?:\r?\n[\w+/-]+)*={0,2})\s{0,2}$/;
+/** What begins each line of a server-sent event and of a quotation. */
+const BEGINS_LINE = /^(?:data:|>) ?/gm;
+/** Where quoted-printable breaks a line. */
+const SOFT_BREAK = /=\r?\n/g;
+const PAIRS = ["key", "name", "Key", "Name"].flatMap((name) => ["value", "Value"].map((value) => [name, value] as const));
 
 interface Entry {
   value: unknown;
@@ -72,9 +79,10 @@ export class Walk {
       if ((this.seen.get(value) ?? -1) >= scope) continue;
       this.seen.set(value, scope);
       if (typeof value === "string") this.open(value);
-      else if (Array.isArray(value) || value instanceof Set) this.pushAll(value, scope, nesting);
+      else if (value instanceof Set) this.pushAll(value, scope, nesting);
       else {
-        const fields = fieldsOf(value);
+        const fields = Array.isArray(value) ? attributesOf(value) : fieldsOf(value);
+        if (!fields && Array.isArray(value)) this.pushAll(value, scope, nesting);
         if (fields) return fields;
       }
     }
@@ -99,7 +107,7 @@ export class Walk {
   }
 
   private open(value: string): void {
-    const text = (BEGINS_BASE64.test(value) && ofBase64(value)) || value;
+    const text = ofBase64(value) || value;
     const { nesting } = this.here;
     let { scope } = this.here;
     let values: unknown[] = [];
@@ -108,7 +116,7 @@ export class Walk {
     if (nesting < MOST_NESTING && text.length <= this.characters) {
       this.characters -= text.length;
       values = whole(text);
-      [values, remains, rest] = values.length ? [values, [], ""] : jsonWithin(text);
+      [values, remains, rest] = values.length ? [values, [], ""] : jsonWithin(joined(text));
     }
     if (rest && scope === ANYTHING) scope = this.readText(rest);
     this.pushAll(values, scope, nesting + 1);
@@ -177,7 +185,18 @@ function mayLeadOn(value: unknown): boolean {
 
 /** Whether a text may contain a dual response or the id of a result. */
 function mayHoldResult(text: string): boolean {
-  return text.length >= SHORTEST_TEXT && (text.includes("resource") || mayHoldId(text) || BEGINS_BASE64.test(text));
+  if (text.length < SHORTEST_TEXT) return false;
+  return text.includes("resource") || mayHoldId(text) || base64(text) !== undefined || text.includes("=\n") || text.includes("=\r");
+}
+
+/** The base64 that a text is, also for URLs or of a data URI; undefined for any other text. */
+function base64(text: string): string | undefined {
+  return text.length >= SHORTEST_BASE64 ? BASE64.exec(text)?.[1] : undefined;
+}
+
+/** A text without what begins and breaks its lines in server-sent events, quotations and mails. */
+function joined(text: string): string {
+  return text.replace(BEGINS_LINE, "").replace(SOFT_BREAK, "");
 }
 
 /** The JSON that a text is, in a list; an empty list for any other text. */
@@ -195,8 +214,10 @@ function tryJSON<T>(read: () => T): T | undefined {
 }
 
 function ofBase64(text: string): string | undefined {
+  const encoded = base64(text)?.replace(/-/g, "+").replace(/_/g, "/");
+  if (encoded === undefined) return undefined;
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(atob(text), (character) => character.charCodeAt(0)));
+    return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0)));
   } catch {
     return undefined;
   }
@@ -225,9 +246,54 @@ function fromEntries(entries: readonly (readonly [string, unknown])[]): Fields {
   return fields;
 }
 
+/** Fields with dotted names, as a span has its attributes, as fields within fields; any others unchanged. */
+export function nested(fields: Fields): Fields {
+  const names = Object.keys(fields).filter((name) => name.includes("."));
+  if (!names.length || names.some((name) => name.length > LONGEST_NAME)) return fields;
+  const levels = new Map<string, Fields>([["", fromEntries([])]]);
+  const level = (name: string): Fields => {
+    if (!levels.has(name)) {
+      const [outer, last] = parted(name);
+      const made = fromEntries([]);
+      level(outer)[last] = made;
+      levels.set(name, made);
+    }
+    return levels.get(name)!;
+  };
+  for (const name of names) level(parted(name)[0]);
+  for (const [name, value] of Object.entries(fields)) {
+    const own = levels.get(name);
+    const [outer, last] = parted(name);
+    if (own) own[""] = value;
+    else level(outer)[last] = value;
+  }
+  return level("");
+}
+
+/** A name before and after its last dot. */
+function parted(name: string): [outer: string, last: string] {
+  const dot = name.lastIndexOf(".");
+  return [name.slice(0, Math.max(dot, 0)), name.slice(dot + 1)];
+}
+
+/** A list of names and values, such as attributes, headers and tags, as one object; undefined for any other list. */
+function attributesOf(items: readonly unknown[]): Fields | undefined {
+  const first = fieldsOf(items[0]);
+  if (!first || Object.keys(first).length !== 2) return undefined;
+  const pair = PAIRS.find(([name, value]) => name in first && value in first);
+  if (!pair) return undefined;
+  const found = new Map<string, unknown>();
+  for (const item of items) {
+    const fields = fieldsOf(item) ?? {};
+    const name = fields[pair[0]];
+    if (typeof name === "string" && pair[1] in fields && Object.keys(fields).length === 2) found.set(name, untyped(fields[pair[1]]));
+  }
+  return found.size === items.length ? fromEntries([...found]) : undefined;
+}
+
 const MAPS = new Set(["M", "structValue", "struct_value", "mapValue", "map_value"]);
 const LISTS = new Set(["L", "listValue", "list_value", "arrayValue", "array_value"]);
-const NUMBERS = new Set(["N", "integerValue", "integer_value"]);
+const NUMBERS = new Set(["N", "integerValue", "integer_value", "intValue", "$numberInt", "$numberLong", "$numberDouble"]);
 const NULLS = new Set(["NULL", "nullValue", "null_value"]);
 const VALUES = new Set(["S", "BOOL", ...["string", "number", "double", "bool", "boolean"].flatMap((kind) => [`${kind}Value`, `${kind}_value`])]);
 

@@ -18,11 +18,14 @@ from dualsql_client.addresses import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
 from dualsql_client.links import LinkReader, link_in
-from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, is_typed_map, untyped
+from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, is_typed_map, nested, untyped
 from dualsql_client.origins import Origins
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
 _NO_ORIGINS = Origins(None, ())
+
+Words = list[tuple[str, str | bool | None]]
+"""Names of a mapping, and the words under them, both without case and marks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,8 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
     if walk.kind == "dict" and walk.scope and not _has_marks(tuple(fields)):
         walk.descend(fields)
         return None
-    words = {name: _word(fields[name]) for name in _WORDS & fields.keys()}
+    fields = nested(fields)
+    words = [(plain, _word(fields[name])) for name in fields if (plain := _plain_name(name)) in _WORDS]
     is_failed = _is_failed(fields, words)
     scope = Evidence.NOTHING if is_failed else _scope(words, walk)
     detected = _response(fields, origins) if scope else None
@@ -135,69 +139,78 @@ def _completeness(detected: Detected) -> int:
     )
 
 
-# Names of SDKs, hosts and protocols.
-_FAILURES: dict[str, tuple[object, ...]] = {
-    "is_error": (True,),
-    "isError": (True,),
-    "tool_call_error": (True,),  # agno
-    "toolCallError": (True,),
-    "status": ("error", "failed"),  # LangChain, Bedrock, OpenAI
-    "state": ("output-error", "failed"),  # the AI SDK, A2A
-    "outcome": ("failed", "denied"),  # pydantic-ai
-    "type": ("tool-error", "error-text", "error-json"),  # the AI SDK
-    "part_kind": ("retry-prompt",),  # pydantic-ai
+# Names of SDKs, hosts, protocols and tracers, all without case, - and _.
+_FAILED = re.compile(r".*(?:error|failed|failure|denied)|error(?:text|json)|retryprompt")
+_FAILURES: dict[str, Callable[[object], object]] = {
+    **dict.fromkeys(("iserror", "toolcallerror", "error"), lambda word: word is True),
+    **dict.fromkeys(("success", "ok"), lambda word: word is False),
+    **dict.fromkeys(
+        ("status", "state", "outcome", "type", "event", "partkind"),
+        lambda word: isinstance(word, str) and _FAILED.fullmatch(word),
+    ),
 }
 _OF_MESSAGES = ("type", "kind", "part_kind", "role")
 """Fields of a message or a content block, and not of a row unless `columns` has them."""
-_KINDS = (*_OF_MESSAGES, "source")
-_CALLS = ("tool_name", "toolName", "call_id", "tool_call_id", "toolCallId", "jsonrpc")
+_KINDS = frozenset(
+    {"type", "kind", "partkind", "role", "source", "event", "eventname", "hookeventname", "sessionupdate"}
+)
+_CALLS = frozenset({"toolname", "callid", "toolcallid", "jsonrpc"})
 """Fields of a call of a tool or its result."""
 _OF_TABLES = ("metadata", "columns", "total_count", "totalCount")
 """Fields beside the rows of a table. A link in a cell is no result."""
 
 _WORDS = frozenset((*_FAILURES, *_KINDS))
 
-# Compared without case, - and _.
 _QUOTATION = re.compile(
-    r"(?:role)?(?:user|human|system|developer|userprompt|systemprompt)(?:message|part)?"
-    r"|.*(?:arguments|callinput|toolinput|inputjson).*"
+    r"(?:role|genai\.)?(?:user|human|system|developer)\.?(?:message|part|prompt|promptpart)?(?:chunk|submit)?"
+    r"|.*(?:arguments|callargs|callinput|toolinput|inputjson).*|on\w+start"
 )
 _RESULT = re.compile(
-    r"(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?"
+    r"(?:genai\.)?(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?"
 )
-_ARGUMENTS = frozenset(
-    {
-        *("arguments", "args", "rawinput", "toolinput", "toolargs", "toolarguments", "toolkwargs"),
-        *("partialjson", "argsdelta", "argstextdelta", "inputtextdelta"),
-    }
+_HIDDEN = re.compile(
+    r".*arguments|args|.*(?:call|tool)(?:args|kwargs|inputs?)|(?:raw|span)inputs?"
+    r"|partialjson|args(?:text)?delta|inputtextdelta|systeminstructions?"
+    r"|.*error(?:message|text|str|string|data)?|exception|excmessage|statusmessage|cause"
 )
-_ARGUMENTS_OF_CALLS = frozenset({"input", "kwargs", "parameters"})
+"""Names of arguments, instructions and errors."""
+_QUESTION = re.compile(
+    r"(?:user|system)?prompt|chatinput|inputtext|question|query|user(?:input|message|query)"
+)
+"""Names of texts of a person."""
+_ARGUMENTS_OF_CALLS = frozenset({"input", "inputs", "kwargs", "parameters"})
 _TABLES = frozenset({"results", "data", "items", "records"})
 
 
 @lru_cache(maxsize=1_024)
 def _without_marks(name: str) -> str:
-    return re.sub(r"[-_ ]", "", name).lower()
+    return re.sub(r"[-_ $]", "", name).lower()
 
 
 def _plain_name(name: object) -> str:
     return _without_marks(name[:40]) if isinstance(name, str) else ""
 
 
-_MARKS = frozenset(map(_plain_name, ("resource", "uri", "error", "exception", *_WORDS, *_CALLS, *_OF_TABLES)))
-_MARKS |= {"rows", *_ARGUMENTS, *_ARGUMENTS_OF_CALLS}
+_MARKS = frozenset({"resource", "uri", "rows", "method", *_WORDS, *_CALLS, *map(_plain_name, _OF_TABLES)})
+_MARKS |= _ARGUMENTS_OF_CALLS
 
 
 @lru_cache(maxsize=64)
 def _has_marks(names: tuple[object, ...]) -> bool:
     """Whether a mapping may be a dual response or a failure, or have values that count otherwise than it does."""
-    return not _MARKS.isdisjoint(map(_plain_name, names))
+    return any(map(_is_mark, names))
 
 
-def _scope(words: Mapping[str, object], walk: Walk) -> Evidence:
+@lru_cache(maxsize=4_096)
+def _is_mark(name: object) -> bool:
+    plain = _plain_name(name)
+    return plain in _MARKS or "." in plain or bool(_HIDDEN.fullmatch(plain) or _QUESTION.fullmatch(plain))
+
+
+def _scope(words: Words, walk: Walk) -> Evidence:
     """What counts in a mapping: nothing in a person's message or a piece of arguments, all in a tool's result in it."""
-    kinds = (walk.kind, *(words[name] for name in words.keys() & _KINDS))
-    evidence = {_evidence_of_kind(_plain_name(kind)) for kind in kinds}
+    kinds = (_plain_name(walk.kind), *(word for name, word in words if name in _KINDS))
+    evidence = {_evidence_of_kind(kind) for kind in kinds if isinstance(kind, str)}
     if Evidence.ANYTHING in evidence:
         return walk.scope or Evidence.ANYTHING
     return Evidence.NOTHING if Evidence.NOTHING in evidence else walk.scope
@@ -211,38 +224,57 @@ def _evidence_of_kind(kind: str) -> Evidence | None:
     return Evidence.NOTHING if _QUOTATION.fullmatch(kind) else None
 
 
-def _is_failed(fields: Fields, words: Mapping[str, object]) -> bool:
+def _is_failed(fields: Fields, words: Words) -> bool:
     """Whether a mapping is a failed call, as an SDK or a protocol says it."""
-    if any(word in _FAILURES.get(name, ()) for name, word in words.items()):
+    if any(name in _FAILURES and _FAILURES[name](word) for name, word in words):
         return True
-    is_call = words.get("type") == "mcp_call" or not fields.keys().isdisjoint(_CALLS)
+    is_call = ("type", "mcpcall") in words or not _CALLS.isdisjoint(_plain_names(tuple(fields)))
     return is_call and bool(fields.get("error") or fields.get("exception"))
 
 
+@lru_cache(maxsize=64)
+def _plain_names(names: tuple[object, ...]) -> frozenset[str]:
+    return frozenset(map(_plain_name, names))
+
+
 def _word(value: object) -> str | bool | None:
-    """A text or a flag, also in JSON that names each value's type."""
-    value = untyped(value) if type(value) is dict else value
-    return value if isinstance(value, str | bool) else None
+    """A text or a flag, also one that is named: in JSON with the type of each value, or as a label."""
+    if type(value) is dict and len(value) == 1:
+        value = untyped(value)
+        value = next(iter(value.values())) if type(value) is dict and len(value) == 1 else value
+    return value if isinstance(value, bool) else _plain_name(value) or None
 
 
 def _scopes(
     fields: Fields, scope: Evidence, *, is_failed: bool, is_response: bool
 ) -> Callable[[object, object], Evidence]:
     """What counts under each name of a mapping."""
-    is_call = not fields.keys().isdisjoint(("name", "output", *_CALLS))
+    names = _plain_names(tuple(fields))
+    is_call = not names.isdisjoint(("name", "output", "outputs", "error", *_CALLS))
+    is_request = {"method", "id"} <= names
 
     def scope_of(name: object, value: object) -> Evidence:
         plain = _plain_name(name)
-        if plain in _ARGUMENTS or (is_call and plain in _ARGUMENTS_OF_CALLS):
+        if (
+            _HIDDEN.fullmatch(plain)
+            or (is_call and plain in _ARGUMENTS_OF_CALLS)
+            or (is_request and plain == "params")
+            or (isinstance(value, str) and _QUESTION.fullmatch(plain))
+        ):
             return Evidence.NOTHING
         if is_response and plain in {"results", "resource", "metadata"}:
             return Evidence.NOTHING if plain == "results" else min(scope, Evidence.RESPONSES)
-        if plain == "rows" or (plain in _TABLES and _is_table(value, fields)):
+        if (plain == "rows" and not _is_link(value)) or (plain in _TABLES and _is_table(value, fields)):
             return min(scope, Evidence.RESPONSES)
         is_result = not scope and not is_failed and _RESULT.fullmatch(plain)
         return Evidence.ANYTHING if is_result else scope
 
     return scope_of
+
+
+def _is_link(value: object) -> bool:
+    """Whether a value is an object of texts, such as a link to rows."""
+    return type(value) is dict and all(isinstance(each, str) for each in value.values())
 
 
 def _is_table(rows: object, fields: Fields) -> bool:
@@ -328,6 +360,7 @@ def _named_link(fields: Fields, origins: Origins) -> Detected | None:
 
 def _count(total: object) -> int | None:
     """A number of rows; protobuf's Struct has doubles only, and DynamoDB and attributes have texts."""
+    total = untyped(total)
     if type(total) is float and total.is_integer():
         total = int(total)
     elif isinstance(total, str):

@@ -19,7 +19,7 @@ _RESERVE = 1_024
 """Characters at the end of each text that are searched in any case, for one link."""
 _BEFORE = 400
 """Characters before an id that say what it is."""
-_ESCAPED_SLASH = re.compile(r"\\+(?:u00|x)2f", re.IGNORECASE)
+_ESCAPED = re.compile(r"\\+(?:u00|x)([0-9a-f]{2})", re.IGNORECASE)
 _ESCAPED_BREAK = re.compile(r"(?:\\+r)?\\+n")
 
 _URI = re.compile(
@@ -36,6 +36,11 @@ _SENTENCE = re.compile(
 )
 _IN_RESOURCE = re.compile(
     r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.IGNORECASE
+)
+
+_IN_ARGUMENTS = re.compile(
+    r"\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?\{[^{}\n]*\Z",
+    re.IGNORECASE,
 )
 
 
@@ -140,6 +145,8 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
         return None
     said = before[: match.start()] if match else before
     sentence = _SENTENCE.search(said)
+    if sentence is None and _IN_ARGUMENTS.search(said):
+        return None
     written = f"{own.group()}{identifier}" if own else ""
     return _Mention(
         id=identifier,
@@ -160,4 +167,5 @@ def _decoded(text: str) -> str:
     """Without percent-encoding, character references and backslashes, each up to two deep."""
     for _ in range(2):
         text = unescape(unquote(text))
-    return _ESCAPED_BREAK.sub("\n", _ESCAPED_SLASH.sub("/", text)).replace("\\", "")
+    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return _ESCAPED_BREAK.sub("\n", text).replace("\\", "")

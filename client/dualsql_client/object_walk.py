@@ -22,6 +22,7 @@ MAXIMUM_DEPTH = 32
 MAXIMUM_JSON_NESTING = 4
 MAXIMUM_JSON_CHARACTERS = 16 * 1024 * 1024
 MAXIMUM_TEXTS = 1_000
+_LONGEST_NAME = 200
 
 Fields = Mapping[Any, Any]
 
@@ -39,8 +40,18 @@ _BEGINS_JSON = re.compile(r"\s{0,64}(?:\{|\"|\[\s{0,64}(?:[\[{\"\]\d-]|true|fals
 _BRACKET = re.compile(r"\{\s{0,64}\"|\[\s{0,64}[\[{\"]")
 _MOST_REPEATED = 8
 """How many times the characters of a text that is not JSON are read as JSON."""
-# The base64 of {" and [{, also indented.
-_BEGINS_BASE64 = ("eyJ", "ewo", "ewk", "eyA", "W3s", "Wwo")
+_SHORTEST_BASE64 = 44
+"""That of an id."""
+_BASE64 = re.compile(
+    r"(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]++(?:\r?\n[\w+/-]++)*+={0,2})\s{0,2}",
+    re.ASCII,
+)
+_FOR_URLS = str.maketrans("-_", "+/", "\r\n")
+_BEGINS_LINE = re.compile(r"^(?:data:|>) ?", re.MULTILINE)
+"""What begins each line of a server-sent event and of a quotation."""
+_SOFT_BREAK = re.compile(r"=\r?\n")
+"""Where quoted-printable breaks a line."""
+_PAIRS = tuple((name, value) for name in ("key", "name", "Key", "Name") for value in ("value", "Value"))
 
 
 class Evidence(IntEnum):
@@ -130,6 +141,8 @@ class Walk:
             return value  # type: ignore[return-value]  # a cast would cost time for each row
         if issubclass(kind, _TEXTS):
             self._open(cast("str | bytes | bytearray", value))
+        elif kind is list and (attributes := _attributes(cast("list[object]", value))):
+            return attributes
         elif issubclass(kind, _LISTS):
             self._push_all(cast("Iterable[object]", value), self.scope)
         else:
@@ -153,15 +166,14 @@ class Walk:
 
     def _open(self, value: str | bytes | bytearray) -> None:
         text = value if isinstance(value, str) else value.decode("utf-8", "replace")
-        if text.startswith(_BEGINS_BASE64):
-            text = _of_base64(text) or text
+        text = _of_base64(text) or text
         values: list[Any] = []
         remains: list[Any] = []
         rest = text
         if self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters:
             self._characters -= len(text)
             values = _whole(text)
-            values, remains, rest = (values, [], "") if values else _json_within(text)
+            values, remains, rest = (values, [], "") if values else _json_within(_joined(text))
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
@@ -241,7 +253,9 @@ def _may_hold_result(text: str | bytes | bytearray) -> bool:
         return False
     if not isinstance(text, str):
         text = text.decode("latin-1")
-    return "resource" in text or may_hold_id(text) or text.startswith(_BEGINS_BASE64)
+    return (
+        "resource" in text or may_hold_id(text) or _base64(text) is not None or "=\n" in text or "=\r" in text
+    )
 
 
 def _whole(text: str) -> list[Any]:
@@ -254,11 +268,23 @@ def _whole(text: str) -> list[Any]:
         return []
 
 
+def _base64(text: str) -> str | None:
+    """The base64 that a text is, also for URLs or of a data URI; None for any other text."""
+    match = _BASE64.fullmatch(text) if len(text) >= _SHORTEST_BASE64 else None
+    return match[1] if match else None
+
+
 def _of_base64(text: str) -> str | None:
+    encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
     try:
-        return b64decode(text, validate=True).decode()
+        return b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
     except ValueError:
         return None
+
+
+def _joined(text: str) -> str:
+    """A text without what begins and breaks its lines in server-sent events, quotations and mails."""
+    return _SOFT_BREAK.sub("", _BEGINS_LINE.sub("", text))
 
 
 def _number(written: object) -> object:
@@ -271,7 +297,9 @@ def _number(written: object) -> object:
 
 _TYPED_MAPS = frozenset({"M", "structValue", "struct_value", "mapValue", "map_value"})
 _TYPED_LISTS = frozenset({"L", "listValue", "list_value", "arrayValue", "array_value"})
-_TYPED_NUMBERS = frozenset({"N", "integerValue", "integer_value"})
+_TYPED_NUMBERS = frozenset(
+    {"N", "integerValue", "integer_value", "intValue", "$numberInt", "$numberLong", "$numberDouble"}
+)
 _TYPED_VALUES = frozenset(
     {
         "S",
@@ -283,6 +311,43 @@ _TYPED_VALUES = frozenset(
         ),
     }
 )
+
+
+def nested(fields: Fields) -> Fields:
+    """Fields with dotted names, as a span has its attributes, as fields within fields; any others unchanged."""
+    names = [name for name in fields if isinstance(name, str) and "." in name]
+    if not names or any(len(name) > _LONGEST_NAME for name in names):
+        return fields
+    levels: dict[str, dict[Any, Any]] = {"": {}}
+
+    def level(name: str) -> dict[Any, Any]:
+        if name not in levels:
+            outer, _, last = name.rpartition(".")
+            levels[name] = level(outer)[last] = {}
+        return levels[name]
+
+    for name in names:
+        level(name.rpartition(".")[0])
+    for name, value in fields.items():
+        outer, _, last = name.rpartition(".") if isinstance(name, str) else ("", "", name)
+        if name in levels:
+            levels[name][""] = value
+        else:
+            levels[outer][last] = value
+    return levels[""]
+
+
+def _attributes(items: list[object]) -> Fields | None:
+    """A list of names and values, such as attributes, headers and tags, as a mapping; None for any other list."""
+    first = items[0] if items else None
+    if type(first) is not dict or len(first) != 2:
+        return None
+    for name, value in _PAIRS:
+        if first.keys() == {name, value}:
+            pairs = [item for item in items if type(item) is dict and item.keys() == first.keys()]
+            found = {pair[name]: untyped(pair[value]) for pair in pairs if isinstance(pair[name], str)}
+            return found if len(found) == len(items) else None
+    return None
 
 
 def is_typed_map(fields: Fields) -> bool:

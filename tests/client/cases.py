@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.client.beside import OTHERS
 from tests.client.carriers import STRUCTURE, TEXT, TOOL_RESULT, URI, shapes
 from tests.client.hosting import OTHER_ID, RESOURCE_ID, structured
+from tests.client.passed_on import SHAPES
 
 BASE_URL = "http://127.0.0.1:1/resources"
 _NAMES = {
@@ -38,10 +40,17 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """The cases of `cases.json`. `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text,
-    `$cut` is JSON text without its last characters, `$repr` is Python's, and `$join` joins repeated texts."""
+    """The cases of `cases.json`, `passed_on.py` and `beside.py`.
+
+    In the first, `$STRUCTURE` is a dual response, `$merge` replaces parts, `$json` is JSON text, `$cut` is JSON text
+    without its last characters, `$repr` is Python's, and `$join` joins repeated texts.
+    """
     written = json.loads((Path(__file__).parent / "cases.json").read_text("utf-8"))
-    return [Case(*filled([each["name"], each["value"], each["found"]])) for each in written]
+    return [
+        *(Case(*filled([each["name"], each["value"], each["found"]])) for each in written),
+        *(Case(f"passed on: {name}", value, found) for name, (value, found) in SHAPES.items()),
+        *(Case(f"beside: {name}", value, []) for name, value in OTHERS.items()),
+    ]
 
 
 def filled(value: Any) -> Any:
