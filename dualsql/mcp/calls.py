@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -61,6 +62,14 @@ class MalformedCallError(Exception):
     """The arguments of a call contradict each other in a way that a JSON Schema cannot express."""
 
 
+class WrongOutputError(TypeError):
+    """A tool returned what is no result. The message goes to the log, without a traceback: no frame is the author's."""
+
+
+IS_IDENTIFIED: ContextVar[bool] = ContextVar("dualsql_is_identified", default=False)
+"""Whether `authenticate` has read the request of this call."""
+
+
 def tool_error_problem(error: Exception) -> ToolProblem:
     """The problem for a ToolError of an SDK: its text is written for the model."""
     return ToolProblem(code=TOOL_ERROR, message=single_line(str(error), _MESSAGE_WIDTH), hint="", details={})
@@ -97,7 +106,10 @@ def _translate(error: SQLAlchemyError) -> DualResponseError:
 
 def _incident_problem(error: Exception, tool: str) -> ToolProblem:
     incident = new_incident()
-    log_unforeseen(logger, error, "incident %s: the tool %r failed", incident, tool)
+    if isinstance(error, WrongOutputError):
+        logger.error("incident %s: the tool %r %s", incident, tool, error)
+    else:
+        log_unforeseen(logger, error, "incident %s: the tool %r failed", incident, tool)
     return ToolProblem(
         code=DualResponseError.code,
         message="The tool failed.",

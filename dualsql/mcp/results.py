@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
+from weakref import WeakSet
 
 from pydantic import PydanticUserError, TypeAdapter
 from sqlalchemy import CompoundSelect, Select, TextualSelect
@@ -21,7 +23,7 @@ from dualsql.envelope import (
 )
 from dualsql.errors import ConfigurationError
 from dualsql.freeze.document import Statement
-from dualsql.mcp.calls import CallContext, tool_call, without_titles
+from dualsql.mcp.calls import IS_IDENTIFIED, CallContext, WrongOutputError, tool_call, without_titles
 from dualsql.mcp.negotiation import (
     TASK_OFFER,
     ResultStyle,
@@ -38,6 +40,8 @@ from dualsql_client.wire import ToolProblem
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
+
+logger = logging.getLogger(__name__)
 
 
 class AnswerKeywords(ResultKeywords, total=False):
@@ -135,6 +139,7 @@ def inlined(schema: dict[str, Any]) -> dict[str, Any]:
     return inlined_schema
 
 
+_WARNED: WeakSet[ResultServer] = WeakSet()
 _STATEMENTS = (Select, CompoundSelect, TextualSelect)
 
 
@@ -163,6 +168,7 @@ class DualResultAdapter:
         self, output: Any, context: CallContext, principal: Principal | None
     ) -> Mapping[str, Any]:
         """See `dualsql.mcp.calls.ResultAdapter`."""
+        self._warn_of_no_token(context)
         offer, start = TASK_OFFER.get(), time.perf_counter()
         async with progress(context.report):
             response = await self._response(output, context, principal, None if offer is None else offer.wait)
@@ -176,6 +182,19 @@ class DualResultAdapter:
         """See `dualsql.mcp.calls.ResultAdapter`."""
         return problem_result(problem, self.style.envelope, ToolCall(self.name, form))
 
+    def _warn_of_no_token(self, context: CallContext) -> None:
+        """Warn once of a server that knows its callers over REST, and was called over HTTP by MCP without a token."""
+        is_http = context.ids is not None and context.ids.address is not None
+        is_known = context.token is not None or IS_IDENTIFIED.get()
+        if is_http and not is_known and self.dual.access.is_authenticated and self.dual not in _WARNED:
+            _WARNED.add(self.dual)
+            logger.warning(
+                "The tool %r was called over HTTP without a verified token, so its caller is anonymous: authenticate= "
+                "identifies callers of REST alone. Give the MCP server a token_verifier (fastmcp: auth), or serve both "
+                "by dualsql.serve.serve_app.",
+                self.name,
+            )
+
     async def _response(
         self, output: Any, context: CallContext, principal: Principal | None, wait: timedelta | None
     ) -> DualResponse:
@@ -183,7 +202,10 @@ class DualResultAdapter:
             return output
         answer = Answer(output) if isinstance(output, _STATEMENTS) else output
         if not isinstance(answer, Answer):
-            raise TypeError(f"the tool returned a {type(output).__name__}, and neither Select nor Answer")
+            raise WrongOutputError(
+                f"returned a {type(output).__name__}. Return a Select, such as select(table), or an Answer; "
+                "a tool of plain data is one of plain_tool, or of the MCP server itself."
+            )
         options = {**self.options, **answer.options}
         calls = [tool_call(self.name, context.arguments)]
         options["metadata"] = {**(options.get("metadata") or {}), CALLS: calls}

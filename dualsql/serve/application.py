@@ -54,6 +54,7 @@ from dualsql.mcp import (
     add_result_tools,
     add_skill,
 )
+from dualsql.mcp.calls import IS_IDENTIFIED
 from dualsql.mcp.listing import Handler
 from dualsql.mcp.resource_server import low_level_server
 from dualsql.mcp.tasks import Tasks
@@ -161,9 +162,11 @@ class AuthMiddleware:
             return
         user = None if principal is None else _user(principal)
         context_token, user_token = _provided.set(context), auth_context_var.set(user)
+        identified_token = IS_IDENTIFIED.set(True)
         try:
             await self._app({**scope, "user": user} if user else scope, receive, send)
         finally:
+            IS_IDENTIFIED.reset(identified_token)
             auth_context_var.reset(user_token)
             _provided.reset(context_token)
 

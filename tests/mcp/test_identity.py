@@ -148,3 +148,30 @@ async def test_without_a_token_a_result_has_no_owner(dual: DualResponseServer, h
     resource = await dual.unchecked.get(result.structured_content["resource"]["uri"].partition("://")[2])
     assert resource is not None
     assert resource.owner is None
+
+
+async def test_a_call_over_http_without_a_token_is_warned_of_once(
+    make_dual: MakeDual, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`authenticate` reads requests to the REST service alone."""
+    with listening_socket() as listening:
+        origin = origin_of(listening)
+        dual = make_dual(base_url=f"{origin}/resources", authenticate=BearerTokens(Verifier()))
+        server = host.server()
+        search(dual, server)
+        async with running(dual, server, listening), calling(host, origin, "token-of-ana") as connection:
+            for _ in range(2):
+                await connection.call("search")
+    [warning] = [record.getMessage() for record in caplog.records if "verified token" in record.getMessage()]
+    assert "token_verifier" in warning
+    assert "serve_app" in warning
+
+
+async def test_a_call_in_memory_without_a_token_is_not_warned_of(
+    make_dual: MakeDual, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = host.server()
+    search(make_dual(authenticate=BearerTokens(Verifier())), server)
+    async with host.connected(server) as connection:
+        await connection.call("search")
+    assert "verified token" not in caplog.text

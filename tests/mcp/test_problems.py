@@ -74,6 +74,24 @@ async def test_an_exception_that_is_not_ours_says_nothing(
     assert "hunter2" in caplog.text, "the operator is told"
 
 
+async def test_a_wrong_output_is_one_sentence_of_the_log(
+    dual: DualResponseServer, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its traceback would be dualsql's own code."""
+    server = host.server()
+
+    @dual.tool(server)
+    def wrong() -> Any:
+        return "SELECT 1"
+
+    async with host.connected(server) as connection:
+        result = await connection.call("wrong")
+    assert result.is_error
+    [record] = [each for each in caplog.records if each.name == "dualsql.mcp.calls"]
+    assert "the tool 'wrong' returned a str. Return a Select" in record.getMessage()
+    assert record.exc_info is None
+
+
 DATABASE = {
     "a statement": (database_error(), "QUERY_EXECUTION_FAILED"),
     "a connection": (database_error(connection_invalidated=True), "DATABASE_BUSY"),

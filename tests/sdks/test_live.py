@@ -77,7 +77,7 @@ WITH_LINK: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 async def origin(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> AsyncIterator[str]:
-    """Where a server with two tools and their resources is, until the test ends."""
+    """Where a server with two tools and their resources is, until the test ends. SDKs omit the optional arguments."""
     engine = make_engine(sqlite_url)
     await fill(engine)
     with listening_socket() as port:
@@ -85,12 +85,12 @@ async def origin(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> 
         tools = MCPServer("schools", lifespan=dual.lifespan)
 
         @dual.tool(tools, sample_size=3, links="text")
-        def search_schools(state: str) -> Select[Any]:
+        def search_schools(state: str, city: str | None = None, grade: int = 3) -> Select[Any]:
             """Schools of a state."""
             return select(School).order_by(School.id)
 
         @dual.tool(tools, sample_size=3, links="resource_link")
-        def search_linked(state: str) -> Select[Any]:
+        def search_linked(state: str, city: str | None = None, grade: int = 3) -> Select[Any]:
             """Schools of a state, with a link."""
             return select(School).order_by(School.id)
 

@@ -92,6 +92,14 @@ async def test_who_calls_is_known_in_tools_and_over_rest_by_one_function(shop: s
             assert answers == [200 if name == asking else 404 for asking in ("ana", "bo")]
 
 
+async def test_an_anonymous_caller_that_authenticate_has_read_is_not_warned_of(
+    shop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with application(shop, authenticate=by_name) as (origin, _), calling(origin, {}) as model:
+        assert not (await model.call_tool("execute_query", {"query": "SELECT * FROM makers"})).is_error
+    assert "verified token" not in caplog.text
+
+
 async def test_the_context_provider_is_called_on_every_mcp_request(shop: str) -> None:
     seen: list[tuple[str | None, Principal | None]] = []
 
