@@ -188,6 +188,7 @@ PROMISES: dict[str, dict[str, Tests]] = {
     "5 Client": {
         "S5.1 `parse` finds the dual response in a tool result. It returns None for anything else.": (
             "client/test_detect.py::test_recorded_tool_results",
+            "client/test_detect.py::test_recorded_results_of_dualsql",
             "client/test_detect.py::test_ordinary_results_are_none",
             "client/test_ordinary.py::test_no_ordinary_result_is_a_dual_response",
             "client/test_links.py::test_no_other_word_of_that_length",

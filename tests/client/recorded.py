@@ -17,6 +17,8 @@ from typing import Any
 from pydantic import AnyUrl
 
 SHAPES = Path(__file__).parent / "shapes"
+RECORDED = SHAPES / "dualsql"
+"""Results of dualsql itself, as `DUALSQL_RECORD_SHAPES=1 make test-sdks` records them; here of the SDKs of 2026-11-28."""
 URI = "dualsql://results/Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s"
 URL = "http://127.0.0.1:18199/dual/resources/Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s"
 
@@ -26,6 +28,13 @@ def recordings() -> Iterator[tuple[str, Any]]:
     for file in sorted(SHAPES.glob("*.json")):
         for case, dump in json.loads(file.read_text("utf-8")).items():
             yield f"{file.stem}: {case}", revived(dump)
+
+
+def recordings_of_dualsql() -> Iterator[tuple[str, Any, list[list[Any]]]]:
+    """Name and tool result of every recording of a result of dualsql, with sample and total of what is found in it."""
+    for file in sorted(RECORDED.glob("*.json")):
+        for form, recorded in json.loads(file.read_text("utf-8")).items():
+            yield f"{file.stem}: {form}", recorded["value"], recorded["found"]
 
 
 def revived(dump: Any) -> Any:

@@ -23,7 +23,7 @@ from dualsql.mcp.results import output_schema
 from dualsql.response import ResultsFormat
 from dualsql_client import DualResponseClient, ParseError
 from tests.client.hosting import RESOURCE_ID, structured
-from tests.client.recorded import URI, URL, recordings
+from tests.client.recorded import URI, URL, recordings, recordings_of_dualsql, revived
 
 # Recordings in which nothing but the link is left.
 LINK_ONLY = {
@@ -83,6 +83,15 @@ def test_recorded_tool_results(name: str, result: Any) -> None:
     assert {column["encoding"] for column in parsed.columns} == {"any"}
     assert parsed.executed_at == datetime(2026, 11, 21, 10, tzinfo=UTC)
     assert parsed.expires_at == datetime(2026, 11, 21, 11, tzinfo=UTC)
+
+
+@pytest.mark.quick(30)
+@pytest.mark.parametrize(
+    ("name", "dump", "found"), [pytest.param(*case, id=case[0]) for case in recordings_of_dualsql()]
+)
+def test_recorded_results_of_dualsql(name: str, dump: Any, found: list[list[Any]]) -> None:
+    for result in (dump, revived(dump), json.dumps(dump)):
+        assert [[len(each.sample), each.total_count] for each in client.find(result)] == found
 
 
 TOOL_RESULT: dict[str, Any] = {

@@ -13,7 +13,7 @@ from dualsql_client import DualResponseClient
 from tests.client import foreign, ordinary
 from tests.client.cases import BASE_URL, CARRIED, cases, cut_texts
 from tests.client.mixtures import mixed_values
-from tests.client.recorded import SHAPES
+from tests.client.recorded import SHAPES, recordings_of_dualsql
 from tests.javascript.running import PACKAGE, node, run
 from tests.javascript.serving import given_to_client
 
@@ -65,6 +65,7 @@ def _inputs() -> Iterator[tuple[str, Any]]:
         for case, dump in json.loads(file.read_text("utf-8")).items():
             yield f"{file.stem}: {case}", dump
             yield f"{file.stem}: {case} as text", json.dumps(dump)
+    yield from ((name, dump) for name, dump, _ in recordings_of_dualsql())
     yield from (ordinary.RESULTS | foreign.RESULTS).items()
     yield from ((case.name, case.value) for case in cases())
     # A set or bytes are no JSON, and the same to both as their text.

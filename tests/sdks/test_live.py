@@ -1,6 +1,7 @@
 """Is the dual response found in what each agent SDK hands over, run for real with a scripted model?
 
-Each SDK has an environment of its own, which `make test-sdks` prepares; one that is missing is skipped by name.
+Each SDK has an environment of its own, which `make test-sdks` prepares; one that is missing is skipped by name. With
+`DUALSQL_RECORD_SHAPES=1` in the environment, what they hand over is recorded for both clients.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
 from tests.client.hosting import listening_socket, origin_of, serving
+from tests.client.recorded import RECORDED
 from tests.schools import SCHOOLS, Base, School, fill
 
 pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "found"
+RECORDS = "DUALSQL_RECORD_SHAPES" in os.environ
+LARGEST_RECORD = 12_000
 
 ALL = {"sample": 3, "total": len(SCHOOLS), "rows": len(SCHOOLS)}
 # Where the SDK kept no more than a text: the rows are found all the same.
@@ -72,6 +76,7 @@ HANDED_OVER: dict[tuple[str, str], dict[str, Any]] = {
 WITH_LINK: dict[str, dict[str, Any]] = {
     "pydantic_ai": dict.fromkeys(["run result", "messages", "messages as JSON"], URI),
     "anthropic": {"watched: next request": None},  # an error message of its own
+    "autogen": {"workbench": None},  # likewise
 }
 
 
@@ -107,12 +112,35 @@ async def test_what_an_sdk_hands_over(origin: str, sdk: str, program: str, tool:
     if not python.exists():
         pytest.skip(f"{sdk} is not installed here: scripts/sdk_environments")
     expected = HANDED_OVER[sdk, program] | (WITH_LINK.get(sdk, {}) if tool == "search_linked" else {})
-    found = await told(python, program, f"{origin}/mcp", f"{origin}/resources", tool)
+    lines = await told(python, program, f"{origin}/mcp", f"{origin}/resources", tool)
+    found = {line["form"]: line["found"] for line in lines}
     assert found == {form: [] if what is None else [what] for form, what in expected.items()}
+    if RECORDS:
+        record(sdk, tool, lines)
 
 
-async def told(python: Path, program: str, *arguments: str) -> dict[str, Any]:
-    """What the program says it has found, by form."""
+def record(sdk: str, tool: str, lines: list[dict[str, Any]]) -> None:
+    """Write what the SDK handed over, and what is found in it.
+
+    Without the largest forms, since runs and events hold much else, and those with the result in private attributes.
+    """
+    kept = {
+        line["form"]: {
+            "found": [[each["sample"], each["total"]] for each in line["found"]],
+            "value": line["value"],
+        }
+        for line in lines
+        if len(json.dumps(line["value"])) < LARGEST_RECORD
+        and (not line["found"] or "resource://" in json.dumps(line["value"]))
+    }
+    RECORDED.mkdir(exist_ok=True)
+    (RECORDED / f"{sdk}.{tool}.json").write_text(
+        json.dumps(kept, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+
+
+async def told(python: Path, program: str, *arguments: str) -> list[dict[str, Any]]:
+    """What the program says it has found, in each form."""
     running = await asyncio.create_subprocess_exec(
         python, PROGRAMS / f"{program}.py", *arguments,
         env={**os.environ, "PYTHONPATH": str(ROOT / "client"), "NO_PROXY": "*"},
@@ -120,5 +148,4 @@ async def told(python: Path, program: str, *arguments: str) -> dict[str, Any]:
     )  # fmt: skip
     output, errors = await running.communicate()
     assert running.returncode == 0, errors.decode()[-2_000:]
-    lines = [json.loads(line) for line in output.decode().splitlines() if line.startswith('{"form"')]
-    return {line["form"]: line["found"] for line in lines}
+    return [json.loads(line) for line in output.decode().splitlines() if line.startswith('{"form"')]

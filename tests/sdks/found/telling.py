@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dualsql_client import DualResponseClient
+from dualsql_client.object_walk import fields_of
 
 Tell = Callable[[str, Any], Awaitable[None]]
 Program = Callable[[str, Tell], Awaitable[None]]
@@ -39,6 +41,23 @@ async def _run(program: Program, mcp_url: str, base_url: str) -> None:
                 }
                 for parsed in client.find(value)
             ]
-            print(json.dumps({"form": form, "found": found}), flush=True)
+            recorded = {"value": described(value)} if "DUALSQL_RECORD_SHAPES" in os.environ else {}
+            print(json.dumps({"form": form, "found": found, **recorded}), flush=True)
 
         await program(mcp_url, tell)
+
+
+def described(value: Any, within: tuple[int, ...] = ()) -> Any:
+    """The JSON of any value; an object has the name of its class as `__type__`, for tests/client/recorded.py."""
+    if value is None or type(value) in (str, bool, int, float):
+        return value
+    if id(value) in within or len(within) > 24:
+        return None
+    inner = (*within, id(value))
+    if isinstance(value, list | tuple | set):
+        return [described(item, inner) for item in value]
+    fields = {str(name): described(item, inner) for name, item in (fields_of(value) or {}).items()}
+    if isinstance(value, dict):
+        return fields
+    kind = type(value)
+    return {"__type__": f"{kind.__module__}.{kind.__name__}", **fields} if fields else str(value)
