@@ -18,7 +18,7 @@ from pydantic import AnyUrl
 
 SHAPES = Path(__file__).parent / "shapes"
 RECORDED = SHAPES / "dualsql"
-"""Results of dualsql itself, as `DUALSQL_RECORD_SHAPES=1 make test-sdks` records them; here of the SDKs of 2026-11-28."""
+"""Results of dualsql itself, as `DUALSQL_RECORD_SHAPES=1 make test-sdks` records them; of 2026-11-28."""
 URI = "dualsql://results/Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s"
 URL = "http://127.0.0.1:18199/dual/resources/Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s"
 
