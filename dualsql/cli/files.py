@@ -24,6 +24,7 @@ from dualsql.databases.files import (
     files_url,
     find_files,
 )
+from dualsql.databases.workbooks import ROW_NUMBER
 from dualsql.errors import ConfigurationError
 
 _LISTED = 20
@@ -43,6 +44,11 @@ class ServedFiles:
 
     loader: FileLoader | None = None
     cache: FileCache | None = None
+
+    @property
+    def row_number(self) -> str | None:
+        """The column that numbers the rows of each table; None for a database file."""
+        return None if self.loader is None else ROW_NUMBER
 
     def share(self) -> float:
         """The share of the files that is read."""
@@ -178,8 +184,8 @@ def database_of(
         return
     with _folder_of(chosen, files.paths) as (folder, cache):
         url = files_url(folder)
-        loader = FileLoader(files.paths, folder / Path(url).name, encoding=options.encoding)
-        yield replace(chosen, database=url), ServedFiles(loader, cache)
+        loader = FileLoader(files.paths, Path(url.database or ""), encoding=options.encoding)
+        yield replace(chosen, database=url.render_as_string()), ServedFiles(loader, cache)
 
 
 def _database_file(paths: Sequence[Path]) -> str | None:

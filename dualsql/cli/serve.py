@@ -11,7 +11,7 @@ import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
@@ -223,7 +223,7 @@ async def _server_of(
     with without_log(), _reading(options):
         setup = await build_server(
             options.database,
-            selection_of(options),
+            replace(selection_of(options), row_number=files.row_number),
             base_url=base_url,
             read_only_role=options.read_only_role,
             authenticate=_session(options, base_url) or authenticate,

@@ -93,6 +93,10 @@ def _anything(_: URL) -> None:
     """Accept any URL, for databases whose first connection reports a wrong one."""
 
 
+def _not_in_place(_database: Path, _files: Sequence[Path]) -> None:
+    """Read nothing, for databases without such views."""
+
+
 def _has_pool(_: URL) -> bool:
     return True
 
@@ -117,6 +121,7 @@ class Backend:
         file_suffixes: of files that are such a database, with the dot.
         open_import: makes a database of one file, into which other files are copied; None if it has no such databases.
             It raises ImportError if a package is not installed.
+        read_in_place: lets the views of such a database read files, until they change.
         engine_options: of engines that dualsql makes, as `create_engine` takes them.
         reading_options: the same, for engines that only read.
         adapt_url: the URL as its driver takes it.
@@ -141,6 +146,7 @@ class Backend:
     spellings: Mapping[str, str] = field(default_factory=dict)
     file_suffixes: tuple[str, ...] = ()
     open_import: Callable[[Path], FileImport] | None = None
+    read_in_place: Callable[[Path, Sequence[Path]], None] = _not_in_place
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     reading_options: Mapping[str, Any] = field(default_factory=dict)
     adapt_url: Callable[[URL], URL] = _as_given

@@ -46,6 +46,7 @@ class FileCache:
             os.link(kept, loader.database)
         except (OSError, ValueError):
             return False
+        loader.allow()
         loader.tables[:] = [
             ReadTable(**{**table, "columns": [tuple(column) for column in table["columns"]]})
             for table in described["tables"]

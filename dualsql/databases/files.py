@@ -15,6 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
+from sqlalchemy import URL
+
 from dualsql.databases.backends import known_backends
 from dualsql.databases.text_files import (
     COMPRESSED,
@@ -59,13 +61,13 @@ class FileImport(Protocol):
         """Drop these tables and what was staged for them, and close the database of `tables_of`."""
 
     def add_parquet(self, path: Path, table: str) -> None:
-        """Copy a Parquet file into a new table."""
+        """Make a view that reads a Parquet file in place, or copy it into a new table."""
 
     def tables_of(self, path: Path) -> Sequence[tuple[str, str]]:
         """Schema and name of the tables of a database of the same kind. `discard` closes it."""
 
     def add_table_of(self, schema: str, name: str, table: str) -> None:
-        """Copy one of `tables_of` into a new table."""
+        """Make a view that reads one of `tables_of` in place, or copy it into a new table."""
 
     def add_json(self, path: Path, table: str) -> None:
         """Copy JSON in UTF-8, an array or objects one after the other, into a new table."""
@@ -76,8 +78,11 @@ class FileImport(Protocol):
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
         """Copy CSV without a row of names into a new table of these columns, whose SQL types are given."""
 
-    def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int]]]:
-        """How many rows a table has, and of each column its name, its type and how many of its values are NULL."""
+    def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int | None]]]:
+        """How many rows a table has, and of each column its name, its type and how many of its values are NULL.
+
+        The last is None for a file that is read in place: it would be read whole.
+        """
 
     def progress(self) -> float:
         """The share of the copy that is done, from another thread."""
@@ -95,18 +100,19 @@ class FileDatabase(NamedTuple):
     Attributes:
         name: SQLAlchemy's.
         suffix: of its own file.
-        open_import: see `Backend.open_import`.
+        open_import, read_in_place: see `Backend`.
     """
 
     name: str
     suffix: str
     open_import: Callable[[Path], FileImport]
+    read_in_place: Callable[[Path, Sequence[Path]], None]
 
 
 def database_of_files() -> FileDatabase:
     """The first database into which files can be copied."""
     return next(
-        FileDatabase(name, backend.file_suffixes[0], backend.open_import)
+        FileDatabase(name, backend.file_suffixes[0], backend.open_import, backend.read_in_place)
         for name, backend in known_backends()
         if backend.open_import is not None
     )
@@ -171,10 +177,10 @@ def _shown(path: Path) -> str:
     return repr(str(path)[:200])
 
 
-def files_url(folder: Path) -> str:
+def files_url(folder: Path) -> URL:
     """The URL of the database in `folder` that files are copied to."""
-    name, suffix, _ = database_of_files()
-    return f"{name}:///{folder / f'files{suffix}'}"
+    kind = database_of_files()
+    return URL.create(kind.name, database=str(folder / f"files{kind.suffix}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,14 +189,14 @@ class ReadTable:
 
     Attributes:
         file: the name of its file.
-        columns: name, type and how many values are NULL.
+        columns: name, type and how many values are NULL; None for a file that is read in place.
         notes: on what is not there as it is written in the file.
     """
 
     name: str
     file: str
     rows: int
-    columns: Sequence[tuple[str, str, int]]
+    columns: Sequence[tuple[str, str, int | None]]
     notes: Sequence[str]
 
 
@@ -235,6 +241,7 @@ class FileLoader:
         """
         with _installed():
             target = self._import = database_of_files().open_import(self.database)
+        self.allow()
         try:
             for path in self.paths:
                 self._read(path, target)
@@ -244,6 +251,11 @@ class FileLoader:
             target.close()
         if not self.tables:
             raise self._nothing_read()
+
+    def allow(self) -> None:
+        """Let the database read in place what is not copied, until these files change."""
+        in_place = [path for path in self.paths if path.name.lower().endswith((*PARQUET, *DUCKDB))]
+        database_of_files().read_in_place(self.database, in_place)
 
     def share(self) -> float:
         """The share of the bytes that are read, from another thread."""

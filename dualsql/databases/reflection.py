@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     Column,
     Connection,
     ForeignKeyConstraint,
@@ -30,6 +31,7 @@ from sqlalchemy.types import NULLTYPE, Double, Float, NullType, Numeric, TypeEng
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
+from dualsql.freeze.row_number import ROW_NUMBER_OF
 from dualsql.freeze.types import is_safe
 from dualsql.settings import TABLE_PREFIX
 from dualsql.sqlalchemy_dialects import DOMAIN
@@ -150,6 +152,7 @@ class Selection:
 
     Attributes:
         tables: each as "name" or "schema.name".
+        row_number: the column that numbers the rows of each table and view, which is their key; `*` is the others.
 
     Raises:
         ConfigurationError: none of the three is given, or several.
@@ -158,6 +161,7 @@ class Selection:
     schema: str | None = None
     tables: Sequence[str] = ()
     everything: bool = False
+    row_number: str | None = None
 
     def __post_init__(self) -> None:
         choices = {
@@ -205,7 +209,11 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
         described, strangers = await _described(run, chosen), list[str]()
         if not source.capabilities.has_loose_types:
             described, strangers = without_strangers(described)
+        if selection.row_number is not None:
+            described = {place: _numbered(found, selection.row_number) for place, found in described.items()}
         tables = made_tables(described, views={place for place, is_view in chosen.items() if is_view})
+        for table in tables.values() if selection.row_number is not None else ():
+            table.info[ROW_NUMBER_OF] = selection.row_number
         if source.capabilities.has_loose_types:
             readable = await run(partial(_loosened, tables))
         else:
@@ -221,6 +229,14 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
     unreadable = [written(place) for place in chosen.keys() - readable.keys()]
     return ReflectedTables(metadata, sorted([*unreadable, *strangers]))
 
+
+def _numbered(description: TableDescription, name: str) -> TableDescription:
+    number = {"name": name, "type": BigInteger(), "nullable": False, "comment": _ROW_NUMBER_COMMENT}
+    columns = [column for column in description.columns if column["name"] != name]
+    return description._replace(columns=[*columns, number], key={"constrained_columns": [name]})
+
+
+_ROW_NUMBER_COMMENT = "The position of the row in its file, from 0. SELECT * leaves it out: name it."
 
 Run = Callable[..., Any]
 

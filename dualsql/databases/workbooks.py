@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
+ROW_NUMBER = "rowid"
+"""The column of each table that numbers the rows of its file, from 0; DuckDB's own of a table."""
+
 # Workbooks hold numbers as doubles, in which larger whole numbers have lost digits.
 _LARGEST_WHOLE = 2**53
 
@@ -190,8 +193,9 @@ def _written_table(
     quoted = f'"{table.replace(chr(34), chr(34) * 2)}"'
     # Not by PRAGMA table_info, which leaves generated columns out.
     described = connection.execute(f"SELECT * FROM {quoted} LIMIT 0").description  # noqa: S608 - quoted
-    columns = [name for name, *_ in described]
-    types = ", ".join(f'typeof("{name.replace(chr(34), chr(34) * 2)}")' for name in columns)
+    quoted_names = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name, *_ in described]
+    columns = column_names(name for name, *_ in described)
+    types = ", ".join(f"typeof({name})" for name in quoted_names)
     combinations = connection.execute(f"SELECT DISTINCT {types} FROM {quoted}").fetchall()  # noqa: S608 - quoted
     kinds = {
         name: _KIND_OF_STORAGE.get(
@@ -247,7 +251,7 @@ def nameless(head: Iterable[str]) -> Iterator[str]:
 
 def column_names(head: Iterable[str]) -> Iterator[str]:
     """Names of columns, each once; the empty ones are numbered."""
-    used: set[str] = set()
+    used = {ROW_NUMBER}
     for number, cell in enumerate(head, 1):
         name = cell.strip().replace("\0", "") or f"column{number}"
         found, copy = name, 1

@@ -13,6 +13,10 @@ ROW_NUMBERS = ("rowid", "_rowid_", "oid")
 """The names that SQLite has for it; DuckDB has the first."""
 
 
+ROW_NUMBER_OF = "row_number"
+"""In `Table.info`: the column of the table that numbers its rows, which `*` of a SQL text leaves out."""
+
+
 class RowNumber(ColumnClause[int]):
     """The number of a row. As a column of a subquery, SQLAlchemy copies it, with this class and another name."""
 

@@ -204,11 +204,11 @@ def _starred(item: Any, scope: Scope) -> Iterator[Element]:
     star = item.this if isinstance(item, exp.Column) else item
     only(star)
     if isinstance(item, exp.Column):
-        yield from scope.columns_of(scope.relation(item.table)).values()
+        yield from scope.starred(scope.relation(item.table)).values()
         return
     if not scope.relations:
         invalid("SELECT * needs a FROM clause.")
-    yield from scope.starred()
+    yield from scope.all_columns()
 
 
 def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -> Any:

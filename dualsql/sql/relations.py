@@ -170,7 +170,7 @@ def _column_of(relations: Sequence[FromClause], name: exp.Identifier, scope: Sco
 
 def _shared_columns(left: FromClause, right: FromClause, scope: Scope) -> Sequence[exp.Identifier]:
     names, others = (
-        [name for relation in _relations_in(side) for name in scope.columns_of(relation)]
+        [name for relation in _relations_in(side) for name in scope.starred(relation)]
         for side in (left, right)
     )
     shared = [exp.to_identifier(name) for name in dict.fromkeys(names) if name in others]

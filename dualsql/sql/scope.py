@@ -18,8 +18,9 @@ from sqlglot import Dialect, ErrorLevel, exp
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
+from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import ForbiddenSQLError, InvalidSQLError, UnknownColumnError, UnknownTableError
-from dualsql.freeze.row_number import ROW_NUMBERS
+from dualsql.freeze.row_number import ROW_NUMBER_OF, ROW_NUMBERS
 from dualsql.text_dialects import TextDialect
 
 _SHOWN = 60
@@ -347,13 +348,13 @@ class Scope:
         matches = (one for one in self.merged if one.name == name.lower() and relation in one.relations)
         return next(matches, None)
 
-    def starred(self) -> Iterator[ColumnElement[Any]]:
+    def all_columns(self) -> Iterator[ColumnElement[Any]]:
         """The columns of `SELECT *`: those of each relation in order, and before them what is merged of them."""
         for relation in self.relations.values():
             yield from (
                 output_of(one.name, one.column) for one in self.merged if one.relations[0] is relation
             )
-            for name, column in self.columns_of(relation).items():
+            for name, column in self.starred(relation).items():
                 if self._merged(name, relation) is None:
                     yield column
 
@@ -367,6 +368,11 @@ class Scope:
         if not self.hidden:
             return columns
         return {name: column for name, column in columns.items() if not name.startswith(self.hidden)}
+
+    def starred(self, relation: FromClause) -> Columns:
+        """The columns that `*` stands for: not the number of the row of a file, as in DuckDB."""
+        number = getattr(internals.table_under(relation), "info", {}).get(ROW_NUMBER_OF)
+        return {name: column for name, column in self.columns_of(relation).items() if name != number}
 
 
 def output_of(name: str, column: ColumnElement[Any]) -> ColumnElement[Any]:

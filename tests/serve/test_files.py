@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
+from itertools import combinations, product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -31,6 +32,8 @@ from dualsql.cli.files import database_of
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
+from dualsql.databases.duckdb.files import _CONDITIONS, _FAST_CHECKS, _checked, _for_rows_to_come
+from dualsql.databases.duckdb.in_place import allow_files
 from dualsql.databases.files import FileLoader, find_files
 from dualsql.databases.workbooks import read_sqlite
 from dualsql.errors import ConfigurationError
@@ -52,10 +55,13 @@ def loaded(folder: Path, *given: Path) -> Path:
 
 
 def table_of(database: Path, name: str) -> tuple[dict[str, str], list[tuple[Any, ...]]]:
-    """Types by column, and rows."""
+    """Types by column, and rows, without their numbers."""
     with duckdb.connect(str(database), read_only=True) as connection:
-        types = {row[0]: row[1] for row in connection.execute(f'DESCRIBE "{name}"').fetchall()}
-        return types, connection.execute(f'FROM "{name}"').fetchall()
+        allow_files(connection)
+        described = connection.execute(f'DESCRIBE "{name}"').fetchall()
+        types = {row[0]: row[1] for row in described if row[0] != "rowid"}
+        columns = ", ".join(f'"{column}"' for column in types)
+        return types, connection.execute(f'SELECT {columns} FROM "{name}" ORDER BY rowid').fetchall()
 
 
 COLUMNS: list[tuple[list[str], str, list[Any]]] = [
@@ -173,6 +179,45 @@ def test_a_value_late_in_a_large_file_decides_as_in_a_small_one(
     assert small["value"].partition("(")[0] == large["value"].partition("(")[0] == kind
     assert (few[0][1], few[-1][1]) == (many[0][1], many[-1][1])
     assert len(many) == 40_001
+
+
+SEEDS = {
+    "BIGINT": ["120", "-5", "0"],
+    "DECIMAL(5, 2)": ["1.50", "-0.25", "3"],
+    "DATE": ["2024-02-28"],
+    "BOOLEAN": ["true"],
+    "TIMESTAMP": ["2024-02-28 10:20:30", "2024-02-28T10:20"],
+}
+
+
+@pytest.mark.parametrize("type_", SEEDS)
+def test_no_check_of_a_large_file_takes_what_a_small_one_does_not(type_: str) -> None:
+    """Texts that are near to values of the type: DuckDB reads "10:20: 5" as 10:20:00, and "1e2" as 100."""
+    texts = {"infinity", "epoch", "12024-02-28", "1e2", "9E4", "0x1F", ""}
+    for seed in SEEDS[type_]:
+        for at, sign in product(range(len(seed) + 1), " +-T.:/0195eE_t,٣"):
+            texts |= {seed[:at] + sign + seed[at:], seed[:at] + sign + seed[at + 1 :]}
+        for (one, sign), (two, other) in combinations(product(range(len(seed)), " 1-"), 2):
+            text = list(seed)
+            text[one], text[two] = sign, other
+            texts.add("".join(text))
+    kind = type_.partition("(")[0]
+    small = _CONDITIONS.get(kind, "regexp_full_match(%c, '-?(0|[1-9][0-9]*)([.][0-9]{1,2})?')")
+    checked = [_checked("text", _for_rows_to_come(type_), is_fast=is_fast) for is_fast in (False, True)]
+    # NULL for an error, so that one query checks all.
+    checks = [
+        re.sub(r"text::(\w+(\(.*?\))?)", r"try_cast(text AS \1)", re.sub(r"error\(.*?\)", "NULL", check))
+        for check in checked
+    ]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE texts AS SELECT unnest(?::VARCHAR[]) AS text", [list(texts)])
+        for check in checks[: 1 + (kind in _FAST_CHECKS)]:
+            found = connection.execute(
+                f"SELECT text FROM texts WHERE {check} IS NOT NULL AND ({small.replace('%c', 'text')}) IS NOT TRUE"
+            )
+            assert found.fetchall() == []
+        [taken] = connection.execute(f"SELECT count({checks[0]}) FROM texts").fetchone() or (0,)
+        assert taken
 
 
 def test_a_broken_file_is_named_and_not_read_in_part(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.driver import DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.duckdb.described import described_type
 from dualsql.databases.duckdb.files import DuckDBFileImport
+from dualsql.databases.duckdb.in_place import allow_files, read_in_place, require_unchanged, url_of_files
 from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
@@ -111,10 +112,14 @@ class DuckDBGuard(Guard):
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
         """See `Guard.read_only`. DuckDB has no time limit: `stop` interrupts a statement that runs too long."""
         await _require_closed(connection)
+        assert connection.sync_connection is not None
+        database = connection.sync_connection.engine.url.database
+        require_unchanged(database)
         # SQLAlchemy begins a transaction itself, which can no longer be made read-only.
         await connection.exec_driver_sql("ROLLBACK")
         await connection.exec_driver_sql("BEGIN TRANSACTION READ ONLY")
         yield
+        require_unchanged(database)
 
     async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
         """See `Guard.row_numbers`."""
@@ -182,6 +187,7 @@ def close_instance(connection: Any, most: int | None = None) -> None:
     """
     try:
         if not _setting(connection, "lock_configuration"):
+            allow_files(connection)
             bound_spill(connection, _most_spill(connection) if most is None else most)
             connection.execute("SET lock_configuration = true")
     except Exception:
@@ -571,6 +577,8 @@ BACKEND = Backend(
     package="'dualsql[duckdb]'",
     file_suffixes=(".duckdb",),
     open_import=DuckDBFileImport,
+    read_in_place=read_in_place,
+    adapt_url=url_of_files,
     engine_options={"connect_args": CONNECT_ARGUMENTS},
     opened=close_instance,
     stream_backends={"duckdb_sqlalchemy": choose_stream},

@@ -12,8 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dualsql.databases.duckdb.in_place import attach, text
 from dualsql.databases.text_files import Delimited
-from dualsql.databases.workbooks import column_names
+from dualsql.databases.workbooks import ROW_NUMBER, column_names
+
+_NUMBER_IN_FILE = "file_row_number"
+_PATTERN = re.compile(r"[*?\[]")
 
 
 class DuckDBFileImport:
@@ -30,6 +34,8 @@ class DuckDBFileImport:
             "memory_limit": "25%",
         }
         self._is_copying = False
+        self._attached: str | None = None
+        self._views: set[str] = set()
         self._connection = duckdb.connect(str(database), config=config)
         [has_bar] = self._execute("SELECT current_setting('enable_progress_bar')").fetchone()
         try:
@@ -44,26 +50,39 @@ class DuckDBFileImport:
     def discard(self, tables: Iterable[str]) -> None:
         """See `FileImport.discard`."""
         for table in (*tables, "staged", "documents"):
-            self._execute(f"DROP TABLE IF EXISTS {_quoted(table)}")
-        self._execute("DETACH DATABASE IF EXISTS given")
+            kind = "VIEW" if table in self._views else "TABLE"
+            self._execute(f"DROP {kind} IF EXISTS {_quoted(table)}")
+        if self._attached is not None:
+            self._execute(f"DETACH {self._attached}")
+            self._attached = None
 
     def add_parquet(self, path: Path, table: str) -> None:
         """See `FileImport.add_parquet`."""
-        self._copy(f"read_parquet({_file(path)}, hive_partitioning = false)", table)
+        source = f"read_parquet({_file(path)}, hive_partitioning = false"
+        is_in_place = _NUMBER_IN_FILE not in self._columns_of(f"{source})") and not _PATTERN.search(str(path))
+        if is_in_place:
+            self._view(f"{source}, {_NUMBER_IN_FILE} = true)", _NUMBER_IN_FILE, table)
+        else:  # a pattern asks for the folder
+            self._copy_all(f"CREATE TABLE {_quoted(table)} AS {self._selected(f'{source})')}")
 
     def tables_of(self, path: Path) -> Sequence[tuple[str, str]]:
         """See `FileImport.tables_of`."""
-        self._execute(f"ATTACH {_text(str(path))} AS given (READ_ONLY)")
+        self._attached = attach(self._connection, path)
         # No views: with access to files, which this connection has, they may read any file of the machine.
         found = self._execute(
-            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'given' AND NOT internal"
+            "SELECT schema_name, table_name FROM duckdb_tables() "
+            f"WHERE database_name = '{self._attached}' AND NOT internal"
         )
         tables: Sequence[tuple[str, str]] = found.fetchall()
         return tables
 
     def add_table_of(self, schema: str, name: str, table: str) -> None:
         """See `FileImport.add_table_of`."""
-        self._copy(f"given.{_quoted(schema)}.{_quoted(name)}", table)
+        source = f"{self._attached}.{_quoted(schema)}.{_quoted(name)}"
+        if ROW_NUMBER in map(str.lower, self._columns_of(source)):
+            self._copy_all(f"CREATE TABLE {_quoted(table)} AS {self._selected(source)}")
+        else:
+            self._view(source, ROW_NUMBER, table)
 
     def add_json(self, path: Path, table: str) -> None:
         """See `FileImport.add_json`."""
@@ -83,7 +102,7 @@ class DuckDBFileImport:
             raise ValueError("It is empty, or its objects are.")
         if others:
             raise ValueError('It has values that are no objects. Each row must be an object: {"name": value}')
-        values = {name: f"json -> {_text(_pointer(name))}" for name in names}
+        values = {name: f"json -> {text(_pointer(name))}" for name in names}
         types = [f"list(DISTINCT json_type({value}))" for value in values.values()]
         found = self._execute(f"SELECT {', '.join(types)} FROM documents").fetchone()
         allowed = {
@@ -101,12 +120,12 @@ class DuckDBFileImport:
     def add_csv(self, path: Path, table: str, form: Delimited) -> Sequence[str]:
         """See `FileImport.add_csv`."""
         names = list(column_names(form.names))
-        columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
+        columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in names)
         # Fixed where DuckDB would otherwise guess: it might skip lines, or take them for comments.
         # hive_partitioning: folders of the path that are named like "year=2024" would become columns.
         source = (
             f"read_csv({_file(path)}, columns = {{{columns}}}, header = true, auto_detect = false, "
-            f"delim = {_text(form.delimiter)}, quote = '\"', escape = '\"', comment = '', skip = 0, "
+            f"delim = {text(form.delimiter)}, quote = '\"', escape = '\"', comment = '', skip = 0, "
             "allow_quoted_nulls = false, hive_partitioning = false)"
         )
         self._execute(f"CREATE TEMP TABLE staged AS FROM {source} LIMIT {_SAMPLE + 1}")
@@ -125,20 +144,23 @@ class DuckDBFileImport:
 
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
         """See `FileImport.add_cells`."""
-        described = ", ".join(f"{_text(name)}: {_text(kind)}" for name, kind in columns.items())
+        described = ", ".join(f"{text(name)}: {text(kind)}" for name, kind in columns.items())
         self._execute(
             f"CREATE TABLE {_quoted(table)} AS FROM read_csv({_file(path)}, "
             f"columns = {{{described}}}, header = false, auto_detect = false, quote = '\"', escape = '\"', "
             "allow_quoted_nulls = false, hive_partitioning = false)"
         )
 
-    def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int]]]:
+    def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int | None]]]:
         """See `FileImport.describe`."""
-        described = self._execute(f"FROM {_quoted(table)} LIMIT 0").description
-        counts = ", ".join(f"count({_quoted(name)})" for name, *_ in described)
+        columns = self._columns_of(_quoted(table))
+        if table in self._views:
+            [rows] = self._execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()
+            return rows, [(name, kind, None) for name, kind in columns.items() if name != ROW_NUMBER]
+        counts = ", ".join(f"count({_quoted(name)})" for name in columns)
         rows, *present = self._execute(f"SELECT count(*), {counts} FROM {_quoted(table)}").fetchone()
-        columns = zip(described, present, strict=True)
-        return rows, [(name, str(kind), rows - count) for (name, kind, *_), count in columns]
+        counted = zip(columns.items(), present, strict=True)
+        return rows, [(name, kind, rows - count) for (name, kind), count in counted]
 
     def progress(self) -> float:
         """See `FileImport.progress`."""
@@ -157,24 +179,31 @@ class DuckDBFileImport:
         """See `FileImport.close`."""
         self._connection.close()
 
-    def _copy(self, source: str, table: str) -> None:
-        """Copy rows whose columns have types: those that no format of dualsql writes are JSON or texts."""
+    def _columns_of(self, source: str) -> Mapping[str, str]:
+        """The types by name."""
         described = self._execute(f"FROM {source} LIMIT 0").description
+        return {name: str(kind) for name, kind, *_ in described}
+
+    def _view(self, source: str, number: str, table: str) -> None:
+        """A view that reads in place. `number`: the column of the source that numbers its rows."""
+        selected = self._selected(source, number)
+        self._execute(f"CREATE VIEW {_quoted(table)} AS {selected}")
+        self._views.add(table)
+
+    def _selected(self, source: str, number: str | None = None) -> str:
+        """A SELECT of the source: columns that no format of dualsql writes are JSON or texts."""
+        kinds = {name: kind for name, kind in self._columns_of(source).items() if name != number}
         # The driver cuts nanoseconds.
-        fine = [_quoted(name) for name, kind, *_ in described if str(kind) == "TIMESTAMP_NS"]
+        fine = [_quoted(name) for name, kind in kinds.items() if kind == "TIMESTAMP_NS"]
         asked = ", ".join(f"coalesce(bool_and(epoch_ns({name}) % 1000 = 0), true)" for name in fine)
         are_whole = self._execute(f"SELECT {asked} FROM {source}").fetchone() if fine else ()
         whole = {name for name, is_whole in zip(fine, are_whole, strict=True) if is_whole}
-        selected = ", ".join(
-            f"{_served(name, str(kind), is_whole=name in whole)} AS {alias}"
-            for name, kind, alias in (
-                (_quoted(name), kind, _quoted(alias))
-                for (name, kind, *_), alias in zip(
-                    described, column_names(name for name, *_ in described), strict=True
-                )
-            )
-        )
-        self._copy_all(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
+        columns = [
+            f"{_served(_quoted(name), kind, is_whole=_quoted(name) in whole)} AS {_quoted(alias)}"
+            for (name, kind), alias in zip(kinds.items(), column_names(kinds), strict=True)
+        ]
+        numbered = [] if number is None else [f"{number} AS {ROW_NUMBER}"]
+        return f"SELECT {', '.join([*columns, *numbered])} FROM {source}"
 
     def _create(self, table: str, types: Mapping[str, str], errors: Mapping[str, int]) -> None:
         """The table of the staged texts, with these types."""
@@ -192,16 +221,13 @@ class DuckDBFileImport:
         """
         if self._errors_in(names):
             return False
-        shapes = ", ".join(
-            f"bool_and({_quoted(name)} LIKE '{_SECONDS}') FILTER ({_quoted(name)} IS NOT NULL)"
-            for name in names
-        )
-        found = self._execute(f"SELECT {shapes} FROM staged").fetchone()
-        has_seconds = dict(zip(names, found, strict=True))
         types = self._types(dict.fromkeys(names, _ANY_TYPE), {}, default="")
+        casts = {name: (_quoted(name), _for_rows_to_come(type_)) for name, type_ in types.items()}
+        asked = ", ".join(f"bool_and({_fast_check(*cast)})" for cast in casts.values())
+        are_fast = self._execute(f"SELECT {asked} FROM staged").fetchone()
         selected = ", ".join(
-            f"{_checked(_quoted(name), types[name], has_seconds=bool(has_seconds[name]))} AS {_quoted(name)}"
-            for name in names
+            f"{_checked(*cast, is_fast=is_fast)} AS {_quoted(name)}"
+            for (name, cast), is_fast in zip(casts.items(), are_fast, strict=True)
         )
         try:
             self._copy_all(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
@@ -269,7 +295,6 @@ _MOST_COLUMNS = 2_000
 _SAMPLE = 20_000
 """Rows of CSV by which types are chosen at first. A file that has no more is staged whole."""
 _OTHER_TYPE = "dualsql: a value of another type"
-_SECONDS = "____-__-__T__:__:__"
 _ERRORS = "'#N/A', '#VALUE!', '#REF!', '#DIV/0!', '#NUM!', '#NAME?', '#NULL!'"
 """What spreadsheets write for a cell without a value."""
 _LISTED_ERRORS = "#N/A and other errors"
@@ -305,11 +330,7 @@ def _served(column: str, kind: str, *, is_whole: bool) -> str:
 
 def _file(path: Path) -> str:
     """The path as a text in SQL. `*`, `?` and `[` in a name would be a pattern, which may match other files."""
-    return _text(re.sub(r"([*?\[])", r"[\1]", str(path)))
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return text(_PATTERN.sub(r"[\g<0>]", str(path)))
 
 
 def _quoted(name: str) -> str:
@@ -359,28 +380,41 @@ _KINDS_OF_JSON: Mapping[frozenset[str], Sequence[str]] = {
 _CHECKS: Mapping[str, str] = {
     "BIGINT": "%c::BIGINT::VARCHAR = %c",
     "DECIMAL": "starts_with(%c::%t::VARCHAR, %c) AND NOT ends_with(%c, '.')",
-    "DATE": "%c LIKE '____-__-__' AND %c >= '0' AND NOT ends_with(%c, ' ')",
+    "DATE": "%c GLOB '[0-9]???-??-?[0-9]'",
     "BOOLEAN": "strlen(%c) >= 4",  # not t, f, 1, 0, yes, no
 }
 """By kind, what holds for a value that `_CONDITIONS` take, or fails to cast; they may refuse more, and take no more."""
 
+_FAST_CHECKS: Mapping[str, str] = {
+    "DECIMAL": "%c::%t::VARCHAR = %c",  # with all digits of its scale
+    "TIMESTAMP": "%c GLOB '[0-9]???-??-?[0-9][T ][0-9][0-9]:[0-9][0-9]:[0-9][0-9]'",  # with seconds, and no fraction
+}
+"""The same, for values that are written in the most frequent way."""
 
-def _checked(column: str, type_: str, *, has_seconds: bool) -> str:
+
+def _for_rows_to_come(type_: str) -> str:
+    """The type for rows that may have more digits before the point than those that named it."""
+    if _kind_named(type_) != "DECIMAL":
+        return type_
+    whole, scale = map(int, re.findall(r"\d+", type_))
+    return f"DECIMAL({18 if whole <= 18 else 38}, {scale})"
+
+
+def _fast_check(column: str, type_: str) -> str:
+    return _FAST_CHECKS.get(_kind_named(type_), "false").replace("%c", column).replace("%t", type_)
+
+
+def _checked(column: str, type_: str, *, is_fast: bool) -> str:
     """The value in its type, or an error."""
     if type_ == "VARCHAR":
         return column
     if not type_:  # no value so far
         return f"CASE WHEN {column} IS NULL THEN NULL::VARCHAR ELSE error('{_OTHER_TYPE}') END"
     kind = _kind_named(type_)
-    if kind == "DECIMAL":
-        whole, scale = map(int, re.findall(r"\d+", type_))
-        # Rows to come may have more digits before the point.
-        type_ = f"DECIMAL({18 if whole <= 18 else 38}, {scale})"
-    check = _CHECKS.get(kind, _CONDITIONS.get(kind, ""))
-    if kind == "TIMESTAMP" and has_seconds:
-        check = f"%c LIKE '{_SECONDS}' AND %c >= '0' AND NOT ends_with(%c, ' ')"
-    holds = check.replace("%c", column).replace("%t", type_)
-    return f"CASE WHEN ({holds}) IS NOT FALSE THEN {column}::{type_} ELSE error('{_OTHER_TYPE}') END"
+    check = _CHECKS.get(kind, _CONDITIONS.get(kind, "")).replace("%c", column).replace("%t", type_)
+    holds = _fast_check(column, type_) if is_fast else check
+    # Faster than "... IS NOT FALSE THEN value ELSE error", which says the same.
+    return f"CASE WHEN NOT ({holds}) THEN error('{_OTHER_TYPE}') ELSE {column}::{type_} END"
 
 
 def _kind_named(type_: str) -> str:
