@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from functools import wraps
+from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast, get_args
 
 from dualsql.errors import BadParameterError, ConfigurationError
@@ -30,6 +32,11 @@ T = TypeVar("T")
 Owner = TypeVar("Owner")
 Options = TypeVar("Options")
 P = ParamSpec("P")
+
+
+def user_cache() -> Path:
+    """The folder of dualsql's caches of this user, by the XDG Base Directory Specification."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dualsql"
 
 
 def require_duration(

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import URL
 
 from dualsql.cli.options import ServeOptions
-from dualsql.databases.file_cache import CACHED_FROM, FileCache, file_cache_folder
+from dualsql.databases.file_cache import CACHED_FROM, FileCache, file_cache_folder, served_folder
 from dualsql.databases.files import (
     DUCKDB,
     SQLITE,
@@ -206,5 +205,5 @@ def _folder_of(options: ServeOptions, paths: Sequence[Path]) -> Iterator[tuple[P
     if not options.no_file_cache and sum(path.stat().st_size for path in paths) >= CACHED_FROM:
         parent = file_cache_folder()
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with TemporaryDirectory(prefix="dualsql-", dir=parent, ignore_cleanup_errors=True) as folder:
-        yield Path(folder), None if parent is None else FileCache(parent)
+    with served_folder(parent) as folder:
+        yield folder, None if parent is None else FileCache(parent)

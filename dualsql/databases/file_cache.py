@@ -9,24 +9,53 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import IO
 
 from dualsql.databases.files import FileLoader, ReadTable
+from dualsql.settings import user_cache
 
 CACHED_FROM = 64 * 1024**2
 """Bytes of all files together."""
 _MOST_BYTES = 16 * 1024**3
 _LONGEST_SECONDS = 30 * 24 * 3600
+_LOCK = "lock"
 
 
 def file_cache_folder() -> Path:
-    """By the XDG Base Directory Specification."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dualsql" / "files"
+    """The folder of these databases."""
+    return user_cache() / "files"
+
+
+@contextmanager
+def served_folder(parent: Path | None) -> Iterator[Path]:
+    """A new private folder of a database that is served. It is locked, so that nobody takes it for an old one."""
+    with TemporaryDirectory(prefix="dualsql-", dir=parent, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with (folder / _LOCK).open("wb") as file:
+            _lock(file)
+            yield folder
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed. False if another process has done so.
+
+    Windows does not delete the database of a process that runs.
+    """
+    with suppress(ImportError):
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +119,18 @@ class FileCache:
                 total += 0 if entry.is_dir() else state.st_size
                 if state.st_mtime > oldest and (total <= _MOST_BYTES or entry.is_dir()):
                     continue
-                if entry.is_dir():  # of a server that was killed
-                    rmtree(entry, ignore_errors=True)
+                if entry.is_dir():
+                    _remove_unserved(entry)
                 else:
                     entry.unlink(missing_ok=True)
+
+
+def _remove_unserved(folder: Path) -> None:
+    """Remove the folder of a server that was killed."""
+    with suppress(FileNotFoundError), (folder / _LOCK).open("rb") as file:
+        if not _lock(file):
+            return
+    rmtree(folder, ignore_errors=True)
 
 
 def _state_of(path: Path) -> Sequence[int]:

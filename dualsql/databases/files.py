@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import URL
 
@@ -31,6 +31,8 @@ from dualsql.databases.workbooks import Sheet, memory_of_machine, nameless, read
 from dualsql.errors import ConfigurationError
 from dualsql.settings import TABLE_PREFIX
 
+T = TypeVar("T")
+
 
 def _with_compressed(*suffixes: str) -> tuple[str, ...]:
     return tuple(f"{suffix}{more}" for suffix in suffixes for more in ("", *COMPRESSED))
@@ -46,6 +48,7 @@ DUCKDB = (".duckdb",)
 SUFFIXES = (*CSV, *JSON, *PARQUET, *SPREADSHEETS, *SQLITE, *DUCKDB)
 _MOST_FILES = 1_000
 _LONGEST_REASON = 1_000
+_LONGEST_LINE = 200
 
 
 class FileImport(Protocol):
@@ -60,8 +63,8 @@ class FileImport(Protocol):
     def discard(self, tables: Iterable[str]) -> None:
         """Drop these tables and what was staged for them, and close the database of `tables_of`."""
 
-    def add_parquet(self, path: Path, table: str) -> None:
-        """Make a view that reads a Parquet file in place, or copy it into a new table."""
+    def add_parquet(self, path: Path, table: str) -> Sequence[str]:
+        """Make a view that reads a Parquet file in place, or copy it into a new table. Returns notes on its values."""
 
     def tables_of(self, path: Path) -> Sequence[tuple[str, str]]:
         """Schema and name of the tables of a database of the same kind. `discard` closes it."""
@@ -229,6 +232,7 @@ class FileLoader:
     _reader: subprocess.Popen[str] | None = None
     _is_stopped: bool = False
     _names: set[str] = field(default_factory=set)
+    _every_byte: int = 0
     _bytes_read: int = 0
     _bytes_now: int = 0
     _most_bytes: float = 0
@@ -240,7 +244,9 @@ class FileLoader:
             ConfigurationError: the extra `files` is not installed, no file can be read, or `stop` was called.
         """
         with _installed():
-            target = self._import = database_of_files().open_import(self.database)
+            target = database_of_files().open_import(self.database)
+        self._every_byte = sum(path.stat().st_size for path in self.paths if path.exists())
+        self._import = target
         self.allow()
         try:
             for path in self.paths:
@@ -259,8 +265,10 @@ class FileLoader:
 
     def share(self) -> float:
         """The share of the bytes that are read, from another thread."""
-        every = sum(path.stat().st_size for path in self.paths if path.exists())
-        now = 0.0 if self._import is None else self._import.progress() * self._bytes_now
+        if self._import is None:
+            return float(bool(self.tables))  # of a cache
+        every = self._every_byte
+        now = self._import.progress() * self._bytes_now
         # A file whose first rows name other types than the last ones is read again.
         self._most_bytes = max(self._most_bytes, self._bytes_read + now)
         return min(1.0, self._most_bytes / every) if every else 0.0
@@ -316,7 +324,7 @@ class FileLoader:
             elif name.endswith(PARQUET):
                 self._add(path, "", lambda table: target.add_parquet(path, table), target)
             elif name.endswith(SQLITE):
-                for sheet in read_sqlite(path, folder, lambda: self._is_stopped):
+                for sheet in _some_tables(read_sqlite(path, folder, lambda: self._is_stopped)):
                     self._add_sheet(path, sheet, target)
             else:
                 self._load_workbook(path, target, folder)
@@ -369,7 +377,7 @@ class FileLoader:
             reader.kill()
 
     def _load_database(self, path: Path, target: FileImport) -> None:
-        for schema, name in target.tables_of(path):
+        for schema, name in _some_tables(target.tables_of(path)):
 
             def add(table: str, schema: str = schema, name: str = name) -> None:
                 target.add_table_of(schema, name, table)
@@ -409,6 +417,15 @@ class FileLoader:
         return found
 
 
+def _some_tables(tables: Iterable[T]) -> Iterator[T]:
+    """The tables of a file, which must have one."""
+    count = 0
+    for count, table in enumerate(tables, 1):  # noqa: B007 - counted
+        yield table
+    if not count:
+        raise ValueError("It has no tables.")
+
+
 _NAMES_LIKE_VALUES = re.compile(r"[-+]?\d+([.,]\d+)?|\d{4}-\d{2}-\d{2}.*")
 
 
@@ -432,7 +449,11 @@ def _reason_of(error: Exception) -> str:
         .partition("\n\nLINE 1: ")[0]
     )
     text = text.partition("\nPossible fixes:")[0].partition("\nPossible Solution:")[0]
-    line = " ".join(text.split())
+    # The line of the file that it quotes may have megabytes.
+    lines = (" ".join(each.split()) for each in text.splitlines())
+    line = " ".join(
+        each if len(each) <= _LONGEST_LINE else f"{each[:_LONGEST_LINE]} ..." for each in lines if each
+    )
     line = line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
     return " ".join([line, *(remedy for words, remedy in _REMEDIES.items() if words in line)])
 
@@ -441,7 +462,7 @@ _REMEDIES = {
     "Expected Number of Columns": "Each line needs as many fields as the first one: quote fields with delimiters.",
     "unterminated quote": "A quote within a field is written twice, and a field that has one in quotes.",
     "state machine": "Write all lines with the same end.",
-    "maximum_line_size": "Split the file, or write its long texts elsewhere.",
+    "Maximum line size": "Split the file, or write its long texts elsewhere.",
 }
 
 

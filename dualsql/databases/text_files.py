@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import re
+import string
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -32,14 +33,18 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DELIMITERS = ",;\t|"
-_WESTERN = re.compile("[\xc0-\xd6\xd8-\xf6\xf8-\xff\u0152\u0153\u0160\u0161\u017d\u017e\u0178]")
+_WESTERN = frozenset(
+    {*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x100), *b"\x8a\x8c\x8e\x9a\x9c\x9e\x9f"}
+)
+"""The letters of cp1252, beyond ASCII."""
 _SIGNS = frozenset(
-    bytes(
-        [*b"\x80\x82\x84\x85\x8b\x91\x92\x93\x94\x95\x96\x97\x99\x9b", 0xD7, 0xF7, *range(0xA0, 0xC0)]
-    ).decode("cp1252")
+    {*b"\x80\x82\x84\x85\x8b\x91\x92\x93\x94\x95\x96\x97\x99\x9b", 0xD7, 0xF7, *range(0xA0, 0xC0)}
 )
 """What a text of Western Europe has besides its letters."""
-_WITHIN_WORDS = re.compile("[\xa3\xa5\xaa\xb2\xb3\xb9\xbc\xbe][A-Za-z]")
+_ASCII = bytes(range(0x80))
+_NO_LETTERS = bytes({*range(0x100)} - _WESTERN - {*string.ascii_letters.encode()})
+_RUNS = re.compile(rb"[\x80-\xff]{3}")
+_WITHIN_WORDS = re.compile(rb"[\xa3\xa5\xaa\xb2\xb3\xb9\xbc\xbe][A-Za-z]")
 """Signs before a letter: letters of Central Europe, in cp1250."""
 
 
@@ -114,17 +119,22 @@ def delimited(path: Path, *, has_tabs: bool) -> Delimited:
     Raises:
         ValueError: it has no first record, an empty line before it, or one field in it and several in others.
     """
-    text = _start_of(path).decode("utf-8-sig", "ignore")
+    start = _start_of(path)
+    text = start.decode("utf-8-sig", "ignore")
     # DuckDB could skip them, but then leaves out rows of a file whose lines end in different ways.
     if text.strip() and text[0] in "\r\n":
         raise ValueError("Its first line is empty. The first line must hold the names of the columns.")
-    is_whole = len(text) < _START // 4
     records = {
-        delimiter: _records(text, delimiter, is_whole=is_whole)
+        delimiter: _records(text, delimiter, is_whole=len(start) < _START)
         for delimiter in ("\t" if has_tabs else _DELIMITERS)
     }
-    if not any(records.values()):
+    if not text.strip():
         raise ValueError("It is empty. The first line holds the names of the columns.")
+    if not any(records.values()):
+        raise ValueError(
+            f"Its first line has more than {_START // 1024} KiB, or a field with more than {csv.field_size_limit():,} "
+            "characters. The first line must hold the names of the columns."
+        )
     delimiter = max(records, key=lambda each: _fit(records[each]))
     head = records[delimiter][0]
     if len(head) == 1:
@@ -147,9 +157,11 @@ def _records(text: str, delimiter: str, *, is_whole: bool) -> list[list[str]]:
     """The records of the beginning of a file; empty lines are none."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     records: list[list[str]] = []
-    with suppress(csv.Error):  # a field longer than the beginning
+    try:
         records += (record for record in reader if record)
-    return records if is_whole else records[: max(1, len(records) - 1)]
+    except csv.Error:  # a field longer than the beginning: those before it are whole
+        return records
+    return records if is_whole else records[:-1]
 
 
 def _fit(records: Sequence[Sequence[str]]) -> tuple[bool, float, int]:
@@ -207,23 +219,22 @@ def _by_nulls(start: bytes) -> str:
     if pairs and even > 0.6 * pairs and odd < 0.1 * pairs:
         return "utf-16-be"
     raise ValueError(
-        "It has bytes that are NUL, so it is no text in UTF-8. Name its encoding: --encoding utf-16-le"
+        "It has bytes that are NUL, as no text in UTF-8 has. Remove them, or name its encoding: --encoding utf-16-le"
     )
 
 
 def _recognised(path: Path) -> str:
     """cp1252, if the bytes beyond ASCII are what a text of Western Europe has."""
-    signs: Counter[str] = Counter()
+    signs: Counter[int] = Counter()
     runs = letters = within = 0
-    try:
-        for text in _decoded(path, "cp1252"):
-            signs.update(character for character in text if character > "\x7f")
-            runs += len(re.findall(r"[^\x00-\x7f]{3}", text))
-            within += len(_WITHIN_WORDS.findall(text))
-            letters += sum(map(str.isalpha, text))
-    except ValueError:
-        runs = letters = 1
-    western = sum(count for sign, count in signs.items() if _WESTERN.match(sign))
+    with opened(path) as file:
+        while piece := file.read(_PIECE):
+            beyond = piece.translate(None, _ASCII)
+            signs.update({sign: beyond.count(sign) for sign in set(beyond)})
+            runs += len(_RUNS.findall(piece))
+            within += len(_WITHIN_WORDS.findall(piece))
+            letters += len(piece.translate(None, _NO_LETTERS))
+    western = sum(signs[sign] for sign in _WESTERN)
     strange = sum(signs.values()) - western - sum(signs[sign] for sign in _SIGNS)
     if strange or within or runs * 20 > letters or western > letters // 3 + 1:
         fault = first_fault(path)

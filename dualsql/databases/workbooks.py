@@ -83,7 +83,7 @@ def read_workbook(
         raise ValueError(f"It is too large, or damaged.{most}")
     found = json.loads(written)
     if "error" in found:
-        raise ValueError(found["error"])
+        raise ValueError(f"It is damaged, or no workbook: {found['error']}")
     return Sheets([Sheet(*each) for each in found["sheets"]], found["notes"])
 
 

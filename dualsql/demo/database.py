@@ -31,6 +31,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError
+from dualsql.settings import user_cache
 from dualsql.store import upgrade
 from dualsql.store.engines import lock, storage_errors, store_url
 
@@ -88,8 +89,7 @@ _LOCK = 7237118251
 
 def default_folder() -> Path:
     """Where the demo keeps its database and its secret: the user's own cache."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(cache) / "dualsql"
+    folder = user_cache()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

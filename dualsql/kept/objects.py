@@ -19,7 +19,7 @@ from dualsql.errors import ConfigurationError, StorageError, require_package
 from dualsql.kept.locks import NO_FOLLOW, lock_file
 from dualsql.kept.settings import KeptSettings
 from dualsql.kept.storage import FILE_NAME, LocalResultStorage, StorageFullError, StoredFile, move_into_place
-from dualsql.settings import require_duration
+from dualsql.settings import require_duration, user_cache
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -199,13 +199,10 @@ def storage_at(location: str | Path, settings: KeptSettings) -> LocalResultStora
     if "://" not in str(location):
         return LocalResultStorage(location)
     return ObjectResultStorage(
-        str(location), cache=settings.keep_cache or _users_cache(), cache_bytes=settings.keep_cache_bytes
+        str(location),
+        cache=settings.keep_cache or user_cache() / "kept",
+        cache_bytes=settings.keep_cache_bytes,
     )
-
-
-def _users_cache() -> Path:
-    """By the XDG Base Directory Specification."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dualsql" / "kept"
 
 
 def _require_name(name: str) -> None:

@@ -6,6 +6,7 @@ of the whole time until the document is stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -386,6 +387,16 @@ def output_of(name: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
 def quote_name(name: str, dialect: TextDialect) -> str:
     """The name as it can be written in a text of the dialect, at most 60 characters of it."""
     return _quote_name(name[:_SHOWN], dialect.parser, dialect.name_quotes, folds=dialect.folds_names)
+
+
+def reserved_columns(sql: str, tables: Iterable[FromClause], dialect: TextDialect) -> set[str]:
+    """The columns whose names are words of SQL that stand in a text, as they have to be written."""
+    words = {form for word in set(_WORD.findall(sql)) for form in (word, word.lower())}
+    quoted = {word: form for word in words if (form := quote_name(word, dialect)) != word}
+    return {form for table in tables for word, form in quoted.items() if word in table.c}
+
+
+_WORD = re.compile(r"\b[A-Za-z]+\b")
 
 
 @lru_cache(maxsize=1024)

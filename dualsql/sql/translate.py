@@ -40,6 +40,7 @@ from dualsql.sql.scope import (
     WorkBudget,
     forbid_node,
     invalid,
+    reserved_columns,
     too_deep,
 )
 from dualsql.tenancy import OWN_NAMES
@@ -148,13 +149,21 @@ def read_select(
     """
     capabilities = _capabilities(dialect)
     work = WorkBudget(capabilities.text)
-    tree = parse_text(sql, capabilities.text, work)
+    tables = _tables(registry, is_visible)
+    try:
+        tree = parse_text(sql, capabilities.text, work)
+    except InvalidSQLError as error:
+        names = sorted(reserved_columns(sql, tables.values(), capabilities.text))
+        if names:
+            hint = f"{error.hint} The name of a column that is a word of SQL is written in quotes: {', '.join(names)}."
+            raise InvalidSQLError(error.message, hint=hint) from error
+        raise
     require_known(tree, capabilities)
     fails = can_fail(tree, capabilities.text)
 
     def translated(is_fenced: Callable[[FromClause], bool]) -> AnySelect | AnyCompound:
         translator = Translator(
-            _tables(registry, is_visible),
+            tables,
             capabilities,
             parameters or {},
             is_fenced=is_fenced,

@@ -77,6 +77,30 @@ def struct(path: Path) -> None:
     parquet.write_table(pa.table({"nested": values, "at": instants, "tags": [["a"], None]}), path)
 
 
+def kinds(path: Path) -> None:
+    parquet.write_table(
+        pa.table(
+            {
+                "wide": pa.array([Decimal("1" * 38)], pa.decimal128(38, 0)),
+                "wider": pa.array([Decimal(10**60)], pa.decimal256(76, 0)),
+                "nothing": pa.nulls(1),
+                "amounts": pa.array([[Decimal("1.50")]], pa.list_(pa.decimal128(5, 2))),
+                "key": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+                "large": pa.array([2**64 - 1], pa.uint64()),
+                "rowid": [5],
+            }
+        ),
+        path,
+    )
+
+
+def integers(path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            f"CREATE TABLE t AS SELECT {2**127 - 1}::HUGEINT AS huge, [1, 2]::INTEGER[2] AS fixed"
+        )
+
+
 def packed(path: Path) -> None:
     with zstd.open(path, "wb") as file:
         file.write(b"id\tcity\n1,\tx\n")
@@ -110,6 +134,15 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "only_names.csv": (b"a,b\n", Right({"a": "VARCHAR", "b": "VARCHAR"}, [])),
     "empty.csv": (b"", "It is empty"),
     "empty_first_lines.csv": (b"\n\r\na\n1\n", "Its first line is empty"),
+    "blank.csv": (b"   \n\n", "It is empty"),
+    "long_field.csv": (b"a," + b"x" * 200_000 + b"\n1,2\n", "Its first line has .* a field with more than 131,072 characters"),
+    "many_names.csv": (",".join(f"column{n}" for n in range(30_000)).encode() + b"\n1\n", "Its first line has more than 256 KiB"),
+    "many_columns.csv": (",".join(f"c{n}" for n in range(2_001)).encode() + b"\n", "It has more than 2,000 columns"),
+    "one_long_line.csv": (",".join(f"{n}" * 2_000 for n in "abcdefghijklmnopqrstuvwxyzåäöüéèàç").encode(), Right(dict.fromkeys((n * 2_000 for n in "abcdefghijklmnopqrstuvwxyzåäöüéèàç"), "VARCHAR"), [])),
+    "long_cell.csv": (b"a,b\n1," + b"x" * 3_000_000 + b"\n", r"Line: 2 Original Line: 1,x{100,200} \.\.\. .*Split the file"),
+    "nul.csv": (b"a,b\n1,x\0y\n", "bytes that are NUL.* Remove them, or name its encoding"),
+    "dates.csv": (b"iso,us,de\n2024-03-01,03/01/2024,01.03.2024\n", Right({"iso": "DATE", "us": "VARCHAR", "de": "VARCHAR"}, [(dt.date(2024, 3, 1), "03/01/2024", "01.03.2024")])),
+    "words.csv": (b'when,select,"a ""b""",rowid\n1,2,3,4\n', Right(dict.fromkeys(["when", "select", 'a "b"', "rowid_2"], "BIGINT"), [(1, 2, 3, 4)])),
     "lines_of_two_kinds.csv": (b"a,b\n1,2\r\n3,4\n", "CSV"),
     "empty.json": (b"[]", "It is empty"),
     "one_column.csv": (b"name\nAnn\nBob", Right({"name": "VARCHAR"}, [("Ann",), ("Bob",)])),
@@ -128,9 +161,19 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "array.json": (json.dumps([{"a": 1.5, "A": "x"}, {"a": 2}]).encode(), Right({"a": "DECIMAL(2,1)", "A_2": "VARCHAR"}, [(Decimal("1.5"), "x"), (Decimal(2), None)])),
     "broken.jsonl": (b'{"a": 1}\n{"a": 2\n', r"Malformed JSON .*line"),
     "struct.parquet": (struct, Right({"nested": "JSON", "at": "TIMESTAMP WITH TIME ZONE", "tags": "VARCHAR[]"}, [('{"x":1,"y":["a"]}', LOCAL.replace(tzinfo=ZONE), ["a"]), (None, None, None)])),
+    "types.parquet": (
+        kinds,
+        Right(
+            {"wide": "DECIMAL(38,0)", "wider": "DOUBLE", "nothing": "VARCHAR", "amounts": "DECIMAL(5,2)[]", "key": "JSON", "large": "UBIGINT", "rowid_2": "BIGINT"},
+            [(Decimal("1" * 38), 1e60, None, [Decimal("1.50")], '{"a":1}', 2**64 - 1, 5)],
+            "wider: decimals of more than 38 digits are read as DOUBLE",
+        ),
+    ),
     "broken.parquet": (b"PAR1 and nothing", "parquet|Parquet"),
     "broken.xlsx": (b"PK\x03\x04 and nothing", "."),
     "shop.sqlite": (sqlite, Right({"id": "BIGINT", "city": "VARCHAR", "raw": "BLOB", "mixed": "VARCHAR"}, [(1, "Zürich", b"\x00\xff", "1"), (2, "", None, 'a"b,\n')])),
+    "empty.sqlite": (b"", "It has no tables"),
+    "huge.duckdb": (integers, Right({"huge": "HUGEINT", "fixed": "INTEGER[]"}, [(2**127 - 1, [1, 2])])),
     "generated.db": (generated, Right({"a": "BIGINT", "b": "BIGINT"}, [(21, 42)])),
     "broken.db": (b"SQLite format 3\0 and nothing", "SQLite cannot read it"),
     "own.duckdb": (database, Right({"id": "INTEGER", "nested": "JSON", "at": "TIME"}, [(1, '{"a":[1,2]}', dt.time(10))])),

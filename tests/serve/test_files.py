@@ -34,6 +34,7 @@ from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
 from dualsql.databases.duckdb.files import _CONDITIONS, _FAST_CHECKS, _checked, _for_rows_to_come
 from dualsql.databases.duckdb.in_place import allow_files
+from dualsql.databases.file_cache import served_folder
 from dualsql.databases.files import FileLoader, find_files
 from dualsql.databases.workbooks import read_sqlite
 from dualsql.errors import ConfigurationError
@@ -60,7 +61,7 @@ def table_of(database: Path, name: str) -> tuple[dict[str, str], list[tuple[Any,
         allow_files(connection)
         described = connection.execute(f'DESCRIBE "{name}"').fetchall()
         types = {row[0]: row[1] for row in described if row[0] != "rowid"}
-        columns = ", ".join(f'"{column}"' for column in types)
+        columns = ", ".join('"{}"'.format(column.replace('"', '""')) for column in types)
         return types, connection.execute(f'SELECT {columns} FROM "{name}" ORDER BY rowid').fetchall()
 
 
@@ -517,7 +518,14 @@ async def test_a_second_start_reuses_what_the_first_has_read(
     assert not list(kept.glob("dualsql-*")), "the copy that was served is deleted"
     for entry in kept.iterdir():
         os.utime(entry, (0, 0))
-    await read_by(options_for(sales, encoding="cp1251"))
+    killed = kept / "dualsql-killed"
+    killed.mkdir()
+    (killed / "lock").touch()
+    with served_folder(kept) as served:
+        for folder in (served, killed):
+            os.utime(folder, (0, 0))
+        await read_by(options_for(sales, encoding="cp1251"))
+        assert served.exists() and not killed.exists(), "not of a server that runs"
     assert len(list(kept.iterdir())) == 2, "what is old is removed"
 
 

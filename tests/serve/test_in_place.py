@@ -15,11 +15,13 @@ import pyarrow as pa
 import pytest
 from mcp import Client
 from pyarrow import parquet
+from sqlalchemy.dialects import postgresql
 
 from dualsql.cli.files import database_of
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import BACKEND, close_instance
+from dualsql.databases.duckdb.described import described_type
 from dualsql.databases.engines import new_synchronous_engine
 from dualsql.databases.files import files_url
 from dualsql.serve import build_mcp, build_server, serve_app
@@ -196,6 +198,10 @@ async def test_a_file_that_changes_is_read_no_further(tmp_path: Path, how: str) 
                 path.symlink_to(tmp_path / "other.parquet")
         refused = await analyst.ask("SELECT * FROM stock")
         assert "'stock.parquet' has changed since the server was started" in refused
+
+
+def test_a_list_of_decimals_has_a_type() -> None:
+    assert str(described_type("DECIMAL(5,2)[]").compile(dialect=postgresql.dialect())) == "NUMERIC[]"
 
 
 async def test_parquet_that_cannot_be_read_in_place_is_copied(tmp_path: Path) -> None:

@@ -408,3 +408,14 @@ def test_a_suggested_name_works_as_it_is_written(dialect: str, name: str) -> Non
         read_select(f"SELECT t.{wrong} FROM {table} AS t", registry, dialect)
     for column in re.split(r" or |, ", caught.value.hint.split(": ")[-1].split("mean ")[-1].rstrip(".?")):
         read_select(f"SELECT t.{column} FROM {table} AS t", registry, dialect)
+
+
+@pytest.mark.parametrize("sql", ["SELECT when FROM visits", "SELECT id, When FROM visits WHERE when > 1"])
+def test_a_column_that_is_a_word_of_sql_is_written_in_quotes(sql: str) -> None:
+    visits = Table(
+        "visits", MetaData(), Column("id", Integer), Column("when", Date), Column("order", Integer)
+    )
+    with pytest.raises(InvalidSQLError) as refusal:
+        read_select(sql, Registry(visits.metadata), "duckdb")
+    assert 'written in quotes: "when".' in refusal.value.hint
+    assert "quotes" not in refused("SELECT when FROM school").hint

@@ -31,6 +31,6 @@ def described_type(kind: Any) -> SQLType:
     """The type with this name; NullType for a struct, a map and others without a form in all formats."""
     name = str(kind)
     if name.endswith("[]"):
-        items = _TYPES.get(name.removesuffix("[]"), types.NULLTYPE)
-        return items if isinstance(items, types.NullType) else types.ARRAY(items)
+        items = described_type(name.removesuffix("[]"))
+        return types.NULLTYPE if isinstance(items, types.NullType | types.ARRAY) else types.ARRAY(items)
     return types.Numeric() if name.startswith("DECIMAL(") else _TYPES.get(name, types.NULLTYPE)
