@@ -42,7 +42,7 @@ from dualsql.http.problems import Starting
 from dualsql.serve import build_server
 from dualsql_client import DualResponseClient
 from tests.serve.conftest import PROGRAM, environment, serving_process, text_of
-from tests.serve.dirty import sqlite, write_dirty_files
+from tests.serve.dirty import LARGE, sqlite, write_dirty_files
 from tests.waiting import until
 
 
@@ -613,7 +613,7 @@ def test_a_large_file_takes_little_more_than_duckdb_itself(tmp_path: Path) -> No
 @pytest.mark.long
 async def test_a_folder_of_dirty_files_is_served_in_three_seconds(tmp_path: Path) -> None:
     """Counted in CPU, so that it holds on a busy machine; and the rows are in the order of the file."""
-    write_dirty_files(tmp_path, without=("late_cp1252.csv",))
+    write_dirty_files(tmp_path, without=LARGE)
     async with serving_process(str(tmp_path)) as served:
         assert cpu_seconds(served.process.pid) < 3
         assert "cp1252 (cp1252.csv): 2 rows, id BIGINT, city VARCHAR. Note: read as cp1252" in served.said
