@@ -159,6 +159,7 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
         ),
     ),
     "array.json": (json.dumps([{"a": 1.5, "A": "x"}, {"a": 2}]).encode(), Right({"a": "DECIMAL(2,1)", "A_2": "VARCHAR"}, [(Decimal("1.5"), "x"), (Decimal(2), None)])),
+    "nulls.json": (b'[{"a": {"x": null}}, {"a": null}, {}]', Right({"a": "JSON"}, [('{"x":null}',), (None,), (None,)])),
     "broken.jsonl": (b'{"a": 1}\n{"a": 2\n', r"Malformed JSON .*line"),
     "struct.parquet": (struct, Right({"nested": "JSON", "at": "TIMESTAMP WITH TIME ZONE", "tags": "VARCHAR[]"}, [('{"x":1,"y":["a"]}', LOCAL.replace(tzinfo=ZONE), ["a"]), (None, None, None)])),
     "types.parquet": (

@@ -114,7 +114,7 @@ class DuckDBFileImport:
             for alias, kinds in zip(column_names(names), found, strict=True)
         }
         cells = (
-            f"{value if kinds == ['JSON'] else value.replace(' -> ', ' ->> ', 1)} AS {_quoted(alias)}"
+            f"{_document(value) if kinds == ['JSON'] else value.replace(' -> ', ' ->> ', 1)} AS {_quoted(alias)}"
             for (alias, kinds), value in zip(allowed.items(), values.values(), strict=True)
         )
         self._execute(f"CREATE TEMP TABLE staged AS SELECT {', '.join(cells)} FROM documents")
@@ -321,6 +321,11 @@ def _cleaned(column: str) -> str:
 def _pointer(key: str) -> str:
     """The key of an object as a JSON pointer (RFC 6901)."""
     return "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+def _document(value: str) -> str:
+    """The value; null is NULL, as in columns of other types."""
+    return f"CASE WHEN json_type({value}) <> 'NULL' THEN {value} END"
 
 
 def _kinds_of_json(types: frozenset[str]) -> Sequence[str]:
