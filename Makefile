@@ -86,7 +86,7 @@ test-javascript: ## the JavaScript client: packed, installed, in node, under tsc
 	@scripts/typescript_environment
 	.venv/bin/pytest tests/javascript $(ARGS)
 
-test-dialects: ## every statement compiled by the dialects of databases that cannot run here (docs/databases.md)
+test-dialects: ## every statement compiled by the dialects of databases that cannot run here (docs/databases.md); plugins/ on chDB and Firebird
 	@scripts/environment dev
 	@scripts/dialect_environment
 	.venv/bin/pytest tests/dialects $(ARGS)
@@ -129,5 +129,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks .dialects .spark .apps .audit .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .dialects .plugins .spark .apps .audit .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .docs

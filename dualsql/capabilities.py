@@ -80,6 +80,11 @@ def summed(values: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.sum(values, type_=types.Double())
 
 
+def first_characters(text: ColumnElement[Any], number: int) -> ColumnElement[Any]:
+    """So many characters from the beginning of a text."""
+    return func.substr(text, 1, number, type_=types.String())
+
+
 def _always(_type: SQLType) -> bool:
     return True
 
@@ -99,7 +104,8 @@ class QueryDialect:
         ordered: ... and for which of two comes first.
         finds_equal_by_index: an index of the column finds what `exact` is equal to; else equality is asked for twice.
         position: the position of a part in a text, from 1; 0 if it is not in it.
-        cut_date: the beginning of the bucket of a date or an instant.
+        beginning: the first characters of a text.
+        cut_date: the beginning of the bucket of a date or an instant; None if it has no function for that.
         double: makes a number a double.
         sum_of_integers: the exact sums of 32-bit and of 64-bit integers.
         sum_of_decimals: what a sum of decimals becomes, where the database computes it in doubles.
@@ -114,7 +120,8 @@ class QueryDialect:
     ordered: Transform = unchanged
     finds_equal_by_index: bool = True
     position: Callable[[Expression, Expression], Expression]
-    cut_date: Callable[[Expression, Bucket], Expression]
+    beginning: Callable[[Expression, int], Expression] = first_characters
+    cut_date: Callable[[Expression, Bucket], Expression | None]
     double: Transform
     sum_of_integers: tuple[Transform, Transform]
     sum_of_decimals: Transform = unchanged
@@ -204,7 +211,7 @@ class Capabilities:
         query: how queries over a result are written: conditions on texts, aggregates, buckets of dates.
         text_dialect: returns what a SQL text may contain, which only a server that reads texts needs.
         row_estimate: how to get a row estimate; None without one.
-        text_length: the function that counts the characters of a text.
+        text_length: counts the characters of a text.
         scramble: a hash of the keys of a row and a seed; None without a hash function.
         has_sized_integers: an INTEGER has four bytes, and a SMALLINT two.
         drivers: by the name of a driver (`dialect.driver`): conversions of its values; most need none.
@@ -248,7 +255,7 @@ class Capabilities:
     shown_as_false: Sequence[Any] = ()
     has_loose_comparisons: bool = False
     row_estimate: RowEstimate | None = None
-    text_length: str = "length"
+    text_length: Transform = func.length
     scramble: Callable[[Sequence[ColumnElement[Any]], int], ColumnElement[Any]] | None = None
     approximate_distinct: str = ""
     match_function: str = ""

@@ -563,6 +563,7 @@ BEYOND: dict[str, str] = {
     "server/test_windows.py": "what Windows lacks is needed for kept results alone",
     "client/test_linear.py": "texts are read in time in proportion to their length",
     "client/test_hostile_streams.py": "hostile, broken and busy servers of streams",
+    "dialects/test_plugins.py": "the packages under plugins/ pass the tests for every database on their engines",
     "dialects/test_dialects.py": "every statement compiles in the dialects of databases that cannot run here",
     "packaging/test_plugins.py": "a package that adds a database, and a dialect that no package describes",
     "packaging/test_sdist.py": "a source distribution builds with pip and with uv",

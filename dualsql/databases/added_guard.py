@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -15,6 +16,8 @@ from inspect import isawaitable
 from typing import Any
 
 from dualsql.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
 
 # What faulty code raises. Drivers, SQLAlchemy and the network have errors of their own, which say what failed.
 _OF_CODE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, AssertionError, RuntimeError)
@@ -82,7 +85,9 @@ class NamedGuard:
             if error is raised:
                 raise
             kind = type(self._guard)
+            message = f"{kind.__module__}.{kind.__qualname__}.{name} failed with {type(error).__name__}."
+            logger.exception(message)
             raise ConfigurationError(
-                f"{kind.__module__}.{kind.__qualname__}.{name} failed with {type(error).__name__}.",
+                message,
                 hint="Mend the package that adds this database; dualsql.testing has tests for it.",
             ) from error

@@ -181,7 +181,8 @@ _loaded: dict[str, Backend | None] = {}
 def backend_named(name: str) -> Backend | None:
     """The database with this name in SQLAlchemy or in URLs; None if there is no such dialect.
 
-    A dialect that nobody wrote a file for is `dualsql.databases.other`'s.
+    A dialect that nobody wrote a file for is `dualsql.databases.other`'s. Some dialects have the name of their driver
+    after a dot, such as `firebird.firebird`, which no URL has.
 
     Raises:
         ConfigurationError: the entry point of that name cannot be loaded, or is not a Backend.
@@ -189,8 +190,9 @@ def backend_named(name: str) -> Backend | None:
     try:
         return _loaded[name]
     except KeyError:
-        entry = next((each for each in _entries() if each.name == name), None)
-        found = _loaded[name] = _other(name) if entry is None else _backend_at(entry)
+        bare = name.partition(".")[0]
+        entry = next((each for each in _entries() if each.name in (name, bare)), None)
+        found = _loaded[name] = _other(bare) if entry is None else _backend_at(entry)
         return found
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, false, func, literal_column, select, type_coerce, types
+from sqlalchemy import Connection, false, literal_column, select, type_coerce, types
 from sqlalchemy.dialects import registry
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,7 +19,8 @@ from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.generic import Expression, grouped, parameter
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms
-from dualsql.databases.strict_types import as_double, beginning_of_bucket, decimal_sum, key_type, whole_sum
+from dualsql.databases.spellings import spelling_of
+from dualsql.databases.strict_types import key_type
 from dualsql.text_dialects import TextDialect
 
 
@@ -62,13 +63,9 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
     return KeyForm(compared=bare, read=bare, carried=expression, given=parameter, comes_back=comes_back)
 
 
-def _position(text: Expression, part: Expression) -> Expression:
-    """In the words of the SQL standard, which more databases have than any function."""
-    return func.position(part.op("IN")(text), type_=types.Integer())
-
-
 def capabilities(name: str) -> Capabilities:
-    """Those of a database that nobody wrote a file for."""
+    """Those of a database that nobody wrote a file for, in its spelling."""
+    spelling = spelling_of(name)
     return Capabilities(
         name=name,
         nulls_last=False,
@@ -78,16 +75,17 @@ def capabilities(name: str) -> Capabilities:
         distinguishing=lambda expression: [expression],
         key_form=partial(_key_form, name),
         query=QueryDialect(
-            position=_position,
-            cut_date=partial(beginning_of_bucket, name),
-            double=as_double,
-            sum_of_integers=(whole_sum, decimal_sum),
+            position=spelling.position,
+            beginning=spelling.beginning,
+            cut_date=partial(spelling.cut_date, name),
+            double=spelling.double,
+            sum_of_integers=spelling.sum_of_integers,
             aggregates={"median": None, "percentile": None},
         ),
         text_dialect=TextDialect,
         is_bytes=lambda _: false(),
-        # length() counts bytes on some.
-        text_length="char_length",
+        text_length=spelling.text_length,
+        own_functions=spelling.own_functions,
     )
 
 

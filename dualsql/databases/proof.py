@@ -80,7 +80,7 @@ def unproved_notice(source: Source) -> str | None:
 
 
 async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
-    table = f"dualsql_write_probe_{token_hex(8)}"
+    table = f"dualsql_probe_{token_hex(8)}"  # 30 characters: the longest name of Oracle 12.1 and Firebird 3 has 30
     try:
         await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
     except DBAPIError as error:

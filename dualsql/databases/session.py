@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import (
@@ -10,7 +11,6 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
-    suppress,
 )
 from datetime import timedelta
 from typing import Generic, TypeVar
@@ -33,6 +33,8 @@ from dualsql.errors import (
 from dualsql.events import ERROR, EVENTS, UNMEASURED, Measurement, StatementStopped
 from dualsql.log import REQUEST
 from dualsql.tenancy import ActiveRules
+
+logger = logging.getLogger(__name__)
 
 # What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
 _OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
@@ -348,6 +350,9 @@ Work = Callable[[AsyncConnection], Awaitable[T]]
 # The database's own limit comes first: it says what it did, and its connection stays good.
 GRACE = 0.25
 
+_UNWINDING = 10.0
+"""Seconds in which a guard stops a statement, and again in which its session ends. Then its connection is given up."""
+
 _SET_UP = 5.0
 """Seconds that a stopped session may go on to set up its connection before it is cancelled."""
 
@@ -437,8 +442,17 @@ class Session(Generic[T]):
         elif not self._working.done():  # else its session is about to end, and the connection may be closed
             async with self._stopping:
                 try:
-                    await self._source.guard.stop(self.connection, self._working)
-                except Exception:  # noqa: BLE001 - of driver or network; whatever it is, the task is cancelled
+                    async with asyncio.timeout(_UNWINDING):
+                        await self._source.guard.stop(self.connection, self._working)
+                except Exception as error:
+                    logger.warning(
+                        "A statement of %r could not be stopped.", self._source.name, exc_info=error
+                    )
                     self._working.cancel()
-        with suppress(Exception, asyncio.CancelledError):
-            await self.task
+        await asyncio.wait({self.task}, timeout=_UNWINDING)
+        if not self.task.done():
+            logger.error("A session of %r did not end: its connection is given up.", self._source.name)
+            self.task.cancel()
+            await asyncio.wait({self.task}, timeout=GRACE)
+        if self.task.done() and not self.task.cancelled():
+            self.task.exception()  # which nobody else asks for

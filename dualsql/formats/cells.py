@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
@@ -357,7 +356,9 @@ class _Memos(WeakKeyDictionary[Any, Any]):
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
         # A variant of the application's type is its own implementation, and stays as the application made it.
-        impl: Any = copy(memo["impl"])
+        # copy() would ask the new one for __setstate__, which a TypeDecorator asks its class for: it has no state yet.
+        impl: Any = object.__new__(type(memo["impl"]))
+        impl.__dict__.update(vars(memo["impl"]))
         memo["impl"] = impl
         # Errors of a TypeDecorator's own code are not replaced by an Unfit.
         if is_decorator(impl):

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import func
-
 from dualsql.freeze.document import AnySelect
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
 from dualsql.profiles.statistics import FREQUENT, SHOWN, binned_range, edges, value_or_beginning
@@ -51,9 +49,9 @@ def chosen_rows(
     share = data.capabilities.random_share
     if share is None:
         return None
-    length = getattr(func, data.capabilities.text_length)
+    length = data.capabilities.text_length
     values = [
-        value_or_beginning(profiled, profiled.value).label(f"v{number}")
+        value_or_beginning(data, profiled, profiled.value).label(f"v{number}")
         for number, profiled in enumerate(columns)
     ]
     lengths = [

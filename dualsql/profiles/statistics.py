@@ -16,7 +16,6 @@ from sqlalchemy import (
     Double,
     FromClause,
     Numeric,
-    String,
     case,
     func,
     literal,
@@ -123,17 +122,19 @@ def _expressions(profiled: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple
     value, capabilities = profiled.value, data.capabilities
     yield "known", func.count(value)
     if profiled.has_range:
-        yield "minimum", value_or_beginning(profiled, func.min(value))
-        yield "maximum", value_or_beginning(profiled, func.max(value))
+        yield "minimum", value_or_beginning(data, profiled, func.min(value))
+        yield "maximum", value_or_beginning(data, profiled, func.max(value))
     if profiled.is_text:
-        yield "longest", func.max(getattr(func, capabilities.text_length)(value))
+        yield "longest", func.max(capabilities.text_length(value))
     if profiled.is_grouped and capabilities.approximate_distinct:
         yield "about", getattr(func, capabilities.approximate_distinct)(value)
 
 
-def value_or_beginning(profiled: ProfiledColumn, value: ColumnElement[Any]) -> ColumnElement[Any]:
+def value_or_beginning(
+    data: ProfiledRows, profiled: ProfiledColumn, value: ColumnElement[Any]
+) -> ColumnElement[Any]:
     """The value, or the beginning of a text: a cell may hold megabytes."""
-    return func.substr(value, 1, SHOWN, type_=String()) if profiled.is_text else value
+    return data.capabilities.query.beginning(value, SHOWN) if profiled.is_text else value
 
 
 FREQUENT = 5
@@ -152,7 +153,7 @@ def values(data: ProfiledRows, profiled: ProfiledColumn, summary: Mapping[str, A
     if profiled.is_masked or not profiled.is_grouped:
         return None
     counts = _count_values(data, profiled)
-    frequent = _most_frequent(counts, profiled)
+    frequent = _most_frequent(data, counts, profiled)
     bounds = _edges(summary) if profiled.has_bins else None
     if bounds is None:
         return data.around(frequent)
@@ -279,12 +280,12 @@ def _count_values(data: ProfiledRows, profiled: ProfiledColumn) -> CTE:
     return data.statement_of(*outputs).where(value.is_not(None)).group_by(key).cte("counted_values")
 
 
-def _most_frequent(counts: CTE, profiled: ProfiledColumn) -> AnySelect:
+def _most_frequent(data: ProfiledRows, counts: CTE, profiled: ProfiledColumn) -> AnySelect:
     value, times = counts.c.value, counts.c.times
     distinct = select(func.count()).select_from(counts).scalar_subquery()
     top = select(
         literal_column("0").label("bin"),
-        value_or_beginning(profiled, value).label("value"),
+        value_or_beginning(data, profiled, value).label("value"),
         times,
         distinct.label("distinct"),
     )

@@ -43,7 +43,7 @@ def group_key(group: Group, conditions: Conditions) -> Element:
     column = conditions.column(group.column)
     encoding = _encoding(column)
     if group.bucket is not None:
-        return _bucket(group, column, conditions.dialect)
+        return _bucket(group, column, conditions)
     if encoding == "datetime":
         raise BadParameterError(
             f"Nearly every instant of {column.name[:80]!r} would be a group of its own.",
@@ -86,7 +86,7 @@ def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) 
     return type_coerce(dialect.exact(element), column.type)
 
 
-def _bucket(group: Group, column: ResultColumn, dialect: QueryDialect) -> Element:
+def _bucket(group: Group, column: ResultColumn, conditions: Conditions) -> Element:
     assert group.bucket is not None
     if _encoding(column) not in {"date", "datetime"}:
         raise BadParameterError(
@@ -106,7 +106,15 @@ def _bucket(group: Group, column: ResultColumn, dialect: QueryDialect) -> Elemen
             hint='Take "day".',
             details={"column": column.name},
         )
-    return dialect.cut_date(column.expression, group.bucket)
+    beginning = conditions.dialect.cut_date(column.expression, group.bucket)
+    if beginning is None:
+        engine = conditions.capabilities.name
+        raise BadParameterError(
+            f"{engine} has no function for the {group.bucket} of a value of {column.name[:80]!r}.",
+            hint="Filter by the column, or group by another one.",
+            details={"column": column.name, "engine": engine},
+        )
+    return beginning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import BindParameter, ColumnElement, and_, func, not_, types
+from sqlalchemy import BindParameter, ColumnElement, and_, not_, types
 
 from dualsql.capabilities import QueryDialect
 from dualsql.columns.own_types import SQLType
@@ -119,8 +119,7 @@ def _contains(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[
 
 def _starts_with(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # No LIKE, for the reasons given in _contains().
-    beginning = func.substr(text, 1, len(part), type_=types.String())
-    return dialect.exact(beginning) == bound(part, types.String())
+    return dialect.exact(dialect.beginning(text, len(part))) == bound(part, types.String())
 
 
 OPERATORS: Mapping[Operator, ConditionOperator] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import sqlite3
 import sys
@@ -9,23 +10,27 @@ import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import ConfigurationError, DualResponseServer, Registry
 from dualsql.capabilities import capabilities_named
-from dualsql.databases import backends, open_source
+from dualsql.databases import backends, open_source, session
 from dualsql.databases.added_guard import NamedGuard
 from dualsql.databases.engines import async_url
 from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.other import OtherGuard
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.table import OWN
-from tests.http.application import BASE_URL, METADATA, fill, running
+from dualsql.errors import QueryTimeoutError
+from tests.http.application import BASE_URL, INSTITUTIONS, METADATA, fill, running
 from tests.schools import Base
+from tests.servers import create_server
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "databases" / "adding.md").read_text(encoding="utf-8")
@@ -133,6 +138,13 @@ class Faulty(SQLiteGuard):
         async with super().read_only(connection, terms):
             yield
         self.fail("read_only at its end")
+        if self.faulty == "an end that hangs":
+            await asyncio.Event().wait()
+
+    async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
+        if self.faulty == "a stop that hangs":
+            await asyncio.Event().wait()
+        await super().stop(connection, working)
 
     def fail(self, name: str) -> None:
         if self.faulty == name:
@@ -142,7 +154,11 @@ class Faulty(SQLiteGuard):
 @pytest.mark.usefixtures("kiosk")
 @pytest.mark.parametrize("faulty", ["read_only", "read_only at its end"])
 async def test_a_faulty_guard_is_named_at_the_start(
-    sqlite_url: str, make_engine: Callable[[str], AsyncEngine], monkeypatch: pytest.MonkeyPatch, faulty: str
+    sqlite_url: str,
+    make_engine: Callable[[str], AsyncEngine],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    faulty: str,
 ) -> None:
     await fill(make_engine(sqlite_url))
     serve_with_guard(monkeypatch, faulty)
@@ -152,6 +168,30 @@ async def test_a_faulty_guard_is_named_at_the_start(
         await server.start()
     await server.shutdown()
     assert "package" in caught.value.hint
+    assert "has no attribute 'messages'" in caplog.text  # with its traceback
+
+
+@pytest.mark.usefixtures("kiosk")
+@pytest.mark.parametrize("faulty", ["a stop that hangs", "an end that hangs"])
+async def test_a_guard_that_hangs_keeps_no_caller(
+    sqlite_url: str, make_engine: Callable[[str], AsyncEngine], monkeypatch: pytest.MonkeyPatch, faulty: str
+) -> None:
+    await fill(make_engine(sqlite_url))
+    guard = serve_with_guard(monkeypatch, "")
+    monkeypatch.setattr(session, "_UNWINDING", 0.3)
+    numbers = select(literal(1).label("n")).cte("numbers", recursive=True)
+    endless = select(func.count()).select_from(numbers.union_all(select(numbers.c.n + 1)))
+    url = sqlite_url.replace("sqlite", "kiosk", 1)
+    async with create_server(
+        url, base_url=BASE_URL, tables=METADATA, query_timeout=timedelta(seconds=1)
+    ) as server:
+        await server.create_response(select(INSTITUTIONS), name="before")
+        guard.faulty = faulty
+        async with asyncio.timeout(20):
+            with pytest.raises(QueryTimeoutError):
+                await server.create_response(endless, name="slow")
+            guard.faulty = ""
+            await server.create_response(select(INSTITUTIONS), name="after")
 
 
 @pytest.mark.usefixtures("kiosk")

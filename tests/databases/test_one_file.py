@@ -47,6 +47,10 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     "cli/": ("duckdb postgres sqlite", "help of options, and databases among the files that are served"),
     "databases/file_cache.py": ("duckdb", "what is kept of files is one of its databases"),
     "databases/files.py": ("duckdb sqlite", "kinds of files: databases of one file are among them"),
+    "databases/spellings.py": (
+        "mssql oracle databricks",
+        "what dialects without a file here write in their own way",
+    ),
     "databases/workbooks.py": ("sqlite", "tables of its files are copied as sheets are"),
     "demo/": ("sqlite", "the demonstration brings a database of its own"),
     "testing/": ("sqlite", "the tests of a storage bring a database"),

@@ -1,8 +1,8 @@
 """Compile every statement that a server sends, in each dialect of `URLS`, and print the results as JSON.
 
-A program, run where the packages of these dialects are installed (`make test-dialects`). The server runs on SQLite with
-the capabilities of a database that nobody wrote a file for. What it sends is caught before it runs, and compiled in
-each dialect under the same tenant rules. What SQLite does not understand fails after it was caught.
+A program, run where the packages of these dialects are installed (`make test-dialects`). A server for each runs on
+SQLite, with the capabilities of a database of that dialect without a file. What it sends is caught before it runs, and
+compiled in the dialect under the same tenant rules. What SQLite does not understand fails after it was caught.
 """
 
 from __future__ import annotations
@@ -10,16 +10,28 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import httpx
-from sqlalchemy import String, column, event, make_url, select
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import (
+    BigInteger,
+    Date,
+    DateTime,
+    Integer,
+    String,
+    column,
+    event,
+    literal,
+    make_url,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
@@ -29,7 +41,8 @@ from dualsql.databases import backends
 from dualsql.databases.other import capabilities
 from dualsql.databases.sqlite import BACKEND as SQLITE
 from dualsql.errors import DualResponseError
-from dualsql.tenancy.compiler import dialect_with_rules
+from dualsql.tenancy.compiler import TableForms, dialect_with_rules
+from dualsql_client.wire import Bucket
 from tests.schools import Base, Program, School, fill, visits
 from tests.servers import create_server
 from tests.statements import STATEMENTS
@@ -49,7 +62,9 @@ CALLER = Principal(id="ana", tenant="NJ")
 RULES = [TenantFilter(column="state", value=lambda person: person.tenant), Shared(Program, visits)]
 
 _WORDS = {"column": "name", "op": "contains", "value": "a_%'"}
+_BEGINNING = {"column": "name", "op": "starts_with", "value": "a_%'"}
 QUESTIONS: Mapping[str, dict[str, Any]] = {
+    "beginnings": {"filters": [_BEGINNING], "limit": 5},
     "words": {"filters": [_WORDS, {"column": "state", "op": "in", "value": ["NJ", "NY"]}], "limit": 5},
     "numbers": {
         "filters": [{"column": "enrollment", "op": "between", "value": [1, 9]}],
@@ -100,42 +115,71 @@ def written(target: Any, own: Any, statement: Any, given: Any) -> str:
         return f"!{type(error).__name__}: {str(error).splitlines()[0][:300]}"
 
 
+def words(target: Any) -> list[str]:
+    """What the dialect writes for each part of a question."""
+    able = capabilities(target.name)
+    ask = able.query
+    texts, days, instants = column("a", String(9)), column("b", Date()), column("c", DateTime())
+    part, number = literal("a", String()), column("n", BigInteger())
+    cuts = [ask.cut_date(days, bucket) for bucket in get_args(Bucket) if bucket != "hour"]
+    cuts += [ask.cut_date(instants, bucket) for bucket in get_args(Bucket)]
+    parts = [
+        ask.beginning(texts, 3), ask.position(texts, part), able.text_length(texts), ask.double(number),
+        ask.sum_of_integers[0](column("n", Integer())), ask.sum_of_integers[1](number), *cuts,
+    ]  # fmt: skip
+    ruled = dialect_with_rules(target, TableForms([], conditions={}, masks={}, is_open=True))
+    return [written(target, ruled, select(each), {}) for each in parts]  # type: ignore[arg-type]
+
+
+async def statements(target: Any, engine: AsyncEngine, caught: Caught) -> dict[str, list[str]]:
+    """By step, what a server sends that takes its database for one of the dialect."""
+    found = {}
+
+    async def caller(_: Request) -> Principal:
+        return CALLER
+
+    backends._loaded["sqlite"] = replace(SQLITE, capabilities=capabilities(target.name))
+    options: Any = {"base_url": BASE_URL, "tables": Base, "hooks": RULES, "authenticate": caller}
+    async with create_server(engine, **options) as server:
+        app = Starlette(routes=[Mount("/resources", server.router())])
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
+            for name in STATEMENTS:
+                caught.clear()
+                with suppress(DualResponseError):
+                    async for step in asked(server, http, name):
+                        found[f"{name}: {step}"] = [
+                            written(target, *each) for each in caught if hasattr(each[1], "compile")
+                        ]
+                        caught.clear()
+    return found
+
+
 async def main() -> None:
-    targets = {name: make_url(url).get_dialect()() for name, url in URLS.items()}
-    backends._loaded["sqlite"] = replace(SQLITE, capabilities=replace(capabilities("sqlite"), name="other"))
-    found: dict[str, dict[str, list[str]]] = {name: {} for name in targets}
+    found: dict[str, dict[str, list[str]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         engine = create_async_engine(f"sqlite+aiosqlite:///{folder}/schools.db")
         await fill(engine)
         # A type that Databricks' dialect cannot compile would hide all else: each table stands in with all its columns.
         enum, School.__table__.c.control.type = School.__table__.c.control.type, String(10)
-        for name, target in targets.items():
-            found[name]["a column of an Enum"] = [
-                written(target, target, select(column("control", enum)), {})
-            ]
         caught: Caught = []
 
         @event.listens_for(engine.sync_engine, "before_execute")
         def catch(connection: Any, statement: Any, _: Any, given: Any, __: Any) -> None:
             caught.append((connection.dialect, statement, given))
 
-        async def caller(_: Request) -> Principal:
-            return CALLER
+        @event.listens_for(engine.sync_engine, "before_cursor_execute", retval=True)
+        def translate(_: Any, __: Any, sql: str, given: Any, *___: Any) -> tuple[str, Any]:
+            """In SQLite's words, or the first statement of a profile fails and no other is sent."""
+            plain = re.sub(r"\b(substring|substringUTF8)\(", "substr(", sql)
+            return re.sub(r"\blen\(", "length(", plain), given
 
-        options: Any = {"base_url": BASE_URL, "tables": Base, "hooks": RULES, "authenticate": caller}
-        async with create_server(engine, **options) as server:
-            app = Starlette(routes=[Mount("/resources", server.router())])
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
-                for name in STATEMENTS:
-                    caught.clear()
-                    with suppress(DualResponseError):
-                        async for step in asked(server, http, name):
-                            for dialect, target in targets.items():
-                                texts = [
-                                    written(target, *each) for each in caught if hasattr(each[1], "compile")
-                                ]
-                                found[dialect][f"{name}: {step}"] = texts
-                            caught.clear()
+        for name, url in URLS.items():
+            target = make_url(url).get_dialect()()
+            found[name] = {
+                "a column of an Enum": [written(target, target, select(column("control", enum)), {})],
+                "words": words(target),
+                **await statements(target, engine, caught),
+            }
         await engine.dispose()
     print(json.dumps(found))
 

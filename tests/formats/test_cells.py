@@ -27,6 +27,7 @@ from sqlalchemy import (
     String,
     Table,
     Time,
+    TypeDecorator,
     Uuid,
     case,
     func,
@@ -36,9 +37,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from dualsql.capabilities import DriverValues
 from dualsql.columns.result import result_columns
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Unfit
+from dualsql.formats.cells import Unfit, read_tolerantly
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, WriterOptions
 from tests.databases.streams.reading import read_csv
@@ -237,3 +239,18 @@ n, money, word = _table.c.integer, _table.c.money, _table.c.word
 def test_numbers_have_the_widest_type_of_their_parts(expression: Any, encoding: str) -> None:
     (column,) = result_columns(select(expression).selected_columns.items())
     assert column.describe()["encoding"] == encoding
+
+
+def test_a_type_of_a_dialect_that_wraps_another_reads_and_binds() -> None:
+    """The dialects of Databricks and Snowflake have such types in place of String and DateTime."""
+
+    class Wrapped(TypeDecorator[str]):
+        impl = String
+        cache_ok = True
+
+    dialect = sqlite.dialect()
+    dialect.colspecs = {**dialect.colspecs, String: Wrapped}
+    read_tolerantly(dialect, DriverValues())
+    name = Column("name", String(9))
+    sql = str(select(name).where(name == "x").compile(dialect=dialect))
+    assert sql.endswith("WHERE name = ?")

@@ -13,7 +13,7 @@ import pytest
 from dualsql.databases.backends import Backend
 from tests.packaging.conftest import ROOT, Environment, Wheels, wheel_of
 
-PLUGIN = ROOT / "examples" / "plugin_chdb"
+PLUGIN = ROOT / "plugins" / "chdb"
 
 
 def passed(environment: Environment, file: Path) -> int:

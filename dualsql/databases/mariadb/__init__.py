@@ -467,7 +467,7 @@ CAPABILITIES = Capabilities(
     computation=Computation(has_truths=False, fractions={}, reads_texts=True, reads_dates=True),
     has_loose_comparisons=True,
     row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),
-    text_length="char_length",
+    text_length=func.char_length,
     shortens_reals=True,
     scramble=md5_of_values,
     random_share=lambda step: func.rand() * step < 1,

@@ -206,7 +206,7 @@ CAPABILITIES = Capabilities(
     sortable=_sortable,
     is_bytes=lambda expression: func.typeof(expression) == "binary",
     shortens_reals=True,
-    text_length="char_length",
+    text_length=func.char_length,
     approximate_distinct="approx_count_distinct",
     scramble=md5_of_values,
 )

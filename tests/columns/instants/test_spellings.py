@@ -300,6 +300,8 @@ def test_whole_seconds_are_cut_as_all_spellings_are(bucket: Bucket) -> None:
     column = events.c.at
     cut = CAPABILITIES.query.cut_date
     quick, normalized = cut(column, bucket), cut(type_coerce(column, DateTime()), bucket)
+    assert quick is not None
+    assert normalized is not None
     texts = [begin + end for begin in BEGINNINGS for end in ENDS]
     values = [*texts, *NUMBERS, *BLOBS, *map("".join, product(*PIECES))]
     connection = sqlite3.connect(":memory:")

@@ -1,0 +1,204 @@
+"""What databases that have no file here write in other ways than the SQL standard: one row for each dialect.
+
+From their manuals, which `make test-dialects` repeats as lists of functions. A database without a row gets the words of
+the standard, and no buckets of dates, for which the standard has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, get_args
+
+from sqlalchemy import cast, extract, func, literal_column, types
+
+from dualsql.capabilities import Transform
+from dualsql.databases.generic import Expression, stored_in
+from dualsql.databases.strict_types import DECIMAL, as_double, beginning_of_bucket
+from dualsql_client.wire import Bucket
+
+Cut = Callable[[Expression, Bucket], Expression]
+OwnFunctions = Mapping[str, Callable[[str], str]]
+
+
+def _position(text: Expression, part: Expression) -> Expression:
+    return func.position(part.op("IN")(text), type_=types.Integer())
+
+
+def _substring(text: Expression, characters: int) -> Expression:
+    # SQLAlchemy writes FROM and FOR in the dialects that need them.
+    return func.substring(text, 1, characters, type_=types.String())
+
+
+def _substr(text: Expression, characters: int) -> Expression:
+    return func.substr(text, 1, characters, type_=types.String())
+
+
+def _added_as(type_: Any) -> Transform:
+    """The sum of numbers that are converted first: many databases return a sum in the type of its numbers."""
+    return lambda element: cast(func.sum(cast(element, type_)), type_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialectSpelling:
+    """How one database writes what dualsql asks.
+
+    Attributes:
+        beginning: the first characters of a text, of which it counts characters and not bytes.
+        position: see `QueryDialect.position`.
+        text_length: see `Capabilities.text_length`.
+        cut: the beginning of the bucket of a date, or of an instant without a zone; None if there is no function.
+        own_functions: see `Capabilities.own_functions`.
+        cuts_zoned: the same for instants with a zone.
+        double: see `QueryDialect.double`.
+        sum_of_integers: see `QueryDialect.sum_of_integers`.
+    """
+
+    beginning: Callable[[Expression, int], Expression] = _substring
+    position: Callable[[Expression, Expression], Expression] = _position
+    text_length: Transform = func.char_length
+    cut: Cut | None = None
+    own_functions: OwnFunctions = field(default_factory=dict)
+    cuts_zoned: bool = False
+    double: Transform = as_double
+    sum_of_integers: tuple[Transform, Transform] = (_added_as(types.BigInteger()), _added_as(DECIMAL))
+
+    def cut_date(self, database: str, element: Expression, bucket: Bucket) -> Expression | None:
+        """See `QueryDialect.cut_date`."""
+        plain: Any = stored_in(database, element.type)
+        is_zoned = isinstance(plain, types.DateTime) and plain.timezone
+        if self.cut is None or (is_zoned and not self.cuts_zoned):
+            return None
+        if self.cuts_zoned:
+            return beginning_of_bucket(database, element, bucket)
+        return cast(self.cut(element, bucket), types.DateTime() if bucket == "hour" else types.Date())
+
+
+def _cutting(write: Callable[[str, str], str], **parts: str) -> tuple[OwnFunctions, Cut]:
+    """The functions for the buckets whose part of a date is a word, which no parameter and no column can stand for.
+
+    Args:
+        write: makes SQL from the part and the SQL of the date.
+        parts: by bucket, where the database has another word for it.
+    """
+    words: dict[str, str] = {bucket: parts.get(bucket, bucket) for bucket in get_args(Bucket)}
+    functions = {f"dualsql_cut_{bucket}": partial(write, word) for bucket, word in words.items()}
+    return functions, lambda element, bucket: getattr(func, f"dualsql_cut_{bucket}")(element)
+
+
+def _moving(*units: str) -> OwnFunctions:
+    """By unit, the function that adds a number of it to a date."""
+
+    def moved(unit: str, arguments: str) -> str:
+        return f"dateadd({unit}, {arguments})"
+
+    return {f"dualsql_add_{unit}s": partial(moved, unit) for unit in units}
+
+
+def _date_trunc(element: Expression, bucket: Bucket) -> Expression:
+    return func.date_trunc(literal_column(f"'{bucket}'"), element)
+
+
+def _snowflake_cut(element: Expression, bucket: Bucket) -> Expression:
+    if bucket != "week":
+        return _date_trunc(element, bucket)
+    # A session's WEEK_START says on which day a week begins for date_trunc().
+    return func.dualsql_add_days(1 - func.dayofweekiso(element, type_=types.Integer()), element)
+
+
+def _firebird_cut(element: Expression, bucket: Bucket) -> Expression:
+    day = cast(element, types.Date())
+    if bucket == "hour":
+        return func.dualsql_add_hours(extract("hour", element), cast(day, types.DateTime()))
+    if bucket == "day":
+        return day
+    if bucket == "week":
+        # Sunday is 0.
+        return func.dualsql_add_days(-func.mod(extract("weekday", day) + 6, 7, type_=types.Integer()), day)
+    if bucket == "year":
+        return func.dualsql_add_days(-extract("yearday", day), day)
+    first = func.dualsql_add_days(1 - extract("day", day), day)
+    months = func.mod(extract("month", day) - 1, 3, type_=types.Integer())
+    return first if bucket == "month" else func.dualsql_add_months(-months, first)
+
+
+# A WEEK begins on Sunday.
+_BIGQUERY = _cutting(lambda part, date: f"datetime_trunc({date}, {part})", week="isoweek")
+# Since SQL Server 2022. When a `week` begins depends on @@DATEFIRST.
+_SQL_SERVER = _cutting(lambda part, date: f"datetrunc({part}, {date})", week="iso_week")
+_ORACLE = _cutting(
+    lambda part, date: f"trunc({date}, '{part}')",
+    year="YYYY", quarter="Q", month="MM", week="IW", day="DDD", hour="HH24",
+)  # fmt: skip
+
+_CLICKHOUSE = DialectSpelling(
+    # substring() counts bytes.
+    beginning=lambda text, characters: func.substringUTF8(text, 1, characters, type_=types.String()),
+    position=lambda text, part: func.position(text, part, type_=types.Integer()),
+    cut=_date_trunc,
+    # CAST refuses NULL, and a sum of Int64 that does not fit begins again at the lowest number.
+    double=lambda element: func.toFloat64(element, type_=types.Double()),
+    sum_of_integers=(
+        lambda element: func.sum(func.toInt64(element), type_=types.BigInteger()),
+        lambda element: func.sum(func.toDecimal128(element, literal_column("0")), type_=DECIMAL),
+    ),
+)
+
+SPELLINGS: Mapping[str, DialectSpelling] = {
+    "bigquery": DialectSpelling(
+        beginning=_substr,
+        position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
+        own_functions=_BIGQUERY[0],
+        cut=lambda element, bucket: _BIGQUERY[1](cast(element, types.DateTime()), bucket),
+        # NUMERIC has 29 digits before the point, and with a precision no more.
+        sum_of_integers=(
+            lambda element: func.sum(element, type_=types.BigInteger()),
+            lambda element: func.sum(cast(element, types.Numeric()), type_=DECIMAL),
+        ),
+    ),
+    "chdb": _CLICKHOUSE,
+    "clickhouse": _CLICKHOUSE,
+    "clickhousedb": _CLICKHOUSE,
+    "databricks": DialectSpelling(cut=_date_trunc),
+    "firebird": DialectSpelling(
+        # A parameter has no type beside IN.
+        position=lambda text, part: func.position(
+            cast(part, types.String(8191)), text, type_=types.Integer()
+        ),
+        own_functions=_moving("hour", "day", "month"),
+        cut=_firebird_cut,
+        double=lambda element: cast(element, types.DOUBLE_PRECISION()),
+        # Numbers have 18 digits before Firebird 4; a sum that has more is an error.
+        sum_of_integers=(_added_as(types.BigInteger()), _added_as(types.BigInteger())),
+    ),
+    "mssql": DialectSpelling(
+        position=lambda text, part: func.charindex(part, text, type_=types.Integer()),
+        # LEN() leaves blanks at the end out.
+        text_length=lambda text: func.len(text.concat(literal_column("'x'")), type_=types.Integer()) - 1,
+        own_functions=_SQL_SERVER[0],
+        cut=_SQL_SERVER[1],
+    ),
+    "oracle": DialectSpelling(
+        beginning=_substr,
+        position=lambda text, part: func.instr(text, part, type_=types.Integer()),
+        own_functions=_ORACLE[0],
+        cut=_ORACLE[1],
+    ),
+    "redshift": DialectSpelling(cut=_date_trunc, cuts_zoned=True),
+    "snowflake": DialectSpelling(text_length=func.length, own_functions=_moving("day"), cut=_snowflake_cut),
+    "trino": DialectSpelling(
+        beginning=_substr,
+        position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
+        text_length=func.length,
+        cut=_date_trunc,
+    ),
+}
+"""By SQLAlchemy's name of the dialect (`engine.dialect.name`)."""
+
+STANDARD = DialectSpelling()
+
+
+def spelling_of(name: str) -> DialectSpelling:
+    """That of a dialect, or the SQL standard's."""
+    return SPELLINGS.get(name, STANDARD)
