@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases import Rows, Sample, Source, chosen_source, ran_too_long
 from dualsql.databases.guard import too_large
-from dualsql.errors import DualResponseError, LimitExceededError
+from dualsql.errors import DualResponseError, LimitExceededError, QueryTimeoutError
 from dualsql.formats.writer import Chunk
 from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import UNREADABLE, ResultKeeper, UnusableError
@@ -105,13 +106,16 @@ class KeptRunner:
         report_to_caller(progress)
         if request.answer is not None:
             return await self._run_over_kept_rows(request, request.answer)
-        file = None
+        file, started = None, asyncio.get_running_loop().time()
         if keep == "slow":
             run = await self._run_quickly(request)
             if isinstance(run, RunResult):
                 return run
             file = run
-        outcome = await self._keep(view, request.resource, progress, must_succeed=keep is True, file=file)
+        spent = timedelta(seconds=asyncio.get_running_loop().time() - started)
+        outcome = await self._keep(
+            view, request.resource, progress, must_succeed=keep is True, file=file, spent=spent
+        )
         return await self._read_sample(request, outcome)
 
     def _asked(self, request: RunRequest) -> KeepOption:
@@ -195,6 +199,7 @@ class KeptRunner:
         must_succeed: bool,
         answer: KeptAnswer | None = None,
         file: RunFile | None = None,
+        spent: timedelta = timedelta(),
     ) -> _Outcome:
         """Run a statement once and keep its rows.
 
@@ -202,6 +207,7 @@ class KeptRunner:
             must_succeed: raise the error of a run that fails. Otherwise it is tried as one that is not kept.
             answer: where the rows are read; None for the database.
             file: for the rows, if it is open already.
+            spent: what an earlier attempt took of `query_timeout`, which bounds both.
         """
         limit = view.settings.query_timeout
         most_bytes = view.source.limits.page_bytes
@@ -209,7 +215,7 @@ class KeptRunner:
             view.columns, view.dialect, most_first=MAXIMUM_SAMPLE_SIZE + 1, most_bytes=most_bytes
         )
         try:
-            async with asyncio.timeout(limit.total_seconds()):
+            async with asyncio.timeout((limit - spent).total_seconds()):
                 file = file or await self._opened(view, resource)
                 kept, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
         except UnusableError as error:
@@ -217,7 +223,8 @@ class KeptRunner:
         except (TimeoutError, DualResponseError) as error:
             failure = ran_too_long(limit) if isinstance(error, TimeoutError) else error
             reason = _UNFINISHED if file is None else file.reason or _UNFINISHED
-            if must_succeed and reason == _UNFINISHED:
+            is_late = isinstance(failure, QueryTimeoutError) and answer is None and not writer.first_rows
+            if is_late or (must_succeed and reason == _UNFINISHED):
                 raise failure from error
             log_failure(_log, failure, "keeping the rows of a slow query", level=logging.WARNING)
             if answer is not None and isinstance(error, OF_VALUES):

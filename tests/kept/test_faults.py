@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
@@ -241,6 +242,24 @@ async def test_a_result_fills_the_disk(keep: Any, disk: Path, tmp_path: Path, st
         assert (await kept.page(made, limit=5)).total_count == 40_000
         small = await kept.make(select=rows.limit(ROWS), keep=keep)
         assert (await kept.said(small))["kept"]
+
+
+@pytest.mark.parametrize("keep_after", [timedelta(), timedelta(seconds=0.5)])
+async def test_a_run_that_was_stopped_is_not_begun_again(
+    tmp_path: Path, statements: Statements, keep_after: timedelta
+) -> None:
+    """`query_timeout` bounds the attempt that was quick, the run whose rows are kept, and all that follows."""
+    a, b, c, d = (sales.alias(name) for name in "abcd")
+    forever = select(func.count()).select_from(a.join(b, true()).join(c, true()).join(d, true()))
+    options = {"keep_after": keep_after, "query_timeout": timedelta(seconds=2)}
+    async with kept_server(tmp_path, **options) as kept:
+        started = time.monotonic()
+        statements.number = 0
+        with pytest.raises(QueryTimeoutError):
+            await kept.make(select=forever, keep="slow")
+        assert keep_after or statements.number == 1
+        assert time.monotonic() - started < 2 + 2
+        assert kept.files() == []
 
 
 async def test_the_first_rows_of_a_run_without_an_end_are_the_sample(
