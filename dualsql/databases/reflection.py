@@ -263,6 +263,12 @@ def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) 
         for schema in _schemas(inspector) if has_schemas else [None]:
             found |= _in_schema(inspector, schema)
     if not found:
+        if any(map(_is_own, inspector.get_table_names(selection.schema))):
+            raise ConfigurationError(
+                f"The database has only tables whose names begin with {TABLE_PREFIX}, which are not served: "
+                "results may be stored in them.",
+                hint="Rename your tables, or select others with --schema.",
+            )
         raise ConfigurationError(
             "The database user sees no tables.",
             hint="Check the database name (or the file's path) in the URL, the schema, and the rights of the user.",
@@ -280,7 +286,11 @@ def _in_schema(inspector: Inspector, schema: str | None) -> dict[Place, bool]:
     views = [*inspector.get_view_names(schema), *_materialized(inspector, schema)]
     found = {**dict.fromkeys(tables, False), **dict.fromkeys(views, True)}
     # If results are stored in the same database, SQL must not read them.
-    return {(schema, name): view for name, view in found.items() if not name.lower().startswith(TABLE_PREFIX)}
+    return {(schema, name): view for name, view in found.items() if not _is_own(name)}
+
+
+def _is_own(name: str) -> bool:
+    return name.lower().startswith(TABLE_PREFIX)
 
 
 def _materialized(inspector: Inspector, schema: str | None) -> list[str]:

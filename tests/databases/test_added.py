@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import sqlite3
 import sys
 import tomllib
@@ -27,6 +28,7 @@ from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.other import OtherGuard
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.table import OWN
+from dualsql.databases.threads import ThreadedConnection
 from dualsql.errors import QueryTimeoutError
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA, fill, running
 from tests.schools import Base
@@ -223,6 +225,15 @@ def test_the_blocks_of_a_guard_that_has_none_of_its_own_can_be_entered() -> None
     ):
         with block:
             pass
+
+
+def test_the_connection_of_a_guard_has_what_the_page_says() -> None:
+    sentence = PAGE.partition("**The connection of a guard**")[2].partition(":")[0]
+    names = re.findall(r"`(\w+)`", sentence)
+    assert len(names) == 6
+    for connection in (AsyncConnection, ThreadedConnection):
+        instance = set(vars(connection)) | {"sync_connection"}
+        assert set(names) <= instance | set(dir(connection)), connection
 
 
 def serve_with_guard(monkeypatch: pytest.MonkeyPatch, faulty: str) -> Faulty:

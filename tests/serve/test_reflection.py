@@ -82,6 +82,9 @@ async def test_an_empty_database(source_url: str) -> None:
     await run(source_url, "CREATE TABLE gone (id INTEGER)", "DROP TABLE gone")
     with pytest.raises(ConfigurationError, match="sees no tables"):
         await reflected(source_url, EVERYTHING)
+    await run(source_url, "CREATE TABLE dualsql_things (id INTEGER)")
+    with pytest.raises(ConfigurationError, match="only tables whose names begin with dualsql_"):
+        await reflected(source_url, EVERYTHING)
 
 
 @pytest.mark.parametrize(
