@@ -22,7 +22,7 @@ ENVIRONMENT = Path(__file__).parents[2] / ".spark"
 """What scripts/spark_environment makes: pyspark, with the JVM's classes."""
 
 START_DEADLINE = 600.0
-"""Seconds in which the Thrift server must accept connections; it takes about 20 on two free cores."""
+"""Seconds in which the Thrift server and all executors must be there; it takes about 20 on two free cores."""
 
 _DAEMON = {"SPARK_DAEMON_MEMORY": "128m"}
 _DRIVER = {
@@ -107,7 +107,6 @@ class Cluster:
             "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1",
         )  # fmt: skip
         self._wait()
-        self.jobs()  # the first answer of its pages took longer than a query, which was over then
 
     def start_worker(self, number: int) -> None:
         work = self.folder / f"worker{number}"
@@ -198,8 +197,10 @@ class Cluster:
         deadline = time.monotonic() + START_DEADLINE
         while time.monotonic() < deadline:
             assert self._started[-1].poll() is None, (self.folder / "thrift.log").read_text()[-4000:]
+            # The first answer of its pages takes longer than a query, which would be over then.
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return
+                if len(self.executors()) == len(self._workers) and not self.jobs():
+                    return
             time.sleep(0.25)
         raise TimeoutError((self.folder / "thrift.log").read_text()[-4000:])
 

@@ -277,3 +277,24 @@ def test_a_value_of_any_type_is_bound_as_it_is(spark: Cluster) -> None:
     cursor.execute(f"SELECT {', '.join(map(literal, values))}")
     assert cursor.fetchall() == [tuple(values)]
     opened.close()
+
+
+@pytest.mark.parametrize("milliseconds", [0, 50, 1_000])
+async def test_no_job_of_a_statement_begins_after_its_end(
+    spark: Cluster, make_server: Callable[..., Any], milliseconds: int
+) -> None:
+    """Before Spark plans, at the beginning of planning, and during work. In between, a job may begin later."""
+    await until(lambda: len(spark.executors()) == 2)  # an earlier test may have ended one
+    server = await make_server(queue_timeout=timedelta(minutes=1))
+
+    def ours() -> list[str]:
+        return [text for job in spark.jobs() if "numbers" in (text := job.get("description", ""))]
+
+    for _ in range(4):
+        asking = asyncio.create_task(server.create_response(SLOW, name="Heavy", count="exact"))
+        await asyncio.wait({asking}, timeout=milliseconds / 1000)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await asyncio.sleep(2)  # what is tested: nothing begins or goes on in that time
+        assert await asyncio.to_thread(ours) == []

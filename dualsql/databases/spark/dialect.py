@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from sqlalchemy import URL, ColumnElement, Connection, func, text, type_coerce, types
 from sqlalchemy.dialects import registry
-from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.engine.default import DefaultDialect, DefaultExecutionContext
 from sqlalchemy.exc import CompileError, DBAPIError, NoSuchTableError
 from sqlalchemy.sql.compiler import GenericTypeCompiler, IdentifierPreparer, SQLCompiler
 from sqlalchemy.sql.sqltypes import _AbstractInterval
@@ -257,12 +257,19 @@ def _array_of(items: types.TypeEngine[Any]) -> types.TypeEngine[Any]:
     return types.ARRAY(items)
 
 
+class _SparkExecution(DefaultExecutionContext):
+    def create_cursor(self) -> Any:
+        self._is_server_side = False  # the cursor fetches in parts by itself
+        return self._dbapi_connection.cursor(streams=bool(self.execution_options.get("stream_results")))
+
+
 class SparkDialect(DefaultDialect):
     """`hive+pyhive://`, which dualsql makes of `hive://`. It does not write: it has no DDL, and refuses statements
     that do not read on engines that dualsql made."""
 
     name = "hive"
     driver = "pyhive"
+    execution_ctx_cls = _SparkExecution
     statement_compiler = _SparkCompiler
     type_compiler_cls = _SparkTypeCompiler
     preparer: Any = _SparkPreparer

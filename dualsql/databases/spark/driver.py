@@ -208,6 +208,10 @@ _FINISHED, _FAILED = "FINISHED_STATE", ("ERROR_STATE", "UKNOWN_STATE")
 _STOPPED = ("CANCELED_STATE", "CLOSED_STATE", "TIMEDOUT_STATE")
 _FETCHED = 1_000
 
+_PLANNED = 1.0
+"""Seconds after which a cancelled operation is closed. Spark cancels only jobs that have begun, and most of those that
+it was planning have begun by then. Nothing of its Thrift server cancels one that begins later."""
+
 
 class SparkConnection:
     """A session of the Thrift server, as a connection of PEP 249.
@@ -215,12 +219,14 @@ class SparkConnection:
     Attributes:
         seconds: the time limit of a statement, in whole seconds; None for no limit.
         only_reads: statements that do not begin as a reading one are not sent.
+        streams: the present statement is a stream, whose rows are computed while they are fetched.
     """
 
     def __init__(self, options: Mapping[str, Any], *, only_reads: bool) -> None:
         self.only_reads = False
         self.seconds: int | None = None
         self.operation: Any = None
+        self.streams = False
         self._options = options
         self._is_stopped = threading.Event()
         with _lost_connections():
@@ -232,8 +238,8 @@ class SparkConnection:
             raise
         self.only_reads = only_reads
 
-    def cursor(self) -> SparkCursor:
-        return SparkCursor(self)
+    def cursor(self, *, streams: bool = False) -> SparkCursor:
+        return SparkCursor(self, streams=streams)
 
     def commit(self) -> None:
         """Nothing: Spark has no transactions."""
@@ -263,12 +269,18 @@ class SparkConnection:
             raise spark_error(told[0])
         return answer
 
-    def execute(self, sql: str) -> Any:
+    def execute(self, sql: str, *, streams: bool = False) -> Any:
         """Run a statement, and return its operation when its rows can be fetched."""
-        from TCLIService import ttypes
-
         if self.only_reads and _READING.match(sql) is None:
             raise SparkError("Only statements that read are sent.")
+        if streams != self.streams:
+            self.release(self._run(f"SET {_AS_FETCHED}={str(streams).lower()}"))
+            self.streams = streams
+        return self._run(sql)
+
+    def _run(self, sql: str) -> Any:
+        from TCLIService import ttypes
+
         request = ttypes.TExecuteStatementReq(self.session, sql, runAsync=True, queryTimeout=self.seconds)
         self.operation = self.call("ExecuteStatement", request).operationHandle
         self._wait()
@@ -286,8 +298,9 @@ class SparkConnection:
                 return
             if self._is_stopped.is_set():
                 self.call("CancelOperation", ttypes.TCancelOperationReq(self.operation))
-                raise stopped()
+                state = _STOPPED[0]
             if state in _STOPPED:
+                self._close_later(self.operation)
                 raise stopped()
             if state in _FAILED:
                 raise spark_error(answer.errorMessage or "")
@@ -311,9 +324,29 @@ class SparkConnection:
             with _lost_connections():
                 spare = _opened(self._options)
                 try:
-                    spare.client.CancelOperation(ttypes.TCancelOperationReq(operation))
+                    if self.streams:
+                        # It is FINISHED as soon as rows can be fetched, and Spark cancels nothing that is.
+                        spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
+                    else:
+                        spare.client.CancelOperation(ttypes.TCancelOperationReq(operation))
                 finally:
                     spare.close()
+
+    def _close_later(self, operation: Any) -> None:
+        """Close a cancelled operation, which cancels its jobs once more: one that was being planned may have begun."""
+        from TCLIService import ttypes
+
+        def close() -> None:
+            with suppress(Exception):  # the server may be gone
+                spare = _opened(self._options)
+                try:
+                    spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
+                finally:
+                    spare.close()
+
+        timer = threading.Timer(_PLANNED, close)
+        timer.daemon = True
+        timer.start()
 
     def release(self, operation: Any) -> None:
         """The server may forget the operation and its rows."""
@@ -330,8 +363,9 @@ class SparkCursor:
     rowcount = -1
     lastrowid = None
 
-    def __init__(self, connection: SparkConnection) -> None:
+    def __init__(self, connection: SparkConnection, *, streams: bool) -> None:
         self._connection = connection
+        self._streams = streams
         self._operation: Any = None
         self._described: list[tuple[Any, ...]] | None = None
         self._rows: list[tuple[Any, ...]] = []
@@ -356,7 +390,7 @@ class SparkCursor:
         """Run a statement; `%(name)s` in it is replaced by the literal of a parameter."""
         self.close()
         sql = operation % {name: literal(value) for name, value in (parameters or {}).items()}
-        self._operation = self._connection.execute(sql)
+        self._operation = self._connection.execute(sql, streams=self._streams)
         self._is_over = not self._operation.hasResultSet
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -437,6 +471,13 @@ def _login(error: BaseException) -> str:
     return "28000" if "Bad status" in str(error) else ""
 
 
+_AS_FETCHED = "spark.sql.thriftServer.incrementalCollect"
+"""Rows are computed as they are fetched: on for a stream, or the server would hold all of its rows in memory.
+
+The jobs of such a statement begin with the first rows that are fetched: a job that is still being planned when the
+statement is stopped begins afterwards.
+"""
+
 _SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Overflows are errors, and not other numbers.
@@ -448,8 +489,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.groupByOrdinal": "false",
     # Spark 4.3 refuses a UNION whose parts have one column under two names: PLAN_VALIDATION_FAILED_RULE_IN_BATCH.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
-    # Rows are computed as they are fetched; else the server holds all rows of a stream in its memory.
-    "spark.sql.thriftServer.incrementalCollect": "true",
+    # Jobs begin in the thread of the statement, which a cancellation interrupts, and not in the call that fetches rows.
+    _AS_FETCHED: "false",
     # The tasks of a statement that is cancelled end, too, and give back their cores.
     "spark.sql.thriftServer.interruptOnCancel": "true",
 }
