@@ -37,7 +37,7 @@ KEPT_SECONDS = 1.0
 _MOST_LEFT = 3
 """Probes of one part that were given up and do not end. With so many, no further one is sent after them."""
 
-_NO_STORE = {"Cache-Control": "no-store"}
+NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Readiness(NamedTuple):
@@ -126,7 +126,7 @@ class ReadinessChecks:
 
     def routes(self) -> list[Route]:
         """`/live` and `/ready`, for GET and HEAD."""
-        return [Route("/live", _live, methods=["GET"]), Route("/ready", self._ready, methods=["GET"])]
+        return [Route("/live", live, methods=["GET"]), Route("/ready", self._ready, methods=["GET"])]
 
     async def _ready(self, _: Request) -> JSONResponse:
         readiness = await self.readiness()
@@ -136,7 +136,7 @@ class ReadinessChecks:
         }
         if self._unproved:
             body["unproved_read_only"] = self._unproved
-        headers = _NO_STORE if readiness.is_ready else {**_NO_STORE, "Retry-After": "1"}
+        headers = NO_STORE if readiness.is_ready else {**NO_STORE, "Retry-After": "1"}
         return JSONResponse(body, 200 if readiness.is_ready else 503, headers)
 
 
@@ -210,5 +210,5 @@ async def _state_of(probe: Probe) -> str:
         return "failed"
 
 
-async def _live(_: Request) -> JSONResponse:
-    return JSONResponse({"status": "live"}, headers=_NO_STORE)
+async def live(_: Request) -> JSONResponse:
+    return JSONResponse({"status": "live"}, headers=NO_STORE)

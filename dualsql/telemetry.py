@@ -32,6 +32,7 @@ from dualsql.feature import Feature
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider, Observation
     from opentelemetry.trace import Span, Tracer, TracerProvider
+    from prometheus_client import CollectorRegistry
 
 Sink = Callable[[float, Attributes | None, Any], None]
 """Takes a value, its attributes, and the context in which it was measured."""
@@ -578,7 +579,6 @@ def metrics_route() -> Route:
         from opentelemetry.exporter.prometheus import PrometheusMetricReader
         from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
         from prometheus_client import CollectorRegistry, ProcessCollector
-        from prometheus_client.exposition import choose_encoder
     except ImportError as error:
         raise ConfigurationError(
             "Metrics for Prometheus need packages that are not installed.",
@@ -592,7 +592,40 @@ def metrics_route() -> Route:
     TELEMETRY.start(meter_provider=meters)
 
     async def metrics(request: Request) -> Response:
-        encode, media_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"Cache-Control": "no-store", "Content-Type": media_type})
+        return _exposition(registry, request)
 
     return Route("/metrics", metrics, methods=["GET"])
+
+
+def merged_metrics(texts: Mapping[str, str], request: Request) -> Response:
+    """The metrics of several workers as one answer, each with the label `worker`.
+
+    Args:
+        texts: what `metrics_route` of each worker answered, by its label.
+    """
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.parser import text_string_to_metric_families
+    from prometheus_client.registry import Collector
+
+    families: dict[str, Metric] = {}
+    for worker, text in texts.items():
+        for family in text_string_to_metric_families(text):
+            one = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            for sample in family.samples:
+                one.add_sample(sample.name, {**sample.labels, "worker": worker}, sample.value)
+
+    class AllWorkers(Collector):
+        def collect(self) -> Iterable[Metric]:
+            return families.values()
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(AllWorkers())
+    return _exposition(registry, request)
+
+
+def _exposition(registry: CollectorRegistry, request: Request) -> Response:
+    from prometheus_client.exposition import choose_encoder
+
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(registry), headers={"Cache-Control": "no-store", "Content-Type": media_type})

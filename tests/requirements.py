@@ -462,6 +462,7 @@ BEYOND: dict[str, str] = {
     "serve/test_in_place.py": "files that are read in place: rows and order of the file, no other file, no changed one",
     "testing/test_runners.py": "the guide's tests run with anyio and pytest-asyncio, in every scope",
     "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",
+    "serve/test_workers.py": "processes on one port: shared results, a kill, a drain, a replacement",
     "drills/test_page.py": "each drill has its row in docs/reliability.md",
     "drills/test_workers.py": "a worker is killed, or its clock jumps",
     "drills/test_databases.py": "PostgreSQL is restarted, paused, full or read-only; the network is cut",

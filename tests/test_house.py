@@ -43,6 +43,7 @@ SMALL_MODULES = {
         "a table of the types of one database",
     ),
     "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
+    "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",
     "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,11 +19,11 @@ from dualsql.cli.connect import (
     missing,
     planned,
     snippet,
-    with_the_line_that_installs,
 )
-from dualsql.cli.options import DoctorOptions, ServeOptions, hint_with_flag, takes_options, unknown_variables
+from dualsql.cli.options import DoctorOptions, ServeOptions, takes_options, unknown_variables
+from dualsql.cli.process import errors_in_one_line, run_in_loop
 from dualsql.databases.files import find_files
-from dualsql.errors import ConfigurationError, DualResponseError, importing
+from dualsql.errors import ConfigurationError, importing
 from dualsql_client.cli.commands import Commands, fetch_command, view_command
 
 
@@ -119,7 +117,7 @@ def migrate_command(
     """Create or update the tables that store resources."""
     if down_to is not None and not yes:
         typer.confirm("A downgrade can delete all stored resources. Continue?", abort=True)
-    with _errors_in_one_line():
+    with errors_in_one_line():
         typer.echo(migrate(store, down_to=down_to, create=create))
 
 
@@ -130,7 +128,7 @@ def openapi_command(
     ] = "http://127.0.0.1:8000",
 ) -> None:
     """Print the REST resources of `dualsql serve` as OpenAPI 3.1."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         try:
             with importing():
                 from dualsql.cli.serve import openapi
@@ -151,7 +149,7 @@ def demo_command(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
     """Run a demonstration: a model and an application query 106,145 college programs."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         try:
             from rich.console import Console
 
@@ -165,31 +163,20 @@ def demo_command(
 @takes_options(ServeOptions)
 def serve_command(options: ServeOptions) -> None:
     """Serve a database, or files, read-only to models (MCP) and applications (REST)."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         try:
             with importing():
                 from dualsql.cli.serve import run
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
-        _run(run(options))
-
-
-def _run(serving: Coroutine[Any, Any, None]) -> None:
-    """`asyncio.run` on the event loop of uvloop, where it is installed: Windows has none."""
-    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
-    with suppress(ModuleNotFoundError):
-        import uvloop
-
-        loop_factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(serving)
+        run_in_loop(run(options))
 
 
 @app.command("doctor")
 @takes_options(DoctorOptions)
 def doctor_command(options: DoctorOptions) -> None:
     """Check what `dualsql serve` needs, with the same options; exit code 1 if something would not work."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         try:
             with importing():
                 from dualsql.cli.doctor import examine, is_healthy, write_report
@@ -231,7 +218,7 @@ def connect_command(
     yes: Annotated[bool, typer.Option("--yes", help="Write without confirmation.")] = False,
 ) -> None:
     """Write a server into the configuration of a host, with a copy of the old file."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         if [bool(files), url is not None, database is not None].count(True) != 1:
             raise ConfigurationError("Give files, --url or --database, one of them.")
         path = configuration_file(host, is_users=user)
@@ -263,15 +250,3 @@ def _write(change: Change, *, yes: bool) -> None:
 
 def _missing(module: str | None, extra: str) -> SystemExit:
     return SystemExit(missing(module, extra))
-
-
-@contextmanager
-def _errors_in_one_line() -> Iterator[None]:
-    try:
-        yield
-    except DualResponseError as error:
-        line = f"{error.message} {hint_with_flag(error)}".rstrip()
-        typer.echo(f"dualsql: {with_the_line_that_installs(line)}", err=True)
-        raise typer.Exit(1) from error
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        typer.echo("Stopped.")

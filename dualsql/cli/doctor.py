@@ -28,6 +28,7 @@ from dualsql.cli.serve import (
     is_of_this_machine,
     kept_of,
     rates_of,
+    require_shareable,
     selection_of,
     settings_of,
     without_log,
@@ -116,6 +117,7 @@ def _noting(check: str, findings: list[Finding]) -> Iterator[None]:
 def _configuration(options: ServeOptions) -> list[Finding]:
     findings: list[Finding] = []
     with _noting("configuration", findings):
+        require_shareable(options)
         DualResponseServer(
             UNOPENED_URL,
             base_url=f"{(options.base_url or 'http://127.0.0.1').rstrip('/')}/resources",
@@ -267,15 +269,18 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
         # A store in the same server takes its connections from the same limit.
         required += store.maximum_connections if store.server == server_at(source.engine.url) else 0
         await store.close()
+    required *= options.workers
     allowed = await connection_limit(source, timeout=source.limits.connection_timeout)
-    sentence = f"One worker opens up to {required} connections"
+    who = "One worker opens" if options.workers == 1 else f"{options.workers} workers open"
+    sentence = f"{who} up to {required} connections"
     if allowed is None:
         return Finding("connections", "ok", f"{sentence}; the database tells no limit.")
     sentence = f"{sentence}, and the database allows this user {allowed}."
     if required > allowed:
         hint = "Raise max_connections, or put a pooler such as PgBouncer between them."
         return Finding("connections", "fault", sentence, hint)
-    return Finding("connections", "ok", f"{sentence} That is enough for {allowed // required} workers.")
+    enough = allowed * options.workers // required
+    return Finding("connections", "ok", f"{sentence} That is enough for {enough} workers.")
 
 
 async def _pooler(source: Source) -> list[Finding]:

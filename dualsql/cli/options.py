@@ -38,7 +38,7 @@ PANELS: Mapping[str, Collection[str]] = {
         "wait", "sample_size", "count_budget", "results_format", "text_format", "pages_in_text",
     },
     "Where results are stored": {"store", "secret_file", "keep", "keep_cache", "keep_cache_bytes"},
-    "Operation": {"admin_port", "admin_host", "metrics", "log"},
+    "Operation": {"workers", "admin_port", "admin_host", "metrics", "log"},
 }  # fmt: skip
 """The groups of options in `--help`, by the names of their fields."""
 
@@ -169,6 +169,12 @@ class ServeOptions:
             max=65535,
         ),
     ] = None
+    workers: Annotated[
+        int,
+        typer.Option(
+            help="Processes that serve the port together, with --store. SIGHUP replaces them in turn.", min=1
+        ),
+    ] = 1
     admin_port: Annotated[
         int | None,
         typer.Option(

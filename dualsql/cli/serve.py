@@ -7,10 +7,18 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import fields, replace
 from datetime import timedelta
 from functools import partial
@@ -30,6 +38,7 @@ from dualsql.capabilities import capabilities_of
 from dualsql.cli.files import ServedFiles, database_of
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
+from dualsql.cli.workers import Workers
 from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import parsed_url
 from dualsql.errors import (
@@ -58,6 +67,7 @@ from dualsql.serve.listening import (
     StandIn,
     is_loopback,
     is_wildcard,
+    leave_on_signal,
     listen,
     on_sighup,
     origin_of,
@@ -88,6 +98,7 @@ async def run(options: ServeOptions) -> None:
         raise ConfigurationError(
             "--open cannot be combined with --stdio.", hint="Open the page by its address."
         )
+    require_shareable(options)
     with database_of(options, lambda line: _show([line], options)) as (complete, files):
         await _run(complete, files)
 
@@ -115,12 +126,74 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
             )
         base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
         build = partial(_server_of, options, files, base_url, authenticate=authenticate)
+        show = partial(_show, options=options)
         with _admin_listener(options) as admin:
             if options.stdio:
                 serve = partial(_serve_rest, options, files, build, listener, admin=admin)
                 await _over_stdio(options, files, base_url, serve)
+            elif options.workers > 1:
+                _configure_log(options)
+                same = replace(options, base_url=base_url.removesuffix("/resources"))
+                serve_one = partial(serve_as_worker, listener=listener, admin_origin=_origin_of(admin))
+                workers = Workers(same, serve_one, show=show)
+                async with administered(workers.health(), admin):
+                    await workers.run()
             else:
-                await _over_http(options, files, build, listener, admin)
+                await _over_http(
+                    options, files, build, listener, admin, admin_origin=_origin_of(admin), show=show
+                )
+
+
+async def serve_as_worker(
+    options: ServeOptions,
+    *,
+    listener: socket,
+    admin: socket,
+    admin_origin: str | None,
+    show: Callable[[Iterable[str]], None],
+    answers_at_once: bool,
+) -> None:
+    """Serve on the listener of several workers until cancelled; on SIGUSR1 leave it to the others, and end.
+
+    Args:
+        admin_origin: where operators ask for the health of all workers.
+        show: is called with what a person should read, once requests are served.
+        answers_at_once: answer 503 until then, because no other worker is there.
+    """
+    stop_on_signals()
+    build = partial(
+        _server_of,
+        options,
+        ServedFiles(),
+        f"{options.base_url}/resources",
+        authenticate=authenticate_of(options),
+    )
+    await _over_http(
+        options, ServedFiles(), build, listener, admin,
+        admin_origin=admin_origin, show=show, answers_at_once=answers_at_once,
+    )  # fmt: skip
+
+
+def require_shareable(options: ServeOptions) -> None:
+    """Raises ConfigurationError if several workers would not serve the same, or cannot be replaced."""
+    if options.workers == 1:
+        return
+    if not hasattr(signal, "SIGUSR1"):
+        raise ConfigurationError("--workers is not supported on Windows.", hint="Start one process.")
+    for flag, is_given, reason in (
+        ("--stdio", options.stdio, "a host talks to one process"),
+        ("files", bool(options.files), "each worker would read them anew"),
+        ("--open", options.opens_browser, "each worker would open a page"),
+    ):
+        if is_given:
+            raise ConfigurationError(
+                f"--workers cannot be combined with {flag}: {reason}.", hint="Leave out one of them."
+            )
+    if options.store_url is None:
+        raise ConfigurationError(
+            "--workers requires --store: results in memory are known to one process alone.",
+            hint="Give the URL of a database for results, and run once: dualsql migrate --create --store URL",
+        )
 
 
 def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | None]:
@@ -134,8 +207,12 @@ def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | No
     return nullcontext()
 
 
+def _origin_of(admin: socket | None) -> str | None:
+    return None if admin is None else origin_of(admin)
+
+
 @asynccontextmanager
-async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
+async def administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
     """Answer health checks during the block, where there is a port for them."""
     if admin is None:
         yield
@@ -422,15 +499,25 @@ Serve = Callable[["Started"], Coroutine[Any, Any, None]]
 
 
 async def _over_http(
-    options: ServeOptions, files: ServedFiles, build: Build, listener: socket, admin: socket | None
+    options: ServeOptions,
+    files: ServedFiles,
+    build: Build,
+    listener: socket,
+    admin: socket | None,
+    *,
+    admin_origin: str | None,
+    show: Callable[[Iterable[str]], None],
+    answers_at_once: bool = True,
 ) -> None:
-    """Listen at once, and answer 503 until the databases can be reached and are proved."""
+    """Listen, and with `answers_at_once` answer 503 until the databases can be reached and are proved."""
     front, health = (
         StandIn(Starting(partial(_waits_for, files))),
         StandIn(Starlette(routes=routes_until_started())),
     )
     proxies = proxies_in(options.trusted_proxies or "")
-    async with _administered(health, admin), running(front, listener, trusted_proxies=proxies) as serving:
+    async with administered(health, admin), AsyncExitStack() as stack:
+        served = running(front, listener, trusted_proxies=proxies)
+        serving = await stack.enter_async_context(served) if answers_at_once else None
         setup = await _patiently(build)
         app = _app(options, setup, _build_mcp(options, setup.server))
         is_cancelled = False
@@ -438,7 +525,11 @@ async def _over_http(
             # Within its lifespan: before, the application has no sessions and no started server.
             front.replace(app)
             health.replace(_health(options, setup.server))
-            _show(_announcement(options, files, setup, admin), options)
+            if serving is None:
+                serving = await stack.enter_async_context(served)
+            if options.workers > 1:
+                leave_on_signal(serving)
+            show(_announcement(options, files, setup, admin_origin))
             if options.opens_browser:
                 # In a thread: a browser in text mode returns when its user quits it.
                 await asyncio.to_thread(webbrowser.open, _home_page(setup))
@@ -535,12 +626,12 @@ async def _serve_rest(
     setup = await build(local=local, mark=mark)
     mcp = _build_mcp(options, setup.server)
     async with (
-        _administered(_health(options, setup.server), admin),
+        administered(_health(options, setup.server), admin),
         running(_app(options, setup, mcp), listener, trusted_proxies=proxies),
     ):
         startup.with_(mcp)
         keeps_results = (local or options.store_url) is not None
-        _show(_announcement(options, files, setup, admin, keeps_results=keeps_results), options)
+        _show(_announcement(options, files, setup, _origin_of(admin), keeps_results=keeps_results), options)
         with announced(setup.server.base_url, mark):
             await asyncio.Event().wait()
 
@@ -549,9 +640,9 @@ async def _serve_no_rest(
     options: ServeOptions, files: ServedFiles, build: Build, admin: socket | None, startup: Started
 ) -> None:
     setup = await build()
-    async with setup.server, _administered(_health(options, setup.server), admin):
+    async with setup.server, administered(_health(options, setup.server), admin):
         startup.with_(_build_mcp(options, setup.server))
-        _show(_announcement(options, files, setup, admin), options)
+        _show(_announcement(options, files, setup, _origin_of(admin)), options)
         await asyncio.Event().wait()
 
 
@@ -620,7 +711,7 @@ def _announcement(
     options: ServeOptions,
     files: ServedFiles,
     setup: Built,
-    admin: socket | None,
+    admin_origin: str | None,
     *,
     keeps_results: bool = True,
 ) -> Iterator[str]:
@@ -641,10 +732,10 @@ def _announcement(
     yield f"REST resources  {base_url}/<id>{_SERVED_ELSEWHERE if options.rest_url else ''}"
     if options.rest_url is None:
         yield f"For a browser   {_home_page(setup)}"
-    if admin is not None:
-        yield f"Health          {origin_of(admin)}/ready"
+    if admin_origin is not None:
+        yield f"Health          {admin_origin}/ready"
         if options.metrics:
-            yield f"Metrics         {origin_of(admin)}/metrics"
+            yield f"Metrics         {admin_origin}/metrics"
     if options.stdio and options.rest_url is None:
         yield _LINKS_END if keeps_results else _ENDS_WITH_THE_PROCESS
     pasted = (

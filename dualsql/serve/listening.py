@@ -44,6 +44,18 @@ def on_sighup(reload: Callable[[], None]) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
+def leave_on_signal(running: Running) -> None:
+    """On SIGUSR1, leave the listening socket to the other processes that have it, and cancel the current task."""
+    task = asyncio.current_task()
+
+    def leave() -> None:
+        running.leave()
+        if task is not None:
+            task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, leave)
+
+
 class _Server(uvicorn.Server):
     """Sets `ready` when it serves. It handles no signals: see `stop_on_signals`."""
 
@@ -86,6 +98,13 @@ class Running:
     async def ended(self) -> None:
         """Wait until it was stopped from elsewhere. Cancelling the wait does not stop it."""
         await asyncio.wait({self._task})
+
+    def leave(self) -> None:
+        """Take no more connections, close those without a request, and each other one after its answer."""
+        for server in self._server.servers:
+            server.close()
+        for connection in list(self._server.server_state.connections):
+            connection.shutdown()
 
     async def stop(self) -> None:
         """Take no more connections, let requests end for GRACE_SECONDS, and shut down."""

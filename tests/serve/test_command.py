@@ -602,7 +602,7 @@ def test_every_flag_and_its_variable_are_documented() -> None:
     assert isinstance(group, TyperGroup)
     parameters = group.commands["serve"].params
     options = [each for each in parameters if each.param_type_name == "option" and each.name != "help"]
-    assert len(options) == 38
+    assert len(options) == 39
     for option in options:
         flag, variable = option.opts[0], option.envvar
         assert any(f"`{flag}`" in row and f"`{variable}`" in row for row in rows), flag

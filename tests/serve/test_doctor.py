@@ -87,6 +87,7 @@ def test_a_person_reads_lines_with_what_to_do(shop: str) -> None:
         (["--store", "sqlite:///nowhere.db"], {"DUALSQL_SECRET": "short"}, "configuration", "32"),
         (["--token", TOKEN, "--authenticate", "a:b"], {}, "configuration", "cannot be combined"),
         (["--authenticate", "no.such.module:who"], {}, "configuration", "cannot be imported"),
+        (["--workers", "2"], {}, "configuration", "--workers requires --store"),
         (["--cors-origins", "app.example.com"], {}, "configuration", "is not an origin"),
         (["--rate-limits", "create=60,fetch=5"], {}, "configuration", "'fetch=5' is not a rate"),
         (["--address-rate-limits", "ask=1,ask=2"], {}, "configuration", "'ask=2' is not a rate"),
