@@ -9,7 +9,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev docs docs-serve demo test test-kernel test-long test-all test-exhaustive drills fuzz mutants test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check docs-check bench audit constraints clean
+.PHONY: help dev docs docs-serve demo test test-kernel test-long test-all test-exhaustive drills soak fuzz mutants test-sdks test-apps test-typescript test-spark test-javascript test-dialects test-sqlalchemy check docs-check bench audit licences constraints clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -40,15 +40,19 @@ test-all: ## the quick tests and the long ones
 
 test-exhaustive: ## every case of what the long tests run some of, and drills; takes hours
 	@scripts/environment dev
-	$(PYTEST) -m exhaustive --ignore tests/sdks --ignore tests/dialects --ignore tests/serve/hosts --ignore tests/web/bridge --ignore tests/spark $(ARGS)
+	$(PYTEST) -m exhaustive --ignore tests/drills/test_soak.py --ignore tests/sdks --ignore tests/dialects --ignore tests/serve/hosts --ignore tests/web/bridge --ignore tests/spark $(ARGS)
 
-DRILLS = tests/drills tests/store/test_load.py::test_a_killed_process_leaves_the_table_consistent \
+DRILLS = tests/drills --deselect tests/drills/test_soak.py tests/store/test_load.py::test_a_killed_process_leaves_the_table_consistent \
 	tests/kept/test_killed.py tests/failures/test_sqlite.py::test_the_disk_is_full tests/failures/test_client.py tests/results/pending/test_restart.py \
 	tests/machines/test_standby.py tests/machines/test_shards.py
 
 drills: ## failures on purpose, each with what was lost, what was told and how long it took (docs/reliability.md)
 	@scripts/environment dev
 	.venv/bin/pytest $(DRILLS) $(ARGS)
+
+soak: ## MINUTES (60) of mixed load on two workers with each fault once, half on SQLite, half on PostgreSQL (docs/reliability.md)
+	@scripts/environment dev
+	DUALSQL_SOAK_MINUTES=$(or $(MINUTES),60) .venv/bin/pytest -n 0 tests/drills/test_soak.py $(ARGS)
 
 fuzz: ## fuzzers of texts, documents, stored rows, bodies, cells and names, 10 minutes each, SECONDS for others; then requests made of the OpenAPI document, CASES
 	@scripts/environment dev
@@ -117,9 +121,13 @@ bench: ## measure, print a table, write benchmarks/results/
 	@scripts/environment bench
 	.venv/bin/python -m benchmarks $(ARGS)
 
-audit: ## known vulnerabilities of the packages in constraints.txt; needs PyPI itself, a mirror has no advisories
-	@test -x .audit/bin/pip-audit || { python3 -m venv .audit && .audit/bin/pip install -q pip-audit==2.10.1; }
-	.audit/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
+audit: ## known vulnerabilities of the packages in constraints.txt; ARGS goes to pip-audit
+	@scripts/audit $(ARGS)
+
+licences: ## the licence of each package of the environment; ARGS goes to pip-licenses
+	@scripts/environment dev
+	@test -x .licences/bin/pip-licenses || { python3 -m venv .licences && .licences/bin/pip install -q pip-licenses==5.5.5; }
+	@.licences/bin/pip-licenses --python .venv/bin/python --from mixed --order license $(ARGS)
 
 # --no-emit-workspace and a lock file thrown away: no index host and no path gets into git.
 constraints: ## resolve constraints.txt anew (needs uv)
@@ -129,5 +137,5 @@ constraints: ## resolve constraints.txt anew (needs uv)
 	rm -f uv.lock
 
 clean: ## remove all that was made here: environment, caches, built data
-	rm -rf .venv .bench .demo .sdks .dialects .plugins .spark .apps .audit .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .bench .demo .sdks .dialects .plugins .spark .apps .audit .licences .typescript .sqlalchemy .release dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .docs

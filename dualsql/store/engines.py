@@ -243,7 +243,7 @@ def _check(url: URL) -> None:
             f"Resources cannot be kept in {url.get_backend_name()}.",
             hint="Keep them in PostgreSQL or SQLite; the data they query may be in another database.",
         )
-    if _is_in_memory(url):
+    if is_in_memory(url):
         # Callers would share one connection, and a rollback of one would undo the work of another.
         raise ConfigurationError(
             "Resources cannot be kept in a SQLite database in memory.", hint="Use a file, or MemoryStore."
@@ -268,7 +268,7 @@ def is_there(url: URL) -> bool:
     return Path(name).exists()
 
 
-def _is_in_memory(url: URL) -> bool:
+def is_in_memory(url: URL) -> bool:
     if url.get_backend_name() != "sqlite":
         return False
     return url.database in (None, "", ":memory:") or url.query.get("mode") == "memory"

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from sqlalchemy import URL, Connection, NullPool, inspect
 from dualsql.databases.engines import new_engine
 from dualsql.errors import ConfigurationError, StorageError
 from dualsql.settings import TABLE_PREFIX
-from dualsql.store.engines import for_operator, is_there, lock, storage_errors, store_url
+from dualsql.store.engines import for_operator, is_in_memory, is_there, lock, storage_errors, store_url
 from dualsql.store.tables import VERSION_TABLE, metadata, resources
 
 T = TypeVar("T")
@@ -129,7 +129,10 @@ def _run_in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _with_connection(url: URL, work: Callable[[Connection], T]) -> T:
-    is_there(url)  # raises where there is no folder, which SQLite does not make
+    if not is_there(url) and not is_in_memory(url):
+        # It holds what all callers asked: for its owner alone. SQLite makes its other files with the same mode.
+        with suppress(FileExistsError):
+            os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL, 0o600))
     async with new_engine(url, poolclass=NullPool).begin() as connection:
         return await connection.run_sync(work)
 

@@ -29,6 +29,9 @@ class Row(NamedTuple):
 
 ROWS: list[Row] = []
 
+SOAKS: list[str] = []
+"""Of each soak: the database, its minutes, the answers, what was held at the beginning and at the end."""
+
 
 @dataclass
 class Report:
@@ -57,6 +60,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the rows of this run as docs/reliability.md has them."""
     for row in ROWS:
         terminalreporter.write_line(f"| {' | '.join(row)} |")
+    for soak in SOAKS:
+        terminalreporter.write_line(soak)
 
 
 class Balancer(Relay):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -11,13 +12,20 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import httpx
 import pytest
+from sqlalchemy import make_url
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from dualsql.cli.commands import app
+from dualsql.kept.settings import KeptSettings
 from dualsql.serve.listening import GRACE_SECONDS, KEEP_ALIVE_SECONDS
 from dualsql.settings import Settings
+from dualsql.store import upgrade
+from tests.failures.cluster import cluster
+from tests.serve.conftest import TOKEN, calling, serving_process
+from tests.serve.test_stopping import SECRET
 
 FOLDER = Path(__file__).parents[2] / "examples" / "operations"
 LONGEST_STOP = Settings().drain_timeout.total_seconds() + GRACE_SECONDS
@@ -51,6 +59,10 @@ def test_flags_and_variables_exist() -> None:
             "--no-cache-dir",
             "--constraint",
             "--create",
+            "--directory",
+            "--owner",
+            "--group",
+            "--mode",
         }
         assert found - known() - of_others - {"DUALSQL_METRICS"} == set(), name
 
@@ -140,6 +152,87 @@ def test_proxies_wait_as_long_as_the_server_takes_and_close_idle_connections_fir
     ):  # fmt: skip
         assert seconds(file, name) < KEEP_ALIVE_SECONDS, file
         assert f"dualsql closes after {KEEP_ALIVE_SECONDS}" in written(file)
+
+
+@pytest.mark.long
+async def test_the_users_of_the_compose_file_are_no_superusers_and_suffice(tmp_path: Path) -> None:
+    """The store's user owns its database; a server runs with the rights that docs/migrations.md lists."""
+    script = written("postgres-init.sql").replace("/run/secrets", str(tmp_path))
+    for name in ("reader", "store"):
+        (tmp_path / name).write_text("a 'secret'")
+    with cluster() as database:
+
+        def run(
+            text: str, user: str = "postgres", name: str = "postgres"
+        ) -> subprocess.CompletedProcess[str]:
+            command = [
+                "psql",
+                "-h",
+                database.socket_folder,
+                "-U",
+                user,
+                "-d",
+                name,
+                "-qAt",
+                "-v",
+                "ON_ERROR_STOP=1",
+            ]
+            return subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+
+        assert run(script).stderr == ""
+        # of a role that is not the owner: GRANT is the owner's
+        run("CREATE ROLE serving LOGIN; GRANT CONNECT ON DATABASE dualsql TO serving")
+        assert run("CREATE TABLE parts AS SELECT generate_series(1, 50) AS id", name="shop").stderr == ""
+        assert run("SELECT count(*) FROM parts", "reader", "shop").stdout == "50\n"
+        for text, user, name in (
+            ("DELETE FROM parts", "reader", "shop"), ("CREATE TABLE mine (id int)", "reader", "shop"),
+            ("SELECT 1", "reader", "dualsql"), ("SELECT 1", "store", "shop"), ("SELECT 1", "store", "postgres"),
+        ):  # fmt: skip
+            assert "denied" in run(text, user, name).stderr, (text, user, name)
+        assert run("SELECT count(*) FROM pg_roles WHERE rolsuper AND rolcanlogin").stdout == "1\n"
+        store = make_url(database.url("dualsql"))
+        await asyncio.to_thread(upgrade, store.set(username="store"))
+        granted = (
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON dualsql_resources, dualsql_links TO serving;"
+            "GRANT SELECT ON dualsql_alembic_version TO serving"
+        )
+        assert run(granted, "store", "dualsql").stderr == ""
+        urls = (make_url(database.url("shop")).set(username="reader"), store.set(username="serving"))
+        data, kept = (each.render_as_string(hide_password=False) for each in urls)
+        async with serving_process(
+            "--database", data, "--all",
+            DUALSQL_STORE=kept, DUALSQL_SECRET=SECRET, DUALSQL_TOKEN=TOKEN,
+        ) as served:  # fmt: skip
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            async with calling(served.origin, headers) as model:
+                result: Any = await model.call_tool(
+                    "execute_query", {"query": "SELECT id FROM parts ORDER BY id"}
+                )
+            url = result.structured_content["resource"]["url"]
+            async with httpx.AsyncClient(headers=headers) as http:
+                assert len((await http.get(url, params={"limit": 50})).json()["data"]) == 50
+                assert (await http.delete(url)).status_code == 204
+
+
+def limit_of_memory(text: str) -> int:
+    """The bytes of 4G or 4g."""
+    return int(text[:-1]) * 1024**3 if text[-1] in "Gg" else 0
+
+
+def test_the_files_have_room_for_kept_results() -> None:
+    """Memory above keep_memory, and a folder that can be written to, where nothing else can."""
+    unit = dict(re.findall(r"^(\w+)=(.*)$", written("dualsql.service"), re.MULTILINE))
+    service = import_module("yaml").safe_load(written("compose.yaml"))["services"]["dualsql"]
+    for memory in (unit["MemoryMax"], service["mem_limit"]):
+        assert limit_of_memory(memory) >= 2 * KeptSettings().keep_memory
+    assert unit["ProtectSystem"] == "strict" and unit["StateDirectoryMode"] == "0700"
+    assert f"--keep /var/lib/{unit['StateDirectory']}/" in unit["ExecStart"] and unit["UMask"] == "0077"
+    assert service["read_only"] and service["volumes"] == ["kept:/var/lib/dualsql"]
+    assert service["environment"]["DUALSQL_KEEP"].startswith("/var/lib/dualsql/")
+    assert "--mode 0700 /var/lib/dualsql\n" in written("Dockerfile") and "kept]" in written("Dockerfile")
+    # Five starts fit into the interval, with the pause before each and half a minute for each.
+    pause = float(unit["RestartSec"])
+    assert int(unit["StartLimitIntervalSec"]) > int(unit["StartLimitBurst"]) * (pause + 30)
 
 
 def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:

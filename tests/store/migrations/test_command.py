@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,22 @@ RUN = CliRunner()
 def test_up_and_again(sqlite_url: str) -> None:
     assert "no revision to revision" in RUN.invoke(app, ["migrate", "--create", "--store", sqlite_url]).output
     assert "already" in RUN.invoke(app, ["migrate", "--store", sqlite_url]).output
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_a_new_file_is_for_its_owner_alone(sqlite_url: str) -> None:
+    """Also those that SQLite makes beside it."""
+    file = Path(str(make_url(sqlite_url).database))
+    before = os.umask(0)
+    try:
+        RUN.invoke(app, ["migrate", "--create", "--store", sqlite_url])
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("CREATE TABLE more (id)")
+            modes = {each.name: each.stat().st_mode & 0o777 for each in file.parent.glob(f"{file.name}*")}
+    finally:
+        os.umask(before)
+    assert len(modes) == 3 and set(modes.values()) == {0o600}, modes
 
 
 def test_a_database_without_a_store_is_left_as_it_is(sqlite_url: str) -> None:
