@@ -463,6 +463,7 @@ BEYOND: dict[str, str] = {
     "testing/test_runners.py": "the guide's tests run with anyio and pytest-asyncio, in every scope",
     "identity/test_fastapi.py": "the dependency of a FastAPI application identifies its callers",
     "serve/test_workers.py": "processes on one port: shared results, a kill, a drain, a replacement",
+    "drills/test_alerts.py": "a live Prometheus fires the alert of each fault and no other",
     "drills/test_soak.py": "after minutes of load and faults, workers hold what they held before",
     "drills/test_page.py": "each drill has its row in docs/reliability.md",
     "drills/test_workers.py": "a worker is killed, or its clock jumps",

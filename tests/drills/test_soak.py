@@ -26,7 +26,7 @@ from tests.http.test_health import processes_of
 from tests.serve.conftest import SHOP, TOKEN, Serving, calling, serving_process
 from tests.serve.test_stopping import SECRET
 from tests.serve.test_workers import all_ready, workers_of
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 MINUTES = float(os.environ.get("DUALSQL_SOAK_MINUTES", "60"))
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -124,7 +124,7 @@ class Load:
         """The fault, and then some seconds: requests that it struck end."""
         self.in_trouble = True
         await fault()
-        await all_ready(self.served)
+        await all_ready(self.served, patience=5 * PATIENCE)
         await asyncio.sleep(35)  # the longest that a statement of before may take
         self.in_trouble = False
 

@@ -20,6 +20,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
+from tests.waiting import PATIENCE
+
 TOKEN = "a-token-of-more-than-sixteen-characters"
 PROGRAM = [sys.executable, "-c", "from dualsql.cli import main; main()"]
 
@@ -104,7 +106,7 @@ async def calling(
 ) -> AsyncIterator[Client]:
     """A client of the MCP endpoint there whose every request has `headers`."""
     async with (
-        httpx2.AsyncClient(headers=dict(headers)) as http,
+        httpx2.AsyncClient(headers=dict(headers), timeout=PATIENCE) as http,
         Client(streamable_http_client(f"{origin}/mcp", http_client=http), mode=mode) as model,
     ):
         yield model

@@ -19,7 +19,7 @@ from dualsql.store import upgrade
 from dualsql_client import DualResponseClient
 from tests.serve.conftest import PROGRAM, Serving, environment, serving_process
 from tests.serve.test_stopping import MANY, ROWS, SECRET, assert_are_all, stored, told_to_stop
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SMALL = "SELECT * FROM makers ORDER BY id"
 AGES = 120
@@ -59,8 +59,10 @@ async def ready(served: Serving) -> Any:
         return (await http.get(found[0], timeout=AGES)).json()
 
 
-async def all_ready(served: Serving) -> None:
-    await until(lambda: ready(served), lambda found: found["workers"] == {"ready": 2, "all": 2})
+async def all_ready(served: Serving, *, patience: float = PATIENCE) -> None:
+    await until(
+        lambda: ready(served), lambda found: found["workers"] == {"ready": 2, "all": 2}, patience=patience
+    )
 
 
 async def create(served: Serving, query: str = SMALL) -> str:
