@@ -168,8 +168,8 @@ class ResultKeeper:
         folder = getattr(self.storage, "folder", None)
         try:
             return None if folder is None else shutil.disk_usage(folder).free
-        except OSError:
-            return 0
+        except OSError:  # the folder is gone: keeping fails, which is told by itself
+            return None
 
     # Writing ----------------------------------------------------------------------------------------------
 
