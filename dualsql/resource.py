@@ -34,7 +34,7 @@ from dualsql_client.addresses import (
     with_checksum,
 )
 from dualsql_client.conversions import shown
-from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
+from dualsql_client.wire import Column, Row, ServiceDescription, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
 """How to count: one of these words, or "capped:N", which stops counting behind row N."""
@@ -248,10 +248,18 @@ WELL_KNOWN = "/.well-known/resource-link-service"
 """Below the base URL."""
 
 
-def service(base_url: str, settings: Settings) -> dict[str, Any]:
-    """The URL of the service and its defaults; times in seconds."""
+STANDARD_PARTS = (
+    "discovery", "metadata", "pin", "cursors", "sorts", "totals", "columns", "streams", "resume", "codes", "pending",
+)  # fmt: skip
+"""The optional parts of docs/standard that each server has. One with an authenticator has `identity`, too."""
+
+
+def service(base_url: str, settings: Settings, *, is_authenticated: bool) -> ServiceDescription:
+    """The URL of the service, what it has of the standard, and its defaults."""
     return {
         "baseUrl": base_url,
+        "version": 1,
+        "parts": [*STANDARD_PARTS, *(["identity"] if is_authenticated else [])],
         "wellKnown": f"{base_url}{WELL_KNOWN}",
         "uriTemplate": f"{settings.uri_scheme}://{{id}}",
         "defaults": {

@@ -105,9 +105,9 @@ OF_FEATURES = frozenset(
 """Files, folders and tests among these that need a feature or an optional package."""
 
 FEATURES = {
-    "catalogue", "changes", "charts", "cli", "demo", "dual_mode", "envelope", "health", "identity", "kept", "links",
-    "openapi", "pending", "profiles", "query", "rates", "request_log", "samples", "saved_queries", "serve", "sql",
-    "telemetry", "web",
+    "catalogue", "changes", "charts", "cli", "conformance", "demo", "dual_mode", "envelope", "health", "identity",
+    "kept", "links", "openapi", "pending", "profiles", "query", "rates", "request_log", "samples", "saved_queries",
+    "serve", "sql", "telemetry", "web",
 }  # fmt: skip
 """Modules of dualsql that the kernel does not import, and that can be deleted."""
 

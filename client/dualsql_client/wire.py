@@ -213,6 +213,20 @@ def row_digest(row: bytes) -> str:
     return sha256(row).hexdigest()[:32]
 
 
+class ServiceDescription(TypedDict):
+    """Head of the well-known document, and entry in `capabilities.extensions`; `defaults` has times in seconds.
+
+    `version` is that of the standard (docs/standard), `parts` its optional parts that the server has.
+    """
+
+    baseUrl: str
+    version: int
+    parts: list[str]
+    wellKnown: str
+    uriTemplate: str
+    defaults: dict[str, Any]
+
+
 ResourceStatus = Literal["pending", "ready", "failed", "pinned"]
 """pending: the query still runs. failed: the query failed. pinned: ready, and kept until it is deleted."""
 

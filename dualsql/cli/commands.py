@@ -193,6 +193,47 @@ def doctor_command(options: DoctorOptions) -> None:
         raise typer.Exit(1)
 
 
+@app.command("conformance")
+def conformance_command(
+    url: Annotated[str | None, typer.Argument(help="URL of the MCP endpoint of a server.")] = None,
+    *,
+    client: Annotated[
+        str | None, typer.Option(help="Command of a client, which reads a task from its input.")
+    ] = None,
+    tool: Annotated[
+        str | None, typer.Option(help="Tool that makes a result; by default the documented one.")
+    ] = None,
+    arguments: Annotated[str, typer.Option(help="Its arguments, as JSON.")] = "{}",
+    part: Annotated[
+        list[str] | None, typer.Option(help="Check this part alone; several times for several.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="DUALSQL_TOKEN", help="Bearer token of the caller.", show_default=False),
+    ] = None,
+    stranger_token: Annotated[
+        str | None, typer.Option(help="Bearer token of another caller.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each sentence as JSON.")] = False,
+) -> None:
+    """Check a server or a client against the standard (docs/standard); exit code 1 if a MUST fails."""
+    with _errors_in_one_line():
+        try:
+            from dualsql.conformance.command import Check, check
+        except ModuleNotFoundError as error:
+            raise _missing(error.name, "serve") from error
+        if (url is None) is (client is None):
+            raise ConfigurationError("Give the URL of a server, or --client COMMAND, one of them.")
+        wanted = Check(url, client, tool, arguments, tuple(part or ()), token, stranger_token)
+        try:
+            text, is_conforming = asyncio.run(check(wanted, as_json=as_json))
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
+        typer.echo(text)
+    if not is_conforming:
+        raise typer.Exit(1)
+
+
 @app.command("connect")
 def connect_command(
     host: Annotated[HostName, typer.Argument(help="The host whose configuration is written.")],

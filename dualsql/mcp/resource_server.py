@@ -290,4 +290,5 @@ The pattern's paper (arXiv 2510.05968, section 6) asks for it.
 
 def announce(dual: ResultServer, server: Any) -> None:
     """Add the entry of the REST service to the capabilities of `server`."""
-    low_level_server(server).extensions[EXTENSION] = service(dual.base_url, dual.settings)
+    entry = service(dual.base_url, dual.settings, is_authenticated=dual.access.is_authenticated)
+    low_level_server(server).extensions[EXTENSION] = dict(entry)

@@ -76,7 +76,11 @@ class OpenAPI(Feature):
     def _service(self) -> dict[str, Any]:
         """The well-known document: method, path and parameters of each endpoint below the base URL."""
         return {
-            **service(self._server.base_url, self._server.settings),
+            **service(
+                self._server.base_url,
+                self._server.settings,
+                is_authenticated=self._server.access.is_authenticated,
+            ),
             "openapi": f"{self._server.base_url}{OPENAPI}",
             "endpoints": [operation.to_endpoint() for operation in self._operations()],
         }

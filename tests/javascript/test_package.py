@@ -21,6 +21,7 @@ from tests.javascript.running import HERE, INSTALLED, PACKAGE, application_with,
 from tests.javascript.serving import ROWS, given_to_client
 from tests.web.browser import chromium, needs_chromium
 
+SCHEMAS = PACKAGE.parent / "client" / "dualsql_client" / "schemas"
 TYPES = (
     "openapi.d.ts", "wire.d.ts", "json.d.ts", "errors.d.ts", "addresses.d.ts", "budget.d.ts",
     "transport.d.ts", "stream.d.ts",
@@ -47,7 +48,8 @@ def test_the_package_has_what_it_needs_and_nothing_else(application: Path) -> No
     with tarfile.open(next(application.parent.glob("*.tgz"))) as file:
         names = {name.removeprefix("package/") for name in file.getnames()}
     built = {f"dist/{name.replace('.d.ts', kind)}" for name in TYPES for kind in (".d.ts", ".js")}
-    assert names == {"LICENSE", "README.md", "package.json", *built}
+    schemas = {f"schemas/{path.name}" for path in SCHEMAS.iterdir()}
+    assert names == {"LICENSE", "README.md", "package.json", *built, *schemas}
     assert json.loads((application / "package-lock.json").read_text())["packages"].keys() == {
         "",
         "node_modules/dualsql-client",

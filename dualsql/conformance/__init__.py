@@ -1,0 +1,12 @@
+"""Checks anybody's server or client against "Dual response over MCP and HTTP" (docs/standard).
+
+    standard.json   the sentences, with the requests that check them
+    standard        reads that table and the JSON Schemas; what the documented tool returns
+    probe           one server under test: its tool, its results, requests and answers
+    checks          the checks that are more than requests with expected answers
+    run             sentence by sentence: passed, failed, not offered, not testable
+    played          a correct server, and one that violates a sentence on purpose
+    clients         plays such servers to a client
+
+It imports the client and the MCP SDK, and nothing of the server (import-linter holds that).
+"""

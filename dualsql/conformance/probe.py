@@ -1,0 +1,342 @@
+"""One server under test: calls of its tool, requests to its results, and what both were answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import httpx
+import httpx2
+from jsonschema import Draft202012Validator
+from mcp import Client, MCPError
+from mcp.client import advertise
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
+
+from dualsql.conformance.standard import Row, schema_of, standard, standard_row
+
+MOST_REQUESTS = 2_000
+MOST_BYTES = 8 * 1024 * 1024
+"""Of one answer."""
+MOST_ROWS = 1_000
+"""Of a result whose rows are not those of the documented tool."""
+FEWEST_ROWS = 12
+SECONDS = 30.0
+"""For one request."""
+_SHOWN = 2_000
+
+Caller = Literal["owner", "stranger", "nobody", "wrong"]
+
+
+class Violation(Exception):  # noqa: N818 - it is what the check found, and no error of the check
+    """The server does not do what a sentence says."""
+
+
+class Untestable(Exception):  # noqa: N818 - as above
+    """The sentence cannot be tested with what this server or caller gives."""
+
+
+def require(condition: object, reason: str) -> None:
+    """Raise Violation with the reason unless the condition holds."""
+    if not condition:
+        raise Violation(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The answer to one request."""
+
+    request: str
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        """The body as JSON; None for an empty one."""
+        if not self.content:
+            return None
+        try:
+            return json.loads(self.content)
+        except ValueError as error:
+            raise Violation("the body is not JSON") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """The request and this answer, for a report."""
+        body = self.content[:_SHOWN].decode("utf-8", "replace")
+        return {
+            "request": self.request,
+            "status": self.status,
+            "headers": dict(self.headers),
+            "body": body,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedResult:
+    """A result of the tool, and where its resource is."""
+
+    structured: Mapping[str, Any]
+    text: str
+    blocks: Sequence[Any]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """`metadata` of the structure."""
+        metadata = self.structured.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    @property
+    def sample(self) -> Sequence[Row]:
+        """`results` of the structure."""
+        rows = self.structured.get("results")
+        return rows if isinstance(rows, list) else ()
+
+    def link(self, name: Literal["uri", "url"]) -> str:
+        """`resource.uri` or `resource.url`."""
+        resource = self.structured.get("resource")
+        value = resource.get(name) if isinstance(resource, dict) else None
+        require(isinstance(value, str), f"the tool result has no resource.{name}")
+        return str(value)
+
+    @property
+    def id(self) -> str:
+        """The last segment of the URL."""
+        return self.link("url").rstrip("/").rpartition("/")[2]
+
+    @property
+    def base(self) -> str:
+        """The URL without the ID."""
+        return self.link("url").rstrip("/").rpartition("/")[0]
+
+
+@dataclass(slots=True)
+class Probe:
+    """The server under test.
+
+    Attributes:
+        url: of its MCP endpoint.
+        tool, arguments: the call that makes a result.
+        tokens: bearer tokens of "owner" and "stranger".
+        last: the last answer, for the report of a failure.
+    """
+
+    url: str
+    tool: str
+    arguments: Mapping[str, Any]
+    http: httpx.AsyncClient
+    model: Client
+    tokens: Mapping[Caller, str]
+    last: Exchange | None = None
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    _created: list[ProbedResult] = field(default_factory=list)
+    _rows: list[Row] | None = None
+    _requests: int = 0
+
+    @property
+    def is_documented(self) -> bool:
+        """Whether the tool is the documented one, whose rows are known."""
+        return bool(self.tool == standard()["tool"]["name"])
+
+    def takes(self, argument: str) -> bool:
+        """Whether the tool has an argument."""
+        return argument in self.schema.get("properties", {})
+
+    async def call(self, model: Client | None = None, **arguments: Any) -> CallToolResult:
+        """A call of the tool as it is; Violation if the SDK refuses the result."""
+        self._count()
+        given = {**self.arguments, **arguments}
+        try:
+            result = await (model or self.model).call_tool(self.tool, given, read_timeout_seconds=SECONDS)
+        except MCPError:
+            raise
+        except (RuntimeError, ValueError) as error:
+            raise Violation(f"the MCP SDK refuses the tool result: {error}") from error
+        self.last = Exchange(
+            f"tools/call {self.tool} {json.dumps(given)}", 200, {}, result.model_dump_json().encode()
+        )
+        return result
+
+    async def create(self, model: Client | None = None, **arguments: Any) -> ProbedResult:
+        """A new result."""
+        result = await self.call(model, **arguments)
+        text = "\n".join(block.text for block in result.content if block.type == "text")
+        require(not result.is_error, f"the call failed: {text[:200]}")
+        structured = result.structured_content
+        require(isinstance(structured, dict), "the tool result has no structuredContent")
+        created = ProbedResult(structured or {}, text, result.content)
+        self._created.append(created)
+        return created
+
+    async def shared(self) -> ProbedResult:
+        """One result for all checks that do not change it."""
+        return self._created[0] if self._created else await self.create()
+
+    @asynccontextmanager
+    async def declaring(self) -> AsyncIterator[Client]:
+        """A model whose client declares the extension."""
+        async with connected(
+            self.url, self.tokens.get("owner"), [advertise(standard()["extension"])]
+        ) as client:
+            yield client
+
+    async def send(
+        self,
+        method: str,
+        at: str = "",
+        *,
+        result: ProbedResult | None = None,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        text: str | None = None,
+        caller: Caller = "owner",
+    ) -> Exchange:
+        """Send a request to the URL of a result with `at` behind it; `@unknown` stands for one that names nothing."""
+        self._count()
+        result = result or await self.shared()
+        url = f"{self._address(result, at)}{'?' + urlencode(query) if query else ''}"
+        content = text if text is not None else None if body is None else json.dumps(body)
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        token = "not-a-token" if caller == "wrong" else self.tokens.get(caller)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        request = f"{method} {url} {content or ''}".rstrip()
+        async with self.http.stream(method, url, content=content, headers=headers) as response:
+            received = bytearray()
+            async for piece in response.aiter_bytes():
+                received += piece
+                require(
+                    len(received) <= MOST_BYTES, f"the answer to {request} has more than {MOST_BYTES} bytes"
+                )
+        self.last = Exchange(request, response.status_code, response.headers, bytes(received))
+        return self.last
+
+    def _address(self, result: ProbedResult, at: str) -> str:
+        if at == "@well-known":
+            return result.base + str(standard()["well_known"])
+        if at.startswith("@unknown"):
+            # The same length and letters as an ID that the server makes.
+            return f"{result.base}/{result.id[::-1]}{at.removeprefix('@unknown')}"
+        return result.link("url") + at
+
+    def _count(self) -> None:
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            raise RuntimeError(f"the run is bounded to {MOST_REQUESTS} requests")
+
+    async def page(
+        self, result: ProbedResult | None = None, *, by_get: bool = False, **parameters: Any
+    ) -> Mapping[str, Any]:
+        """A page; Violation if it is none."""
+        if by_get:
+            query = {name: str(value) for name, value in parameters.items()}
+            answer = await self.send("GET", result=result, query=query)
+        else:
+            answer = await self.send("POST", result=result, body=parameters)
+        require(answer.status == 200, f"a page was answered {answer.status}")
+        page: Mapping[str, Any] = self.valid("Page", answer.json())
+        return page
+
+    async def walk(
+        self, size: int, *, by_get: bool = False, by_cursor: bool = False, **sort: Any
+    ) -> list[Row]:
+        """All rows, by pages of `size`."""
+        rows: list[Row] = []
+        cursor: Any = None
+        while True:
+            start = {"cursor": cursor} if cursor else {"skip" if by_get else "offset": len(rows)}
+            page = await self.page(by_get=by_get, **start, limit=size, **sort)
+            rows += page["data"]
+            if not page["has_next"] or not page["data"] or len(rows) > 2 * MOST_ROWS:
+                return rows
+            cursor = page.get("next_cursor") if by_cursor else None
+            require(cursor or not by_cursor, "a page that is followed by rows has no next_cursor")
+
+    async def rows(self) -> list[Row]:
+        """The rows of the shared result: those of the documented tool, or what one large page says."""
+        if self._rows is None and self.is_documented:
+            self._rows = [standard_row(number) for number in range(1, int(self.arguments["rows"]) + 1)]
+        if self._rows is None:
+            self._rows = await self.walk(MOST_ROWS)
+            if not FEWEST_ROWS <= len(self._rows) <= MOST_ROWS:
+                raise Untestable(f"the tool must return {FEWEST_ROWS} to {MOST_ROWS} rows")
+        return self._rows
+
+    async def numbers(self) -> list[str]:
+        """The columns of numbers and NULLs, those with equal values first."""
+        rows = await self.rows()
+        columns = [
+            name
+            for name in rows[0]
+            if all(row[name] is None or type(row[name]) in (int, float) for row in rows)
+            and any(row[name] is not None for row in rows)
+        ]
+        if not columns:
+            raise Untestable("no column of the result has numbers")
+        return sorted(columns, key=lambda name: len({row[name] for row in rows}))
+
+    async def service(self) -> Mapping[str, Any]:
+        """The well-known document; empty where there is none."""
+        answer = await self.send("GET", "@well-known")
+        document = answer.json() if answer.status == 200 else None
+        return document if isinstance(document, dict) else {}
+
+    def valid(self, shape: str, value: Any) -> Any:
+        """The value, if it is as the shape's JSON Schema says."""
+        for fault in Draft202012Validator(schema_of(shape)).iter_errors(value):
+            where = "/".join(map(str, fault.absolute_path)) or shape
+            raise Violation(f"{where}: {fault.message[:200]}")
+        return value
+
+    async def clean(self) -> None:
+        """Delete the results that were made."""
+        for result in self._created:
+            try:
+                await self.send("DELETE", result=result)
+            except (httpx.HTTPError, Violation, RuntimeError):
+                continue
+
+
+@asynccontextmanager
+async def connected(url: str, token: str | None, extensions: Sequence[Any] = ()) -> AsyncIterator[Client]:
+    """A client of the MCP endpoint."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=SECONDS))
+        transport = streamable_http_client(url, http_client=http)
+        yield await stack.enter_async_context(Client(transport, extensions=extensions or None))
+
+
+@asynccontextmanager
+async def probing(
+    url: str,
+    *,
+    tool: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    tokens: Mapping[Caller, str] | None = None,
+) -> AsyncIterator[Probe]:
+    """A probe of the MCP endpoint at `url`; what it made is deleted at the end.
+
+    Args:
+        tool: its name; by default that of the documented one, with the arguments of the standard.
+        tokens: bearer tokens of the owner of the results and of a stranger.
+    """
+    documented = standard()["tool"]
+    given = arguments if arguments is not None else documented["arguments"] if tool is None else {}
+    tokens = tokens or {}
+    async with (
+        httpx.AsyncClient(timeout=SECONDS, follow_redirects=False) as http,
+        connected(url, tokens.get("owner")) as model,
+    ):
+        probe = Probe(url, tool or documented["name"], given, http, model, tokens)
+        listed = {each.name: each for each in (await model.list_tools()).tools}
+        if probe.tool not in listed:
+            raise Untestable(f"the server has no tool {probe.tool!r}; it has {', '.join(listed) or 'none'}")
+        probe.schema = listed[probe.tool].input_schema
+        try:
+            yield probe
+        finally:
+            await probe.clean()

@@ -1,0 +1,76 @@
+"""`dualsql conformance` as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from dualsql.conformance.played import Played
+from dualsql.conformance.standard import sentences
+from tests.client.hosting import listening_socket, origin_of, serving
+
+PROGRAM = "from dualsql.cli import main; main()"
+
+
+async def run(*options: str) -> tuple[int | None, str]:
+    """The exit code and what was printed."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, "conformance", *options,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    written, _ = await program.communicate()
+    return program.returncode, written.decode()
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        pytest.param("", 0, marks=pytest.mark.long),
+        ("4.5", 1),
+        pytest.param("4.14", 0, marks=pytest.mark.long),
+    ],
+)
+async def test_a_run_says_what_fails(fault: str, code: int) -> None:
+    with listening_socket() as bound:
+        played = Played(origin_of(bound), fault)
+        async with serving(played.application(), bound):
+            options = ("--part", "pages", "--json")
+            found, text = await run(f"{played.origin}/mcp", *options)
+    assert found == code, text
+    outcomes = {each["number"]: each for each in json.loads(text)}
+    assert outcomes.keys() == {each.number for each in sentences() if each.part == "pages"}
+    assert {number for number, each in outcomes.items() if each["verdict"] != "passed"} == (
+        {fault} if fault else set()
+    )
+    if fault:
+        assert outcomes[fault]["exchange"]["request"].startswith("POST ")
+        assert outcomes[fault]["exchange"]["status"] == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "Give the URL of a server, or --client COMMAND"),
+        (("http://127.0.0.1:9/mcp", "--client", "true"), "one of them"),
+        (("http://127.0.0.1:9/mcp",), "There is no MCP endpoint at 'http://127.0.0.1:9/mcp'"),
+        (("http://127.0.0.1:9/mcp", "--part", "page"), "There is no part 'page'. The parts are"),
+        (("http://127.0.0.1:9/mcp", "--tool", "t", "--arguments", "["), "--arguments is not JSON."),
+        (("--client", "no-such-command"), "'no-such-command' cannot be started"),
+    ],
+)
+@pytest.mark.quick(2)
+async def test_what_cannot_be_checked_is_said_in_a_line(options: tuple[str, ...], words: str) -> None:
+    code, text = await run(*options)
+    assert (code, len(text.splitlines())) == (1, 1), text
+    assert words in text
+
+
+@pytest.mark.long
+async def test_a_client_is_checked() -> None:
+    code, text = await run("--client", f"{sys.executable} {Path(__file__).parent / 'python_client.py'}")
+    assert code == 0, text
+    assert "14 passed" in text
