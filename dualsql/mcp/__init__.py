@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         plain_tool as plain_tool,
         tool as tool,
     )
+    from dualsql.mcp.dual_responses import DualResponses as DualResponses
     from dualsql.mcp.negotiation import Envelope as Envelope
     from dualsql.mcp.official import transport_security as transport_security
     from dualsql.mcp.options import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Answer": "dualsql.mcp.results",
     "AnswerKeywords": "dualsql.mcp.results",
+    "DualResponses": "dualsql.mcp.dual_responses",
     "Envelope": "dualsql.mcp.negotiation",
     "Function": "dualsql.mcp.decorators",
     "PlainEnvelope": "dualsql.mcp.options",

@@ -563,7 +563,7 @@ class Tool:
                 record.id, record.trace_id, record.address, _ = context.ids
             principal = None if context.token is None else self.principal(context.token)
             record.principal = principal
-            output = await self._run({**arguments, **self.principal_parameters.arguments(principal)})
+            output = await self.run({**arguments, **self.principal_parameters.arguments(principal)})
             if isinstance(output, profile.passed_results):
                 return output
             passed = {name: value for name, value in arguments.items() if isinstance(value, _JSON)}
@@ -597,7 +597,8 @@ class Tool:
         )
         return call_tool_result(with_structured_text(self.adapter.problem_result(problem, form), form))
 
-    async def _run(self, arguments: Mapping[str, Any]) -> Any:
+    async def run(self, arguments: Mapping[str, Any]) -> Any:
+        """What the function returns."""
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
         # In a thread, because the function may do more than build a Select. asyncio.to_thread is not used: it would

@@ -51,7 +51,7 @@ def register(server: FastMCP[Any], tool: Tool) -> None:
 
     async def run(**arguments: Any) -> Any:
         context = arguments[own_context] if own_context else arguments.pop(_CONTEXT)
-        return await tool.call(arguments, partial(_call_context, context), PROFILE)
+        return await tool.call(arguments, partial(call_context, context), PROFILE)
 
     fastmcp_tool = FastMCPTool.from_function(
         with_signature(run, tool.function, tool.name, parameters, CallToolResult),
@@ -86,7 +86,9 @@ class FastMCPTool(FunctionTool):
         return self.convert_result(self.refuse(message, arguments, self.parameters, form))
 
 
-def _call_context(context: Context) -> CallContext:
+def call_context(context: Context) -> CallContext:
+    """What the SDK knows of a call."""
+
     async def report(number: float, message: str) -> None:
         await context.report_progress(number, message=message)
 

@@ -290,5 +290,9 @@ The pattern's paper (arXiv 2510.05968, section 6) asks for it.
 
 def announce(dual: ResultServer, server: Any) -> None:
     """Add the entry of the REST service to the capabilities of `server`."""
-    entry = service(dual.base_url, dual.settings, is_authenticated=dual.access.is_authenticated)
-    low_level_server(server).extensions[EXTENSION] = dict(entry)
+    low_level_server(server).extensions[EXTENSION] = service_entry(dual)
+
+
+def service_entry(dual: ResultServer) -> dict[str, Any]:
+    """The entry: the URL of the REST service, what it has of the standard, its defaults."""
+    return dict(service(dual.base_url, dual.settings, is_authenticated=dual.access.is_authenticated))

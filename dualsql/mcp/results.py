@@ -140,7 +140,8 @@ def inlined(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _WARNED: WeakSet[ResultServer] = WeakSet()
-_STATEMENTS = (Select, CompoundSelect, TextualSelect)
+STATEMENTS = (Select, CompoundSelect, TextualSelect)
+"""What a tool may return as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +201,7 @@ class DualResultAdapter:
     ) -> DualResponse:
         if isinstance(output, DualResponse):
             return output
-        answer = Answer(output) if isinstance(output, _STATEMENTS) else output
+        answer = Answer(output) if isinstance(output, STATEMENTS) else output
         if not isinstance(answer, Answer):
             raise WrongOutputError(
                 f"returned a {type(output).__name__}. Return a Select, such as select(table), or an Answer; "

@@ -1,0 +1,142 @@
+"""An extension of fastmcp: every tool that returns a Select answers with a dual response, without a decorator.
+
+The SDK's own tool stays, with its checks, tags and authorization. Only its function is another one, which hands over a
+tool result in place of a Select. `intercept_tool_call` would be too late: there, the Select is a text already. The
+official SDK has nothing else for an extension, so its tools need the decorator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack, get_args, get_origin
+
+from fastmcp.server.dependencies import get_context
+from fastmcp.server.extensions import MethodBinding, ServerExtension
+from fastmcp.server.transforms import GetToolNext, Transform
+from fastmcp.tools import FunctionTool, Tool as ServerTool
+from fastmcp.utilities.versions import VersionSpec
+from mcp_types import CallToolResult
+
+from dualsql.mcp.calls import Tool, with_signature
+from dualsql.mcp.decorators import make_tool
+from dualsql.mcp.fastmcp import PROFILE, FastMCPTool, call_context
+from dualsql.mcp.options import ToolOptions
+from dualsql.mcp.resource_server import EXTENSION, service_entry
+from dualsql.mcp.results import STATEMENTS, Answer
+from dualsql.response import DualResponse
+from dualsql_client.errors import checked_keywords
+
+if TYPE_CHECKING:
+    from dualsql.server import ResultServer
+
+_RESULTS = (*STATEMENTS, Answer, DualResponse)
+
+
+class DualResponses(ServerExtension):
+    """An extension: `mcp.add_extension(DualResponses(dual))` makes dual responses of what tools return.
+
+    A function that is annotated to return a Select, an `Answer` or a DualResponse is a tool as `dual.tool` makes it.
+    One without an annotation answers so when it returns one of them. All other tools stay as they are, and so do tools
+    of a server that is mounted: add an extension to it, too.
+
+    Args:
+        dual: makes and keeps the results.
+        options: of all these tools, see `ToolOptions`.
+    """
+
+    identifier = EXTENSION
+
+    @checked_keywords(make_tool)
+    def __init__(self, dual: ResultServer, **options: Unpack[ToolOptions]) -> None:
+        self._dual = dual
+        self._make = partial(make_tool, dual, **options)
+
+    def settings(self) -> dict[str, Any]:
+        """The entry of the REST service."""
+        return service_entry(self._dual)
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """No methods. The SDK asks for them when the extension has its server, and the tools change from here on."""
+        self.server.add_transform(_DualTools(self._make))
+        return ()
+
+    def clone(self) -> ServerExtension:
+        """See `ServerExtension`. The server of the results is not copied."""
+        extension = DualResponses(self._dual)
+        extension._make = self._make
+        return extension
+
+
+class _DualTools(Transform):
+    """Replaces the function of each tool that may return a result."""
+
+    def __init__(self, make: Callable[..., Tool]) -> None:
+        self._make = make
+        # By function, and by what is written in the tool: the SDK gives a new object for each request.
+        self._tools: dict[tuple[Any, ...], Tool] = {}
+
+    async def list_tools(self, tools: Sequence[ServerTool]) -> Sequence[ServerTool]:
+        """See `Transform`."""
+        return [self._dual_tool(tool) for tool in tools]
+
+    async def get_tool(
+        self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None
+    ) -> ServerTool | None:
+        """See `Transform`."""
+        tool = await call_next(name, version=version)
+        return None if tool is None else self._dual_tool(tool)
+
+    def _dual_tool(self, server_tool: ServerTool) -> ServerTool:
+        if not isinstance(server_tool, FunctionTool) or isinstance(server_tool, FastMCPTool):
+            return server_tool
+        is_declared = _returns_results(server_tool.return_type)
+        if not is_declared and server_tool.return_type is not inspect.Signature.empty:
+            return server_tool
+        tool = self._tool(server_tool)
+        changes: dict[str, Any] = {"fn": _function(tool, is_declared=is_declared)}
+        if is_declared:
+            changes |= {"description": tool.description, "output_schema": tool.adapter.output_schema}
+        return server_tool.model_copy(update=changes)
+
+    def _tool(self, server_tool: FunctionTool) -> Tool:
+        key = (server_tool.fn, server_tool.name, server_tool.title, server_tool.description)
+        if key not in self._tools:
+            self._tools[key] = self._make(
+                server_tool.fn,
+                name=server_tool.name,
+                title=server_tool.title,
+                description=server_tool.description,
+            )
+        return self._tools[key]
+
+
+def _returns_results(annotation: Any) -> bool:
+    """Whether an annotation, or a member of a union, is a type of results."""
+    kinds = {get_origin(each) or each for each in (annotation, *get_args(annotation))}
+    return any(isinstance(kind, type) and issubclass(kind, _RESULTS) for kind in kinds)
+
+
+def _function(tool: Tool, *, is_declared: bool) -> Callable[..., Any]:
+    """The function that the SDK calls in place of the tool's own."""
+
+    async def run(**arguments: Any) -> Any:
+        if is_declared:
+            return await tool.call(arguments, _context, PROFILE)
+        output = await tool.run(arguments)
+        if not isinstance(output, _RESULTS):
+            return output
+
+        async def known(**_: Any) -> Any:
+            return output
+
+        return await replace(tool, function=known).call(arguments, _context, PROFILE)
+
+    returns = CallToolResult if is_declared else inspect.Signature.empty
+    return with_signature(run, tool.function, tool.name, tool.parameters, returns)
+
+
+def _context() -> Any:
+    return call_context(get_context())
