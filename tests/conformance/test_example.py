@@ -1,0 +1,84 @@
+"""examples/standard: a server in TypeScript without a package of ours passes, and both clients fetch from it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcp
+
+from dualsql.conformance.run import check_server, report
+from dualsql.conformance.standard import required_parts, standard_row
+from dualsql_client import DualResponseClient
+from tests.client.hosting import listening_socket
+from tests.javascript.running import node, run
+
+ROOT = Path(__file__).parents[2]
+SERVER = ROOT / "examples" / "standard" / "server.ts"
+ROWS = [dict(standard_row(number)) for number in range(1, 1_001)]
+SORTED = sorted((row["score"] for row in ROWS if row["score"] is not None), reverse=True)
+
+
+@asynccontextmanager
+async def serving_example() -> AsyncIterator[str]:
+    """Its origin, while it runs."""
+    with listening_socket() as bound:
+        port = bound.getsockname()[1]
+    program = await asyncio.create_subprocess_exec(
+        node(), SERVER, str(port), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        assert program.stdout is not None
+        assert (await program.stdout.readline()).startswith(b"MCP: ")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        program.terminate()
+        await program.wait()
+
+
+async def called(origin: str, rows: int) -> dict[str, Any]:
+    async with mcp.Client(f"{origin}/mcp") as client:
+        result = await client.call_tool("standard_rows", {"rows": rows})
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def test_it_is_short_and_needs_no_package() -> None:
+    lines = SERVER.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 300
+    imports = [line for line in lines if line.startswith("import")]
+    assert imports
+    assert all('from "node:' in line for line in imports)
+
+
+async def test_it_passes_the_required_part() -> None:
+    async with serving_example() as origin:
+        outcomes = await check_server(f"{origin}/mcp")
+    required = [each for each in outcomes if each.sentence.part in required_parts()]
+    assert {each.verdict for each in required} == {"passed"}, report(outcomes)
+
+
+async def test_the_python_client_fetches_all_sorted_paged_and_cancels() -> None:
+    async with serving_example() as origin, DualResponseClient(f"{origin}/resources") as client:
+        parsed = client.parse(await called(origin, 1_000), strict=True)
+        assert await parsed.fetch_all() == ROWS
+        found = [row["score"] for row in await parsed.fetch_all(sort="-score")]
+        assert found[: len(SORTED)] == SORTED
+        assert set(found[len(SORTED) :]) == {None}
+        assert [len(page.data) async for page in parsed.pages(limit=400)] == [400, 400, 200]
+        async with aclosing(parsed.fetch_stream(batch_size=10)) as batches:
+            assert await anext(batches) == ROWS[:10]
+        assert (await parsed.fetch(limit=1, offset=999)).data == ROWS[999:]
+
+
+async def test_the_javascript_client_fetches_all_sorted_paged_and_cancels() -> None:
+    async with serving_example() as origin:
+        given = {"baseUrl": f"{origin}/resources", "toolResult": await called(origin, 1_000)}
+        answer = json.loads(await run(node(), Path(__file__).parent / "fetching.mjs", given=given))
+    assert answer["all"] == [row["id"] for row in ROWS]
+    assert [score for score in answer["sorted"] if score is not None] == SORTED
+    assert answer["pages"] == [400, 400, 200]
+    assert answer["cancelled"] == "AbortError"
