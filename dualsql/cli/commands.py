@@ -204,6 +204,9 @@ def conformance_command(
         str | None, typer.Option(help="Tool that makes a result; by default the documented one.")
     ] = None,
     arguments: Annotated[str, typer.Option(help="Its arguments, as JSON.")] = "{}",
+    base_url: Annotated[
+        str | None, typer.Option(help="URL of the results; by default the origin of the endpoint.")
+    ] = None,
     part: Annotated[
         list[str] | None, typer.Option(help="Check this part alone; several times for several.")
     ] = None,
@@ -219,15 +222,15 @@ def conformance_command(
     """Check a server or a client against the standard (docs/standard); exit code 1 if a MUST fails."""
     with _errors_in_one_line():
         try:
-            from dualsql.conformance.command import Check, check
+            from dualsql.conformance.command import Check, ConformanceError, check
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
         if (url is None) is (client is None):
             raise ConfigurationError("Give the URL of a server, or --client COMMAND, one of them.")
-        wanted = Check(url, client, tool, arguments, tuple(part or ()), token, stranger_token)
+        wanted = Check(url, client, tool, arguments, base_url, tuple(part or ()), token, stranger_token)
         try:
             text, is_conforming = asyncio.run(check(wanted, as_json=as_json))
-        except ValueError as error:
+        except ConformanceError as error:
             raise ConfigurationError(str(error)) from error
         typer.echo(text)
     if not is_conforming:

@@ -5,8 +5,9 @@
     probe           one server under test: its tool, its results, requests and answers
     checks          the checks that are more than requests with expected answers
     run             sentence by sentence: passed, failed, not offered, not testable
-    played          a correct server, and one that violates a sentence on purpose
+    played          a server with the required part, correct or difficult
     clients         plays such servers to a client
+    command         the options of `dualsql conformance`
 
 It imports the client and the MCP SDK, and nothing of the server (import-linter holds that).
 """

@@ -52,7 +52,7 @@ async def _outcome(sentence: Sentence, command: Sequence[str]) -> SentenceOutcom
 async def _play(sentence: Sentence, command: Sequence[str], exchange: dict[str, Any]) -> None:
     async with _listening() as (port, stranger, other):
         origin, elsewhere = (f"http://127.0.0.1:{each}" for each in (port, stranger))
-        played = Played(origin, sentence.play, has_parts=False, elsewhere=elsewhere)
+        played = Played(origin, sentence.play, elsewhere)
         async with _serving(played.application(), port):
             job = _job(sentence, played)
             exchange |= {"request": json.dumps(job), "status": 0, "headers": {}, "body": ""}
@@ -64,7 +64,7 @@ async def _play(sentence: Sentence, command: Sequence[str], exchange: dict[str, 
 
 def _job(sentence: Sentence, played: Played) -> Mapping[str, Any]:
     """What the command reads: the task, the configured address, and the tool result."""
-    result = played.tool_result(_ROWS)
+    result = played.tool_result(played.create(_ROWS))
     tool_result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     structured = tool_result["structuredContent"]
     if sentence.play == "error":

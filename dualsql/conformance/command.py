@@ -26,6 +26,10 @@ _UNREACHABLE = (
 )
 
 
+class ConformanceError(Exception):
+    """Nothing can be checked: an option is wrong, or the server or the command cannot be reached."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """The options of the command: a server's URL, or a client's command."""
@@ -34,6 +38,7 @@ class Check:
     client: str | None
     tool: str | None
     arguments: str
+    base_url: str | None
     parts: tuple[str, ...]
     token: str | None
     stranger_token: str | None
@@ -43,7 +48,7 @@ async def check(wanted: Check, *, as_json: bool) -> tuple[str, bool]:
     """The report, and whether no MUST failed.
 
     Raises:
-        ValueError: an option is wrong, or the server or the command cannot be reached; the message says it to a person.
+        ConformanceError: nothing can be checked; the message says why to a person.
     """
     outcomes = await _outcomes(wanted)
     text = json.dumps([each.to_json() for each in outcomes], indent=1) if as_json else report(outcomes)
@@ -55,37 +60,42 @@ async def _outcomes(wanted: Check) -> list[SentenceOutcome]:
         try:
             return await check_client(wanted.client or "")
         except (OSError, IndexError) as error:
-            raise ValueError(f"The command {wanted.client!r} cannot be started.") from error
+            raise ConformanceError(f"The command {wanted.client!r} cannot be started.") from error
     parts = {*required_parts(), *optional_parts()}
     if unknown := set(wanted.parts) - parts:
-        raise ValueError(f"There is no part {min(unknown)!r}. The parts are {', '.join(sorted(parts))}.")
+        raise ConformanceError(
+            f"There is no part {min(unknown)!r}. The parts are {', '.join(sorted(parts))}."
+        )
     tokens: dict[Caller, str] = {"owner": wanted.token or "", "stranger": wanted.stranger_token or ""}
     try:
         return await check_server(
             wanted.url,
             tool=wanted.tool,
             arguments=_arguments(wanted.arguments) if wanted.tool else None,
+            base_url=wanted.base_url,
             parts=wanted.parts,
             tokens={caller: token for caller, token in tokens.items() if token},
         )
-    except Untestable as error:
-        raise ValueError(f"{str(error)[:1].upper()}{str(error)[1:]}. Give --tool and --arguments.") from error
-    except (*_UNREACHABLE, ExceptionGroup) as error:
-        raise ValueError(f"There is no MCP endpoint at {wanted.url!r}: {_cause(error)}.") from error
+    except (*_UNREACHABLE, Untestable, ExceptionGroup) as error:
+        cause = _first(error)
+        line = (str(cause) or type(cause).__name__).splitlines()[0].rstrip(".")
+        if isinstance(cause, Untestable):
+            raise ConformanceError(f"{line[:1].upper()}{line[1:]}. Give --tool and --arguments.") from error
+        raise ConformanceError(f"There is no MCP endpoint at {wanted.url!r}: {line}.") from error
 
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
     except ValueError as error:
-        raise ValueError("--arguments is not JSON.") from error
+        raise ConformanceError("--arguments is not JSON.") from error
     if not isinstance(arguments, dict):
-        raise ValueError("--arguments is no JSON object.")  # noqa: TRY004 - the command's only kind of error
+        raise ConformanceError("--arguments is no JSON object.")
     return arguments
 
 
-def _cause(error: BaseException) -> str:
-    """The first error of a group, in a line."""
+def _first(error: BaseException) -> BaseException:
+    """The first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    return error

@@ -120,6 +120,7 @@ class Probe:
     Attributes:
         url: of its MCP endpoint.
         tool, arguments: the call that makes a result.
+        base_url: requests go to addresses below it, whatever a tool result says: they have the tokens.
         tokens: bearer tokens of "owner" and "stranger".
         last: the last answer, for the report of a failure.
     """
@@ -127,6 +128,7 @@ class Probe:
     url: str
     tool: str
     arguments: Mapping[str, Any]
+    base_url: str
     http: httpx.AsyncClient
     model: Client
     tokens: Mapping[Caller, str]
@@ -164,7 +166,8 @@ class Probe:
         """A new result."""
         result = await self.call(model, **arguments)
         text = "\n".join(block.text for block in result.content if block.type == "text")
-        require(not result.is_error, f"the call failed: {text[:200]}")
+        if result.is_error:
+            raise Untestable(f"the call failed: {text[:200].rstrip('.')}")
         structured = result.structured_content
         require(isinstance(structured, dict), "the tool result has no structuredContent")
         created = ProbedResult(structured or {}, text, result.content)
@@ -197,7 +200,12 @@ class Probe:
         """Send a request to the URL of a result with `at` behind it; `@unknown` stands for one that names nothing."""
         self._count()
         result = result or await self.shared()
-        url = f"{self._address(result, at)}{'?' + urlencode(query) if query else ''}"
+        address = self._address(result, at)
+        if not is_below(address, self.base_url):
+            raise Violation(
+                f"{address} is not below {self.base_url}, where requests are sent: see --base-url"
+            )
+        url = f"{address}{'?' + urlencode(query) if query else ''}"
         content = text if text is not None else None if body is None else json.dumps(body)
         headers = {} if content is None else {"Content-Type": "application/json"}
         token = "not-a-token" if caller == "wrong" else self.tokens.get(caller)
@@ -300,6 +308,17 @@ class Probe:
                 continue
 
 
+def is_below(address: str, base_url: str) -> bool:
+    """Whether an address is at the origin of `base_url`, in its folder."""
+    try:
+        one, base = httpx.URL(address), httpx.URL(base_url)
+    except httpx.InvalidURL:
+        return False
+    is_same = (one.scheme, one.host, one.port) == (base.scheme, base.host, base.port)
+    folder = base.path.rstrip("/") + "/"
+    return is_same and not one.userinfo and ".." not in one.path and one.path.startswith(folder)
+
+
 @asynccontextmanager
 async def connected(url: str, token: str | None, extensions: Sequence[Any] = ()) -> AsyncIterator[Client]:
     """A client of the MCP endpoint."""
@@ -316,12 +335,14 @@ async def probing(
     *,
     tool: str | None = None,
     arguments: Mapping[str, Any] | None = None,
+    base_url: str | None = None,
     tokens: Mapping[Caller, str] | None = None,
 ) -> AsyncIterator[Probe]:
     """A probe of the MCP endpoint at `url`; what it made is deleted at the end.
 
     Args:
         tool: its name; by default that of the documented one, with the arguments of the standard.
+        base_url: of the results; by default the origin of the endpoint.
         tokens: bearer tokens of the owner of the results and of a stranger.
     """
     documented = standard()["tool"]
@@ -331,7 +352,8 @@ async def probing(
         httpx.AsyncClient(timeout=SECONDS, follow_redirects=False) as http,
         connected(url, tokens.get("owner")) as model,
     ):
-        probe = Probe(url, tool or documented["name"], given, http, model, tokens)
+        base_url = base_url or str(httpx.URL(url).copy_with(path="/", query=None, fragment=None))
+        probe = Probe(url, tool or documented["name"], given, base_url, http, model, tokens)
         listed = {each.name: each for each in (await model.list_tools()).tools}
         if probe.tool not in listed:
             raise Untestable(f"the server has no tool {probe.tool!r}; it has {', '.join(listed) or 'none'}")

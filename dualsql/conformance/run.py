@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -64,6 +65,7 @@ async def check_server(
     *,
     tool: str | None = None,
     arguments: Mapping[str, Any] | None = None,
+    base_url: str | None = None,
     parts: Sequence[str] = (),
     tokens: Mapping[Caller, str] | None = None,
 ) -> list[SentenceOutcome]:
@@ -71,18 +73,21 @@ async def check_server(
 
     Args:
         tool, arguments: the call that makes a result; by default the documented tool.
+        base_url: of the results; by default the origin of the endpoint.
         parts: only these; by default all.
         tokens: bearer tokens of the owner and of a stranger.
 
     Raises:
-        Untestable: there is no such tool.
+        Untestable: there is no such tool, or its call fails.
         OSError, httpx.HTTPError, MCPError: the endpoint cannot be reached.
     """
     wanted = [each for each in sentences() if each.part != "client" and (not parts or each.part in parts)]
     async with (
         asyncio.timeout(MOST_SECONDS),
-        probing(url, tool=tool, arguments=arguments, tokens=tokens) as probe,
+        probing(url, tool=tool, arguments=arguments, base_url=base_url, tokens=tokens) as probe,
     ):
+        with suppress(Violation):  # the checks say what is wrong with it
+            await probe.shared()
         offered = await _offered(probe)
         return [await _outcome(sentence, probe, offered) for sentence in wanted]
 

@@ -25,11 +25,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dualsql import BadParameterError
-from dualsql.conformance.played import TOKENS
 from dualsql.conformance.standard import standard, standard_row
 from dualsql.identity import BearerTokens
 from dualsql.mcp import Answer, add_resources
 from tests.client.hosting import listening_socket, origin_of, serving
+from tests.conformance.mutants import TOKENS
 from tests.servers import create_server
 
 METADATA = MetaData()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dualsql.conformance.played import Played
 from dualsql.conformance.standard import sentences
 from tests.client.hosting import listening_socket, origin_of, serving
+from tests.conformance.mutants import Mutant
 
 PROGRAM = "from dualsql.cli import main; main()"
 
@@ -36,7 +36,7 @@ async def run(*options: str) -> tuple[int | None, str]:
 )
 async def test_a_run_says_what_fails(fault: str, code: int) -> None:
     with listening_socket() as bound:
-        played = Played(origin_of(bound), fault)
+        played = Mutant(origin_of(bound), fault=fault)
         async with serving(played.application(), bound):
             options = ("--part", "pages", "--json")
             found, text = await run(f"{played.origin}/mcp", *options)
@@ -67,6 +67,23 @@ async def test_what_cannot_be_checked_is_said_in_a_line(options: tuple[str, ...]
     code, text = await run(*options)
     assert (code, len(text.splitlines())) == (1, 1), text
     assert words in text
+
+
+@pytest.mark.long
+async def test_a_tool_that_cannot_be_called_is_said_in_a_line() -> None:
+    with listening_socket() as bound:
+        played = Mutant(origin_of(bound))
+        async with serving(played.application(), bound):
+            for options, words in (
+                (("--tool", "rows"), "The server has no tool 'rows'; it has standard_rows. Give --tool"),
+                (
+                    ("--tool", "standard_rows", "--arguments", '{"rows": -1}'),
+                    "The call failed: BAD_PARAMETER: rows is",
+                ),
+            ):
+                code, text = await run(f"{played.origin}/mcp", *options)
+                assert (code, len(text.splitlines())) == (1, 1), text
+                assert words in text
 
 
 @pytest.mark.long

@@ -95,6 +95,6 @@ def test_the_javascript_types_are_made_of_the_same_shapes() -> None:
 
 def test_a_played_server_writes_the_documented_rows() -> None:
     played = Played("http://127.0.0.1:1")
-    content = played.tool_result(3).structured_content
+    content = played.tool_result(played.create(3)).structured_content
     assert content is not None
     assert content["results"][0] == {"id": 1, "name": "row 0001", "kind": "b", "score": 7}
