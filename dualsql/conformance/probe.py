@@ -300,7 +300,8 @@ class Probe:
         return value
 
     async def clean(self) -> None:
-        """Delete the results that were made."""
+        """Delete the results that were made, also of a run that was stopped at its bound."""
+        self._requests = 0
         for result in self._created:
             try:
                 await self.send("DELETE", result=result)
