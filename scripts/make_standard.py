@@ -60,7 +60,15 @@ def schemas() -> Iterator[tuple[Path, str]]:
         schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **narrowed(name, schema)}
         if used := {each: known[each] for each in sorted(named_in(schema, known))}:
             schema["$defs"] = used
-        yield SCHEMAS / f"{name}.json", json.dumps(schema, indent=1) + "\n"
+        # Lists of names, and types of one word, are on one line.
+        text = re.sub(r"[\[{]\s+([^\[\]{}]*?)\s+[\]}]", in_a_line, json.dumps(schema, indent=1))
+        yield SCHEMAS / f"{name}.json", f"{text}\n"
+
+
+def in_a_line(match: re.Match[str]) -> str:
+    """A list or an object without others in it, without its line breaks."""
+    inside = re.sub(r"\s*\n\s*", " ", match[1])
+    return f"{match[0][0]}{inside}{match[0][-1]}"
 
 
 def without_prose(schema: Any) -> Any:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dualsql.mcp.options import (
         PlainEnvelope as PlainEnvelope,
         PlainToolOptions as PlainToolOptions,
+        ResultOptions as ResultOptions,
         ToolOptions as ToolOptions,
     )
     from dualsql.mcp.resources import (
@@ -60,6 +61,7 @@ _MODULES = {
     "PlainEnvelope": "dualsql.mcp.options",
     "PlainToolOptions": "dualsql.mcp.options",
     "PrincipalOf": "dualsql.mcp.calls",
+    "ResultOptions": "dualsql.mcp.options",
     "ToolOptions": "dualsql.mcp.options",
     "add_app": "dualsql.web.mcp",
     "add_catalogue": "dualsql.catalogue.mcp",

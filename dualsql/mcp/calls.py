@@ -360,19 +360,20 @@ class PrincipalParameters:
     They are not in the published schema, like an SDK's Context.
 
     Attributes:
+        names: of these parameters.
         others: the remaining parameters.
     """
 
     def __init__(self, signature: inspect.Signature) -> None:
         parameters = signature.parameters
         kinds = {name: _types_in(parameter.annotation) for name, parameter in parameters.items()}
-        self._names = [
+        self.names = [
             name
             for name, classes in kinds.items()
             if Principal in classes and classes <= {Principal, NoneType}
         ]
-        self.others = [parameter for name, parameter in parameters.items() if name not in self._names]
-        self._is_required = any(NoneType not in kinds[name] for name in self._names)
+        self.others = [parameter for name, parameter in parameters.items() if name not in self.names]
+        self._is_required = any(NoneType not in kinds[name] for name in self.names)
 
     def arguments(self, principal: Principal | None) -> Mapping[str, Principal | None]:
         """The values of these parameters.
@@ -382,7 +383,7 @@ class PrincipalParameters:
         """
         if principal is None and self._is_required:
             raise UnauthenticatedError("This tool answers only callers that are known.")
-        return dict.fromkeys(self._names, principal)
+        return dict.fromkeys(self.names, principal)
 
 
 def _types_in(annotation: Any) -> set[Any]:

@@ -20,10 +20,12 @@ from fastmcp.tools import FunctionTool, Tool as ServerTool
 from fastmcp.utilities.versions import VersionSpec
 from mcp_types import CallToolResult
 
-from dualsql.mcp.calls import Tool, with_signature
+from dualsql.errors import ConfigurationError
+from dualsql.identity import principal_of_token
+from dualsql.mcp.calls import PrincipalOf, Tool, with_signature
 from dualsql.mcp.decorators import make_tool
 from dualsql.mcp.fastmcp import PROFILE, FastMCPTool, call_context
-from dualsql.mcp.options import ToolOptions
+from dualsql.mcp.options import ResultOptions
 from dualsql.mcp.resource_server import EXTENSION, service_entry
 from dualsql.mcp.results import STATEMENTS, Answer
 from dualsql.response import DualResponse
@@ -44,15 +46,26 @@ class DualResponses(ServerExtension):
 
     Args:
         dual: makes and keeps the results.
-        options: of all these tools, see `ToolOptions`.
+        principal: gives the principal of a verified access token, as for `DualResponseServer.tool`.
+        options: of the results, see `ResultOptions`.
+
+    Raises:
+        ConfigurationError, BadParameterError: an option is out of bounds.
     """
 
     identifier = EXTENSION
 
-    @checked_keywords(make_tool)
-    def __init__(self, dual: ResultServer, **options: Unpack[ToolOptions]) -> None:
+    @checked_keywords(ResultOptions)
+    def __init__(
+        self,
+        dual: ResultServer,
+        *,
+        principal: PrincipalOf = principal_of_token,
+        **options: Unpack[ResultOptions],
+    ) -> None:
         self._dual = dual
-        self._make = partial(make_tool, dual, **options)
+        self._make = partial(make_tool, dual, principal=principal, **options)
+        self._make(_any_tool)  # refuses wrong options now, and not in the first request
 
     def settings(self) -> dict[str, Any]:
         """The entry of the REST service."""
@@ -68,6 +81,10 @@ class DualResponses(ServerExtension):
         extension = DualResponses(self._dual)
         extension._make = self._make
         return extension
+
+
+def _any_tool() -> Any:
+    """A tool, to check options with."""
 
 
 class _DualTools(Transform):
@@ -95,8 +112,15 @@ class _DualTools(Transform):
         is_declared = _returns_results(server_tool.return_type)
         if not is_declared and server_tool.return_type is not inspect.Signature.empty:
             return server_tool
-        tool = self._tool(server_tool)
+        try:
+            tool = self._tool(server_tool)
+        except ConfigurationError:
+            if is_declared:
+                raise
+            return server_tool  # whatever it returns, dualsql cannot call it
         changes: dict[str, Any] = {"fn": _function(tool, is_declared=is_declared)}
+        if tool.principal_parameters.names:
+            changes["parameters"] = _without(tool.principal_parameters.names, server_tool.parameters)
         if is_declared:
             changes |= {"description": tool.description, "output_schema": tool.adapter.output_schema}
         return server_tool.model_copy(update=changes)
@@ -119,13 +143,22 @@ def _returns_results(annotation: Any) -> bool:
     return any(isinstance(kind, type) and issubclass(kind, _RESULTS) for kind in kinds)
 
 
+def _without(names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of arguments without these, which clients must not give: the caller."""
+    properties = {name: part for name, part in schema.get("properties", {}).items() if name not in names}
+    required = [name for name in schema.get("required", ()) if name not in names]
+    return {**schema, "properties": properties, "required": required}
+
+
 def _function(tool: Tool, *, is_declared: bool) -> Callable[..., Any]:
     """The function that the SDK calls in place of the tool's own."""
 
     async def run(**arguments: Any) -> Any:
         if is_declared:
             return await tool.call(arguments, _context, PROFILE)
-        output = await tool.run(arguments)
+        token = _context().token
+        principal = None if token is None else tool.principal(token)
+        output = await tool.run({**arguments, **tool.principal_parameters.arguments(principal)})
         if not isinstance(output, _RESULTS):
             return output
 

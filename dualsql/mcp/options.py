@@ -45,8 +45,8 @@ class PlainToolOptions(RegistrationOptions, total=False):
     envelope: PlainEnvelope
 
 
-class ToolOptions(RegistrationOptions, ResultKeywords, total=False):
-    """The options of `tool`: how it is registered, and its results.
+class ResultOptions(ResultKeywords, total=False):
+    """The options of the results of tools.
 
     sample_size, sample, expiration, count, profile, source, wait and keep are as for
     `DualResponseServer.create_response`. They hold for every result unless its `Answer` overrides them.
@@ -62,3 +62,7 @@ class ToolOptions(RegistrationOptions, ResultKeywords, total=False):
     text_format: TextFormat
     results_format: ResultsFormat
     envelope: Envelope
+
+
+class ToolOptions(RegistrationOptions, ResultOptions, total=False):
+    """The options of `tool`: how it is registered, and its results."""

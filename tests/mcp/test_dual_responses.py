@@ -10,12 +10,13 @@ import jsonschema
 import mcp
 import pytest
 from fastmcp import Context
+from fastmcp.dependencies import Depends
 from fastmcp.exceptions import ToolError
 from sqlalchemy import Select, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from dualsql import BadParameterError, DualResponseServer
+from dualsql import BadParameterError, ConfigurationError, DualResponseServer, Principal
 from dualsql.mcp import Answer, DualResponses
 from dualsql.mcp.resource_server import EXTENSION
 from dualsql_client import DualResponseClient
@@ -45,14 +46,31 @@ async def undeclared(kind: str, context: Context):  # type: ignore[no-untyped-de
     raise ValueError("not for a model")
 
 
-def either(is_many: bool) -> Answer | None:
+def the_name() -> str:
+    return "All of them"
+
+
+def either(is_many: bool, name: str = Depends(the_name)) -> Answer | None:
     """An answer, or nothing."""
-    return Answer(STATEMENT, name="All of them") if is_many else None
+    return Answer(STATEMENT, name=name) if is_many else None
+
+
+def counted(number: int):  # type: ignore[no-untyped-def]
+    """Numbers."""
+    yield from range(number)
 
 
 def plain(number: int) -> dict[str, int]:
     """Plain data."""
     return {"number": number}
+
+
+def of_a_caller(principal: Principal | None) -> Select[int, str]:
+    return STATEMENT.where(School.id == (1 if principal is None else 2))
+
+
+def undeclared_of_a_caller(principal: Principal | None):  # type: ignore[no-untyped-def]
+    return of_a_caller(principal)
 
 
 def server_of(dual: DualResponseServer | None, **options: Any) -> fastmcp.FastMCP[Any]:
@@ -61,7 +79,7 @@ def server_of(dual: DualResponseServer | None, **options: Any) -> fastmcp.FastMC
     if dual is not None:
         server.add_extension(DualResponses(dual, **options))
     # Those that are registered later change, too.
-    for function in (undeclared, either, plain):
+    for function in (undeclared, either, plain, counted):
         server.tool(function)
     return server
 
@@ -90,6 +108,7 @@ async def test_every_row_is_behind_the_link(
     result = await called(server_of(dual, sample_size=2), name, **arguments)
     assert not result.is_error
     assert len(result.structured_content["results"]) == 2
+    assert (result.structured_content["resource"]["name"] == the_name()) is (name == "either")
     transport = httpx.ASGITransport(Starlette(routes=[Mount("/resources", dual.router())]))
     async with httpx.AsyncClient(transport=transport) as http:
         parsed = DualResponseClient(BASE_URL, http).parse(result, strict=True)
@@ -100,6 +119,7 @@ async def test_other_tools_are_as_without_the_extension(dual: DualResponseServer
     with_it, without = server_of(dual), server_of(None)
     for name, arguments in (
         ("plain", {"number": 3}),
+        ("counted", {"number": 3}),
         ("undeclared", {"kind": "number"}),
         ("undeclared", {"kind": "own"}),
         ("undeclared", {"kind": "else"}),
@@ -126,11 +146,27 @@ async def test_errors_are_those_of_dualsql(dual: DualResponseServer) -> None:
     assert result.structured_content["error"]["code"] == "BAD_PARAMETER"
 
 
+@pytest.mark.parametrize("function", [of_a_caller, undeclared_of_a_caller])
+async def test_a_client_cannot_say_who_calls(dual: DualResponseServer, function: Any) -> None:
+    server: fastmcp.FastMCP[Any] = fastmcp.FastMCP("schools")
+    server.tool(function)
+    server.add_extension(DualResponses(dual))
+    async with fastmcp.Client(server) as client:
+        (tool,) = await client.list_tools()
+    assert tool.input_schema["properties"] == {}
+    forged = await called(server, function.__name__, principal={"id": "ana"})
+    assert forged.is_error
+    result = await called(server, function.__name__)
+    assert [row["id"] for row in result.structured_content["results"]] == [1]
+
+
 async def test_it_is_announced_and_options_are_checked(dual: DualResponseServer) -> None:
     async with mcp.Client(server_of(dual)._mcp_server) as client:
         extensions = client.server_capabilities.extensions or {}
     assert extensions[EXTENSION]["baseUrl"] == BASE_URL
     assert extensions[EXTENSION]["version"] == 1
+    with pytest.raises(ConfigurationError, match="links is one of"):
+        DualResponses(dual, links="none")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sample_sizes"):
         DualResponses(dual, sample_sizes=2)  # type: ignore[call-arg]
 
