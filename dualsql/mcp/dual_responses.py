@@ -92,8 +92,9 @@ class _DualTools(Transform):
 
     def __init__(self, make: Callable[..., Tool]) -> None:
         self._make = make
-        # By function, and by what is written in the tool: the SDK gives a new object for each request.
-        self._tools: dict[tuple[Any, ...], Tool] = {}
+        # By function, and by what is written in the tool: the SDK gives a new object for each request, and keeps a
+        # validator for each function.
+        self._tools: dict[tuple[Any, ...], tuple[Tool, Callable[..., Any]]] = {}
 
     async def list_tools(self, tools: Sequence[ServerTool]) -> Sequence[ServerTool]:
         """See `Transform`."""
@@ -113,27 +114,24 @@ class _DualTools(Transform):
         if not is_declared and server_tool.return_type is not inspect.Signature.empty:
             return server_tool
         try:
-            tool = self._tool(server_tool)
+            tool, function = self._tool(server_tool, is_declared=is_declared)
         except ConfigurationError:
             if is_declared:
                 raise
             return server_tool  # whatever it returns, dualsql cannot call it
-        changes: dict[str, Any] = {"fn": _function(tool, is_declared=is_declared)}
+        changes: dict[str, Any] = {"fn": function}
         if tool.principal_parameters.names:
             changes["parameters"] = _without(tool.principal_parameters.names, server_tool.parameters)
         if is_declared:
             changes |= {"description": tool.description, "output_schema": tool.adapter.output_schema}
         return server_tool.model_copy(update=changes)
 
-    def _tool(self, server_tool: FunctionTool) -> Tool:
-        key = (server_tool.fn, server_tool.name, server_tool.title, server_tool.description)
+    def _tool(self, server_tool: FunctionTool, *, is_declared: bool) -> tuple[Tool, Callable[..., Any]]:
+        name, title, description = server_tool.name, server_tool.title, server_tool.description
+        key = (server_tool.fn, name, title, description)
         if key not in self._tools:
-            self._tools[key] = self._make(
-                server_tool.fn,
-                name=server_tool.name,
-                title=server_tool.title,
-                description=server_tool.description,
-            )
+            tool = self._make(server_tool.fn, name=name, title=title, description=description)
+            self._tools[key] = tool, _function(tool, is_declared=is_declared)
         return self._tools[key]
 
 

@@ -12,6 +12,7 @@ import pytest
 from fastmcp import Context
 from fastmcp.dependencies import Depends
 from fastmcp.exceptions import ToolError
+from fastmcp.tools import FunctionTool
 from sqlalchemy import Select, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -133,9 +134,13 @@ async def test_other_tools_are_as_without_the_extension(dual: DualResponseServer
 
 
 async def test_a_tool_says_what_it_answers_and_keeps_what_its_author_said(dual: DualResponseServer) -> None:
-    tool = await server_of(dual, sample_size=2).get_tool("declared")
-    assert tool is not None
+    server = server_of(dual, sample_size=2)
+    tool = await server.get_tool("declared")
+    assert isinstance(tool, FunctionTool)
     assert tool.tags == {"a tag"}
+    again = await server.get_tool("declared")
+    assert isinstance(again, FunctionTool)
+    assert again.fn is tool.fn, "the SDK would make a validator for each call"
     assert (tool.description or "").startswith("Schools.\n\nAnswers with 2 rows, the total, and a link")
     assert {"results", "resource", "metadata", "error"} <= set((tool.output_schema or {})["properties"])
 
