@@ -158,9 +158,9 @@ class UncheckedResults:
         """The metadata of a resource; not recorded in the audit."""
         return self._descriptions.metadata_of(resource)
 
-    def sql_of(self, resource: Resource) -> str:
-        """The SQL of a resource, with placeholders for its values and without rules."""
-        return self._parts.views.sql(resource)
+    def sql_of(self, resource: Resource, *, has_values: bool = False) -> str:
+        """The SQL of a resource without rules, with its values or with placeholders for them."""
+        return self._parts.views.sql(resource, has_values=has_values)
 
     async def get(self, resource_id: str) -> Resource | None:
         """The live resource of any owner; None if there is none."""

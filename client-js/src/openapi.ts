@@ -148,6 +148,11 @@ export interface paths {
                          */
                         guard_formulas?: boolean | null;
                         /**
+                         * @description CSV: for Excel: with a byte order mark, guarded formulas, and instants as Excel reads them, those with a zone in UTC.
+                         * @default false
+                         */
+                        excel?: boolean | null;
+                        /**
                          * @description false: NDJSON without its last line.
                          * @default true
                          */
@@ -284,6 +289,11 @@ export interface paths {
                          */
                         guard_formulas?: boolean | null;
                         /**
+                         * @description CSV: for Excel: with a byte order mark, guarded formulas, and instants as Excel reads them, those with a zone in UTC.
+                         * @default false
+                         */
+                        excel?: boolean | null;
+                        /**
                          * @description false: NDJSON without its last line.
                          * @default true
                          */
@@ -377,6 +387,11 @@ export interface paths {
                          */
                         guard_formulas?: boolean | null;
                         /**
+                         * @description CSV: for Excel: with a byte order mark, guarded formulas, and instants as Excel reads them, those with a zone in UTC.
+                         * @default false
+                         */
+                        excel?: boolean | null;
+                        /**
                          * @description false: NDJSON without its last line.
                          * @default true
                          */
@@ -442,7 +457,7 @@ export interface components {
         Condition: {
             column: string;
             /** @enum {unknown} */
-            op?: "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "in" | "between" | "contains" | "starts_with" | "is_null";
+            op?: "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "in" | "between" | "contains" | "contains_any_case" | "starts_with" | "is_null";
             value?: (string | number | boolean) | (string | number | boolean)[] | null;
         } | {
             and: components["schemas"]["Condition"][];

@@ -137,6 +137,10 @@ class Compared:
         """A text that contains `part`, compared character by character."""
         return self._condition("contains", part)
 
+    def contains_any_case(self, part: str) -> Condition:
+        """A text that contains `part`, in capital or small letters; on SQLite those of ASCII alone."""
+        return self._condition("contains_any_case", part)
+
     def starts_with(self, beginning: str) -> Condition:
         """A text that begins with `beginning`."""
         return self._condition("starts_with", beginning)

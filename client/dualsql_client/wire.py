@@ -35,7 +35,20 @@ ENCODINGS: frozenset[str] = frozenset(get_args(Encoding))
 INFINITIES = ("infinity", "-infinity")
 """Dates and timestamps of some databases, later and earlier than all others. Python's types have no such values."""
 
-Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "between", "contains", "starts_with", "is_null"]
+Operator = Literal[
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "in",
+    "between",
+    "contains",
+    "contains_any_case",
+    "starts_with",
+    "is_null",
+]
 """A comparison of a column. As in SQL, a NULL satisfies none but `is_null`, and no `not` of the others."""
 
 Bucket = Literal["year", "quarter", "month", "week", "day", "hour"]
@@ -184,6 +197,7 @@ class RowsBody(TypedDict, total=False):
     cursor: str
     big_integers: Literal["number", "string"]
     guard_formulas: bool
+    excel: bool
     summary: bool
     resume: str
     after: int

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.charts.axes import VegaLite
 from dualsql.charts.chart import Mark, Scale, Sort, charted_aggregates, read_chart
-from dualsql.charts.render import MEDIA_TYPE, PictureFormat
+from dualsql.charts.render import MEDIA_TYPE, PictureFormat, Theme, themed
 from dualsql.charts.service import ChartRequest, ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
 from dualsql.formats import json
@@ -40,6 +40,7 @@ CHART_QUERY = (
         "sort",
         "title",
         "filters",
+        "theme",
     ),
 )
 CHART = "/{resource_id}/chart"
@@ -75,6 +76,7 @@ OPERATION = Operation(
         "sort": Parameter("The order of the marks.", {"enum": [*get_args(Sort)]}),
         "title": Parameter("The title.", {"type": "string", "minLength": 1, "maxLength": 200}),
         "filters": Parameter("Conditions in JSON, as queries have them.", {"type": "string", "minLength": 2}),
+        "theme": Parameter("The colors: light by default.", {"enum": [*get_args(Theme)]}),
     },
     answers={media_type: plain_schema(media_type) for media_type in _FORMATS.values()},
     headers=tuple(_ALONE),
@@ -107,15 +109,18 @@ async def _answer_chart(
         BadParameterError: the resource is not a chart, and the request names none.
         NotAcceptableError: the caller wants a picture, and the extra `charts` is not installed.
     """
-    wanted = parse_chart(split_query(request.scope["query_string"]))
+    values = split_query(request.scope["query_string"])
+    wanted, theme = parse_chart(values), _theme(values)
     principal = await server.access.identify(request)
     resource = await server.open_resource(resource_id_of(request), principal, "read")
     kind = _PICTURES.get(media_type)
 
     async def drawing() -> VegaLite:
         if wanted is None:
-            return await service.draw_unchecked(resource, principal=principal)
-        return await service.draw_of_unchecked(resource, wanted, principal=principal)
+            chart = await service.draw_unchecked(resource, principal=principal)
+        else:
+            chart = await service.draw_of_unchecked(resource, wanted, principal=principal)
+        return themed(chart, theme)
 
     async def painting(kind: PictureFormat) -> Picture:
         return await service.paint(await drawing(), kind)
@@ -146,7 +151,7 @@ def parse_chart(values: Mapping[str, str]) -> ChartRequest | None:
     Raises:
         BadParameterError: it is no chart, or `filters` is no JSON of conditions.
     """
-    wanted = {name: value for name, value in values.items() if name != "format"}
+    wanted = {name: value for name, value in values.items() if name not in ("format", "theme")}
     if not wanted:
         return None
     specification: dict[str, Any] = {
@@ -166,6 +171,15 @@ def parse_chart(values: Mapping[str, str]) -> ChartRequest | None:
         )
     filters = read_structured_query({"filters": wanted["filters"]} if "filters" in wanted else {})
     return ChartRequest(read_chart(specification), filters)
+
+
+def _theme(values: Mapping[str, str]) -> Theme:
+    theme = values.get("theme", "light")
+    if theme not in get_args(Theme):
+        raise BadParameterError(
+            f"theme must be one of {', '.join(get_args(Theme))}.", details={"name": "theme"}
+        )
+    return cast("Theme", theme)
 
 
 def _axis(wanted: Mapping[str, str], name: str, **options: str) -> Any:

@@ -93,6 +93,29 @@ def drawn(
     }
 
 
+Theme = Literal["light", "dark"]
+_GROUND, _LINE, _INK = "#14171a", "#333a42", "#e6e9ec"
+_DARK_CONFIG: VegaLite = {
+    "background": _GROUND,
+    "title": {"color": _INK, "subtitleColor": _INK},
+    "axis": {
+        **dict.fromkeys(("labelColor", "titleColor"), _INK),
+        **dict.fromkeys(("gridColor", "domainColor", "tickColor"), _LINE),
+    },
+    "legend": {"labelColor": _INK, "titleColor": _INK},
+    "view": {"stroke": _LINE},
+}
+"""The colors of dark pages: see web/static/style.css."""
+
+
+def themed(chart: VegaLite, theme: Theme) -> VegaLite:
+    """The chart in the colors of a theme."""
+    if theme == "light":
+        return chart
+    mark = {name: _GROUND if value == "white" else value for name, value in chart["mark"].items()}
+    return {**chart, "mark": mark, "config": _DARK_CONFIG}
+
+
 def _height(encoding: VegaLite, values: Sequence[Row]) -> int:
     y = encoding[Y]
     if y["type"] not in _DISCRETE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Protocol, runtime_checkable
 
@@ -34,20 +35,24 @@ _STRUCTURED = frozenset({"json", "array"})
 class CSVWriter:
     """A line of column names, then one line for each row.
 
-    With `guard_formulas`, it writes an apostrophe before each cell that a spreadsheet would run as a formula.
+    With `guard_formulas`, it writes an apostrophe before each cell that a spreadsheet would run as a formula. With
+    `excel`, it also writes a byte order mark, without which Excel takes UTF-8 for another encoding, and instants
+    without T.
     """
 
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         self._names = [column.name for column in columns]
         self._converters = json.converters(columns, dialect)
         self._has_times = json.may_hold_times(columns)
-        self._is_guarded = options.guard_formulas
+        self._is_guarded = options.guards
+        self._is_for_excel = options.excel
         self._structured = [
             (position, _as_json) for position, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
 
     def head(self) -> bytes:
-        return ",".join([self._name(name) for name in self._names]).encode() + b"\r\n"
+        mark = b"\xef\xbb\xbf" if self._is_for_excel else b""
+        return mark + ",".join([self._name(name) for name in self._names]).encode() + b"\r\n"
 
     def rows(self, rows: Rows) -> Chunk:
         ready = json.converted(json.converted(rows, self._converters), self._structured)
@@ -66,7 +71,7 @@ class CSVWriter:
 
     def _lines(self, rows: Rows) -> bytes:
         if self._is_guarded:
-            return _one_by_one(rows, _guarded_cell)
+            return _one_by_one(rows, _excel_cell if self._is_for_excel else _guarded_cell)
         return _from_json(rows, has_times=self._has_times) or _one_by_one(rows, _cell)
 
 
@@ -101,7 +106,7 @@ def begins_formula(text: str) -> bool:
 
 def csv_writer(columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> CSVWriter:
     """The writer for these options. No database guards formulas."""
-    chosen = CSVWriter if options.guard_formulas else DatabaseCSVWriter
+    chosen = CSVWriter if options.guards else DatabaseCSVWriter
     return chosen(columns, dialect, options)
 
 
@@ -154,6 +159,12 @@ def _guarded_cell(value: Any) -> str:
         return quoted("'" + cell) if cell == "-Infinity" else cell
     # Bytes and intervals may begin with a sign, too.
     return f"\"'{cell[1:]}" if cell.startswith('"') and begins_formula(cell[1:]) else cell
+
+
+def _excel_cell(value: Any) -> str:
+    if not isinstance(value, datetime):
+        return _guarded_cell(value)
+    return (value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)).isoformat(sep=" ")
 
 
 def quoted(text: str) -> str:

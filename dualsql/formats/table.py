@@ -49,6 +49,7 @@ FORMATS: dict[str, Format] = {
             title="CSV, for spreadsheets",
             is_for_spreadsheets=True,
             guards_formulas=True,
+            excel_title="CSV for Excel",
             parameters="; charset=utf-8; header=present",
             resuming=Resuming(first_row=_of("csv", "first_record")),
             has_end=False,

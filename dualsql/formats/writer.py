@@ -63,7 +63,17 @@ class WriterOptions:
         words={"number": False, "string": True},
     )
     guard_formulas: bool = option("CSV: cells that a spreadsheet would compute get a '.", default=False)
+    excel: bool = option(
+        "CSV: for Excel: with a byte order mark, guarded formulas, and instants as Excel reads them, those with a zone "
+        "in UTC.",
+        default=False,
+    )
     summary: bool = option("false: NDJSON without its last line.", default=True)
+
+    @property
+    def guards(self) -> bool:
+        """Whether formulas are guarded."""
+        return self.guard_formulas or self.excel
 
 
 class Writer(Protocol):
@@ -162,6 +172,7 @@ class Format:
         title: its name for people who download a file.
         is_for_spreadsheets: whether people open it in a spreadsheet; these formats are offered to them first.
         guards_formulas: whether `WriterOptions.guard_formulas` changes it. Downloads of pages then set it.
+        excel_title: the name of the download for which pages set `WriterOptions.excel`; empty if that changes nothing.
         resuming: None for a format that is not made of a head, rows and an end that can follow each other.
         has_end: whether its last bytes show that the stream is complete. Otherwise the end of the HTTP body has to, and
             HTTP/1.0, whose bodies end with the connection, is refused.
@@ -177,6 +188,7 @@ class Format:
     title: str
     is_for_spreadsheets: bool = False
     guards_formulas: bool = False
+    excel_title: str = ""
     parameters: str = ""
     resuming: Resuming | None = None
     has_end: bool = True

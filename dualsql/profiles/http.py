@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 PROFILE_METHODS = ("GET", "HEAD", "OPTIONS")
 PROFILE_QUERY = ("kind", "columns")
 PROFILE = "/{resource_id}/profile"
+_MOST_SECONDS = 86_400
 
 
-PROFILE_BODY = ("kind", *KEYS)
+PROFILE_BODY = ("kind", "budget", *KEYS)
 
 
 def profile_routes(server: ResultServer, service: ProfileService, *, takes_queries: bool) -> FeatureRoutes:
@@ -57,10 +59,10 @@ def profile_routes(server: ResultServer, service: ProfileService, *, takes_queri
         values = json_object(await read_json_body(request, server.settings))
         refuse_unknown(values, PROFILE_BODY, "key")
         query = read_structured_query({name: value for name, value in values.items() if name in KEYS})
-        kind = str(values.get("kind") or "sample")
+        kind, budget = str(values.get("kind") or "sample"), _budget(values.get("budget"))
         principal = await server.access.identify(request)
         resource = await server.open_resource(resource_id_of(request), principal, "read")
-        profiling = service.profile(resource, principal=principal, kind=kind, query=query)
+        profiling = service.profile(resource, principal=principal, kind=kind, query=query, budget=budget)
         return JSONAnswer(await while_connected(request.receive, profiling))
 
     endpoints = {"GET": profile} | ({"POST": profile_answer} if takes_queries else {})
@@ -91,6 +93,9 @@ def profile_operations(settings: Settings, *, takes_queries: bool) -> list[Opera
         methods=methods,
         body={
             "kind": profile_parameters(settings)["kind"],
+            "budget": Parameter(
+                "Seconds, if fewer than profile_budget.", {"type": "number", "minimum": 0.1, "examples": [2]}
+            ),
             **{name: questions[name] for name in KEYS},
         },
         example={"filters": [{"column": "state", "op": "eq", "value": "NJ"}], "kind": "full"},
@@ -127,6 +132,18 @@ def parse_profile(query_string: bytes, default: str = "sample") -> tuple[str, Se
             "columns must be a comma-separated list without repeated names.", details={"name": "columns"}
         )
     return values.get("kind", default), names
+
+
+def _budget(value: Any) -> timedelta | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.1 <= value <= _MOST_SECONDS:
+        raise BadParameterError(
+            "budget is a number of seconds from 0.1.",
+            hint='Such as {"budget": 2}.',
+            details={"name": "budget"},
+        )
+    return timedelta(seconds=value)
 
 
 def _is_name(name: str) -> bool:

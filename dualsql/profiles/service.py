@@ -47,15 +47,19 @@ class ProfileService:
         kind: str = "sample",
         columns: Sequence[str] | None = None,
         query: StructuredQuery | None = None,
+        budget: timedelta | None = None,
     ) -> Profile:
-        """See `Profiles.profile`; with a query, the profile of its answer."""
+        """See `Profiles.profile`; with a query, of its answer. A `budget` can only be shorter than theirs."""
         profile_kind = checked_profile(kind)
+        settings = self._settings
+        if budget is not None:
+            settings = replace(settings, profile_budget=min(budget, settings.profile_budget))
         self._access.admit("ask", principal)
         view, live = await self._view_and_live(resource, principal, profile_kind, columns, query)
         await self._access.note("profile", principal, resource=resource)
 
         async def fetched(view: View) -> Profile:
-            result = await fetch_profile(view, self._settings, profile_kind, columns)
+            result = await fetch_profile(view, settings, profile_kind, columns)
             return result.to_wire(view.source.engine.dialect)
 
         profile = await kept_or_live(view, fetched(view), lambda: fetched(live))

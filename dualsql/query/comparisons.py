@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import BindParameter, ColumnElement, and_, not_, types
+from sqlalchemy import BindParameter, ColumnElement, and_, func, not_, or_, types
 
 from dualsql.capabilities import QueryDialect
 from dualsql.columns.own_types import SQLType
@@ -117,6 +117,15 @@ def _contains(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[
     return dialect.position(text, bound(part, types.String())) > 0
 
 
+def _contains_any_case(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
+    lowered = func.lower(text, type_=types.String())
+    # The text as it is, too: SQLite's lower() changes letters of ASCII alone, and other alphabets stay as they are.
+    return or_(
+        dialect.position(lowered, func.lower(bound(part, types.String()), type_=types.String())) > 0,
+        _contains(dialect, text, part),
+    )
+
+
 def _starts_with(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     # No LIKE, for the reasons given in _contains().
     return dialect.exact(dialect.beginning(text, len(part))) == bound(part, types.String())
@@ -203,6 +212,14 @@ OPERATORS: Mapping[Operator, ConditionOperator] = {
             signs=("includes", "has"),
             negations=("not_contains", "does_not_contain"),
             negation="does not contain",
+        ),
+        ConditionOperator(
+            name="contains_any_case",
+            words="contains, in any case,",
+            kind="text",
+            find=_contains_any_case,
+            signs=("icontains", "contains_ignore_case"),
+            negations=("not_contains_any_case",),
         ),
         ConditionOperator(
             name="starts_with",

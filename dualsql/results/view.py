@@ -14,6 +14,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -21,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import ColumnElement, Compiled, Dialect, util
+from sqlalchemy.exc import CompileError
 from sqlalchemy.sql.cache_key import CacheKey
 from sqlalchemy.types import NULLTYPE
 
@@ -643,14 +645,19 @@ class Views:
             return live
         return await self.kept.view(resource, live) or live
 
-    def sql(self, resource: Resource) -> str:
-        """The SQL of a stored statement for its database, with placeholders for its values and without rules."""
+    def sql(self, resource: Resource, *, has_values: bool = False) -> str:
+        """The SQL of a stored statement for its database, without rules.
+
+        Args:
+            has_values: with its values, where each of them can be written as SQL; else with placeholders for them.
+        """
         source = chosen_source(self._sources, resource.source)
         statement = source.thaw(resource.document)
-        return str(
-            # The values of an IN are placeholders of the compiler until then.
-            statement.compile(dialect=source.engine.dialect, compile_kwargs={"render_postcompile": True})
-        )
+        if has_values:
+            with suppress(CompileError, NotImplementedError):
+                return _compiled(statement, source.engine.dialect, literal_binds=True)
+        # The values of an IN are placeholders of the compiler until then.
+        return _compiled(statement, source.engine.dialect, render_postcompile=True)
 
     async def target(
         self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()
@@ -686,6 +693,10 @@ class Views:
             total=UNCOUNTED,
             notes=[NOT_KEPT_ROWS],
         )
+
+
+def _compiled(statement: Statement, dialect: Dialect, **options: bool) -> str:
+    return str(statement.compile(dialect=dialect, compile_kwargs=options))
 
 
 def _require_sources(tags: SnapshotTags, known: Collection[str]) -> None:

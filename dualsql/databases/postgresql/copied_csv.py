@@ -22,7 +22,7 @@ def copied_csv_writer(
     columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions, kinds: Sequence[int]
 ) -> CSVWriter:
     """See `CopiedWriter`. COPY guards no formulas: guarded cells are written as for any database."""
-    if options.guard_formulas:
+    if options.guards:
         return CSVWriter(columns, dialect, options)
     return CopiedCSVWriter(columns, dialect, options, kinds)
 
