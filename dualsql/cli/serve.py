@@ -364,7 +364,7 @@ def rates_of(options: ServeOptions) -> list[Rates]:
 
 def pages_of(options: ServeOptions) -> Pages:
     """The pages of the server."""
-    return Pages(pages_in_text=options.pages_in_text)
+    return Pages(pages_in_text=options.pages_in_text, pages_show_sql=True, pages_show_values=True)
 
 
 def kept_of(options: ServeOptions) -> Kept:

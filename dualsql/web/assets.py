@@ -158,7 +158,7 @@ def render(
         "is_known": False,
         "is_link": False,
     }
-    text = environment().get_template(template).render({**defaults, "has_home": _has_home(request), **values})
+    text = environment().get_template(template).render({**defaults, "has_home": has_home(request), **values})
     return Response(text, status, {**PAGE_HEADERS, **(headers or {})}, "text/html")
 
 
@@ -168,7 +168,7 @@ def root_of(request: Request) -> str:
     return "../" * path.strip("/").count("/") or "./"
 
 
-def _has_home(request: Request) -> bool:
+def has_home(request: Request) -> bool:
     """Whether the application has a home page beside the collection, as `dualsql serve` has."""
     try:
         request.scope["router"].url_path_for(HOME)

@@ -42,7 +42,7 @@ class Pages(DescribedFeature):
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""
-        return page_routes(server, shows_sql=self.settings.pages_show_sql)
+        return page_routes(server, self.settings)
 
     def operations(self, settings: Settings) -> Sequence[Operation]:
         """See `DescribedFeature`."""

@@ -19,17 +19,19 @@ from starlette.routing import BaseRoute, Route
 from dualsql.catalogue.addresses import Address
 from dualsql.catalogue.catalogue import CatalogueView, PlacedTable
 from dualsql.catalogue.definitions import query_definition, table_definition
-from dualsql.catalogue.describe import TableDefinition
 from dualsql.catalogue.feature import Tables
 from dualsql.errors import DualResponseError, InvalidSQLError
 from dualsql.http.parameters import preferred_media_type
-from dualsql.http.problems import PrivateHeaders, kind_of, while_connected
+from dualsql.http.problems import JSONAnswer, PrivateHeaders, kind_of, while_connected
 from dualsql.identity import Authenticate
 from dualsql.resource import Principal
 from dualsql.sql.feature import SQL
+from dualsql.sql.titles import title_of
 from dualsql.web.assets import HOME
+from dualsql.web.feature import Pages
 from dualsql.web.forms import read_form, render_form
 from dualsql.web.routes import HTML, as_page
+from dualsql.web.tables import rows_of_table, table_counts
 from dualsql.web.words import time_left, total_in_words
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ class Home:
         """Home, its box for SQL, and the form to sign in."""
         path = urlsplit(self.server.base_url).path.rpartition("/")[0] + "/"
         private = [Middleware(PrivateHeaders)]
-        pages = {"": (self.show, "GET"), "ask": (self.ask, "POST")}
+        pages = {"": (self.show, "GET"), "counts": (self.counts, "GET"), "ask": (self.ask, "POST")}
         if self.session is not None:
             pages |= {SIGN_IN: (self.show_form, "GET"), f"{SIGN_IN}/": (self.sign_in, "POST")}
         return [
@@ -138,8 +140,22 @@ class Home:
         return f"./{urlsplit(self.server.base_url).path.rpartition('/')[2]}/"
 
     async def show(self, request: Request) -> Response:
-        """What is served, the caller's recent results, and a box for SQL."""
-        return await self._page(request, await self.server.access.identify(request), {})
+        """What is served, the caller's recent results, and a box for SQL: empty, or with that of the result `from`."""
+        principal = await self.server.access.identify(request)
+        form: Mapping[str, str] = {}
+        settings = self.server.features.get(Pages).settings
+        if "from" in request.query_params and settings.pages_show_sql and settings.pages_show_values:
+            result = await self.server.open_resource(request.query_params["from"], principal, "read")
+            sql = self.server.unchecked.sql_of(result, has_values=True)
+            form = {"sql": sql, "source": result.source}
+        return await self._page(request, principal, form)
+
+    async def counts(self, request: Request) -> Response:
+        """How many rows the first tables have, in words by their URIs: those that could be counted in time."""
+        principal = await self.server.access.identify(request)
+        self.server.access.admit("ask", principal)
+        counting = table_counts(self.server, principal)
+        return JSONAnswer(await while_connected(request.receive, counting))
 
     async def ask(self, request: Request) -> Response:
         """Run a SQL text or a saved query as the caller, under the rules that a model's text is under."""
@@ -160,7 +176,11 @@ class Home:
     async def _ask(self, form: Mapping[str, str], principal: Principal | None) -> str:
         texts = self.server.features.get(SQL)
         name, sql = form.get("query", ""), form.get("sql", "").strip()
-        if name:
+        if "table" in form:
+            query = await rows_of_table(
+                self.server, principal, form["table"], form.get("column", ""), form.get("value", "")
+            )
+        elif name:
             parameters = {
                 key.removeprefix("p."): value for key, value in form.items() if key.startswith("p.") and value
             }
@@ -171,7 +191,7 @@ class Home:
             raise InvalidSQLError("There is no SQL.", hint="Write one SELECT.")
         response = await self.server.create_response(
             query.select,
-            name=name or " ".join(sql.split())[:100],
+            name=name or title_of(query.select),
             principal=principal,
             source=query.source,
             is_text=query.saved is None,
@@ -250,16 +270,16 @@ class Home:
         ]
 
 
-def _definitions(view: CatalogueView, addresses: Sequence[Address]) -> list[TableDefinition]:
-    """The first tables with their columns, as many as a page may have."""
-    tables: list[TableDefinition] = []
+def _definitions(view: CatalogueView, addresses: Sequence[Address]) -> list[Mapping[str, Any]]:
+    """The first tables with their columns and URIs, as many as a page may have."""
+    tables: list[Mapping[str, Any]] = []
     left = _MOST_COLUMNS
     for address in addresses[:_MOST_TABLES]:
         table = table_definition(view, address)
         left -= len(table["columns"])
         if left < 0:
             break
-        tables.append(table)
+        tables.append({**table, "uri": view.catalogue.addressing.write(address)})
     return tables
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -18,7 +18,6 @@ from dualsql.charts.chart import METADATA_KEY, read_chart
 from dualsql.charts.feature import Charts
 from dualsql.errors import BadParameterError
 from dualsql.formats.table import FORMATS
-from dualsql.formats.writer import Format
 from dualsql.http.parameters import (
     PAGE_QUERY,
     parse_listing,
@@ -44,8 +43,10 @@ from dualsql.profiles.http import parse_profile, profile_parameters
 from dualsql.resource import LINEAGE, Principal, Resource, id_in
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
-from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, render, require_templates
+from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, has_home, render, require_templates
 from dualsql.web.forms import FIELD, read_form, render_form
+from dualsql.web.settings import PageSettings
+from dualsql.web.tables import references
 from dualsql.web.words import (
     api_reference,
     cells,
@@ -76,14 +77,14 @@ _MOST_GRID_CELLS = 20_000
 _PENDING_SECONDS = 5
 
 
-def page_routes(server: ResultServer, *, shows_sql: bool) -> FeatureRoutes:
+def page_routes(server: ResultServer, page_settings: PageSettings) -> FeatureRoutes:
     """The pages of results and listings.
 
     Raises:
         ConfigurationError: the extra `web` is not installed.
     """
     require_templates()
-    pages = WebPages(server, shows_sql=shows_sql)
+    pages = WebPages(server, page_settings)
     result, listing = as_page(pages.result), as_page(pages.listing)
     return FeatureRoutes(
         routes=[
@@ -158,9 +159,9 @@ def page_operations(settings: Settings, *, has_links: bool) -> list[Operation]:
 class WebPages:
     """One method per page."""
 
-    def __init__(self, server: ResultServer, *, shows_sql: bool) -> None:
+    def __init__(self, server: ResultServer, settings: PageSettings) -> None:
         self.server = server
-        self._shows_sql = shows_sql
+        self._settings = settings
         self._reference: Mapping[str, Any] | None = None
 
     async def result(self, request: Request) -> Response:
@@ -192,7 +193,7 @@ class WebPages:
         page = await while_connected(request.receive, reading)
         values = self._tool_values(resource, principal, link)
         if link is None:
-            values |= await self._question_values(resource, principal)
+            values |= await self._question_values(request, resource, principal)
         # Other callers are answered meanwhile.
         return await asyncio.to_thread(self._render_rows, request, page, page_request, values)
 
@@ -311,7 +312,7 @@ class WebPages:
             formats = self.server.features.get(SignedLinks).service.formats(link.token)
         return {
             "resource": resource,
-            "downloads": [format_ for format_ in _downloads() if format_.name in formats],
+            "downloads": [*_downloads(formats)],
             "is_link": link is not None,
             "is_known": principal is not None and link is None,
             "limit": min(
@@ -326,26 +327,58 @@ class WebPages:
             "lineage": None,
             "parent": None,
             "sql": None,
+            "source": "",
+            "references": {},
+            "can_edit": False,
         }
 
-    async def _question_values(self, resource: Resource, principal: Principal | None) -> dict[str, Any]:
+    async def _question_values(
+        self, request: Request, resource: Resource, principal: Principal | None
+    ) -> dict[str, Any]:
         """Which question the result answers, and its picture; a signed link is for rows alone."""
-        lineage = resource.metadata.get(LINEAGE)
-        parent = None
+        lineage, parent, is_home = resource.metadata.get(LINEAGE), None, has_home(request)
         if lineage is not None:
             parent = await self.server.get_resource(id_in(lineage["parent"]), principal)
         return {
             "chart": _chart(resource),
             "lineage": lineage,
             "parent": parent,
-            "sql": self.server.unchecked.sql_of(resource) if self._shows_sql else None,
+            "sql": self._sql_of(resource),
+            "source": self._source_in_words(resource),
+            "references": references(self.server, resource, principal) if is_home else {},
+            "can_edit": is_home and self._settings.pages_show_sql and self._settings.pages_show_values,
         }
 
+    def _sql_of(self, resource: Resource) -> str | None:
+        if not self._settings.pages_show_sql:
+            return None
+        return self.server.unchecked.sql_of(resource, has_values=self._settings.pages_show_values)
 
-def _downloads() -> Sequence[Format]:
+    def _source_in_words(self, resource: Resource) -> str:
+        source = self.server.parts.sources[resource.source]
+        kind = source.capabilities.name
+        return kind if len(self.server.parts.sources) == 1 else f"{source.name} ({kind})"
+
+
+class Download(NamedTuple):
+    """A file that a page offers; `parameters` are those of the stream."""
+
+    title: str
+    parameters: Mapping[str, str]
+
+
+def _downloads(names: Collection[str]) -> Iterator[Download]:
     """The formats for people: FORMATS begins with those for programs, and people get the opposite order."""
     opposite = [*reversed(FORMATS.values())]
-    return sorted(opposite, key=lambda format_: not format_.is_for_spreadsheets)
+    for format_ in sorted(opposite, key=lambda format_: not format_.is_for_spreadsheets):
+        if format_.name not in names:
+            continue
+        named = {"format": format_.name}
+        if format_.excel_title:
+            yield Download(format_.excel_title, {**named, "excel": "true"})
+        yield Download(
+            format_.title, {**named, "guard_formulas": "true"} if format_.guards_formulas else named
+        )
 
 
 def _page_request(query: bytes, settings: Settings) -> PageRequest:

@@ -18,5 +18,10 @@ class PageSettings(SettingsGroup):
     )
     pages_show_sql: bool = setting(
         False,
-        "Pages show the SQL of a result, without its values, to those who may read it. It names tables and columns.",
+        "Pages show the SQL of a result, without its values, to those who may read it. It names tables and columns. "
+        "`dualsql serve` has it on.",
+    )
+    pages_show_values: bool = setting(
+        False,
+        "The SQL on pages has its values, so that a person can run it elsewhere. `dualsql serve` has it on.",
     )

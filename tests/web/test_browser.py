@@ -295,7 +295,7 @@ async def test_a_chart_of_what_is_on_the_screen(site: Site, browser: Browser) ->
         await page.goto(f"{url}#{urlencode({'group': group, 'filters': filters})}")
         await expect(page.locator("#total")).to_have_text("5 groups")
         await page.get_by_role("button", name="Chart", exact=True).click()
-        dialog = page.get_by_role("dialog")
+        dialog = page.get_by_role("complementary", name="Chart")
         picture = dialog.get_by_role("img")
         await expect(picture).to_be_visible()
         await expect(dialog.get_by_role("status")).to_have_text("")
@@ -305,7 +305,7 @@ async def test_a_chart_of_what_is_on_the_screen(site: Site, browser: Browser) ->
         )
         assert "Average delay by carrier" in drawn and drawn.count('aria-roledescription="bar"') == 4
         assert "Not drawn: 1 bar whose average delay is NULL" in drawn
-        await dialog.get_by_label("Chart").first.select_option("histogram")
+        await dialog.get_by_label("Chart", exact=True).select_option("histogram")
         await expect(dialog.get_by_role("status")).to_contain_text("A histogram of 'carrier' is not possible")
         await dialog.get_by_label("Over").select_option("distance")
         await expect(dialog.get_by_role("status")).to_have_text("")
@@ -501,7 +501,7 @@ async def test_a_workbook_is_downloaded(
         await page.goto(url)
         await page.get_by_text("Download", exact=True).click()
         async with page.expect_download() as downloading:
-            await page.get_by_role("link", name="Excel").click()
+            await page.get_by_role("link", name="Excel", exact=True).click()
         download = await downloading.value
         assert download.suggested_filename == "Flights.xlsx"
         await download.save_as(tmp_path / "rows.xlsx")

@@ -4,7 +4,8 @@
 import { answerOf, asPage } from "./answers.js";
 import { drawBars } from "./bars.js";
 import { csvLine } from "./csv.js";
-import { askForColumn, askForGroups, chips, inWords, showCell } from "./dialogs.js";
+import { askForColumn, askForGroups, showCell } from "./dialogs.js";
+import { chips, inWords } from "./filters.js";
 import { make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
@@ -185,7 +186,7 @@ async function show(mine) {
   tell();
   drawBars(mine, state.group, body);
   tools();
-  await grid.show(mine, state);
+  await grid.show(mine, mine.columns.map((column, index) => ({ ...column, index })), state);
   fit();
 }
 
@@ -222,7 +223,7 @@ function start() {
   return new Grid(body, {
     sort: sortBy,
     menu: async (column) => {
-      const chosen = await askForColumn({ ...column, hasZone: rows.hasZone(column.index) }, { canFilter: !state.group, canHide: false });
+      const chosen = await askForColumn({ ...column, hasZone: rows.hasZone(column.index) }, { canFilter: !state.group, isOnPage: false });
       if (chosen?.sort) sortBy(column, chosen.sort);
       if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
     },

@@ -1,7 +1,8 @@
-// The dialog with a chart of what is on the screen. The server draws it from all rows.
+// The chart beside the rows: the server draws it from all rows that the filters keep.
 
-import { VOCABULARY, labelled } from "./dialogs.js";
-import { make, openDialog, option } from "./dom.js";
+import { VOCABULARY } from "./filters.js";
+import { labelled } from "./dialogs.js";
+import { make, option } from "./dom.js";
 import { send, sentenceOf } from "./rows.js";
 import { isNumber, visible } from "./values.js";
 
@@ -12,76 +13,106 @@ const USED = { // which fields a mark has
   histogram: ["scale"], heatmap: ["bucket", "aggregate", "y", "color", "y_bucket"],
 };
 const WORDS = { heatmap: { y: "Other axis", color: "Of" }, point: { y: "Height" } };
+const PICTURES = ["svg", "png"];
 
-/**
- * @param {string} url of the result
- * @param {object[]} columns of the result
- * @param {object} state filters and group of the page
- */
-export function showChart(url, columns, { filters, group }) {
-  const { mark, ...chosen } = beginning(columns, group);
-  const named = (some, empty) => [...(empty === undefined ? [] : [option("", empty)]), ...some.map((column) => option(column.name, visible(column.name)))];
-  const select = (name, ...options) => {
-    const element = make("select", { name, onchange: () => draw() }, ...options);
-    element.value = chosen[name] ?? element.options[0].value;
-    return element;
-  };
-  const fields = {
-    x: labelled("Over", select("x", ...named(columns))),
-    bucket: labelled("By", select("bucket", option("", "each day"), ...BUCKETS.map((name) => option(name, name)))),
-    scale: labelled("Scale", select("scale", option("linear", "linear"), option("log", "logarithmic"))),
-    aggregate: labelled("Compute", select("aggregate", ...AGGREGATES.map((name) => option(name, name.replaceAll("_", " "))))),
-    y: labelled("Of", select("y", ...named(columns, "(rows)"))),
-    y_bucket: labelled("By", select("y_bucket", option("", "each day"), ...BUCKETS.map((name) => option(name, name)))),
-    color: labelled("Colors", select("color", ...named(columns, "(none)"))),
-    sort: labelled("Order", select("sort", option("", "by name"), option("-y", "largest first"), option("y", "smallest first"))),
-  };
-  const marks = make("select", { onchange: () => draw() }, ...Object.entries(MARKS).map(([name, words]) => option(name, words)));
-  marks.value = mark;
-  const picture = make("img", { className: "chart" });
-  const message = make("p", { role: "status" });
-  const files = make("div", { className: "tools" });
-  const isDate = (name) => columns.find((column) => column.name === name)?.type === "date";
-
-  function draw() {
-    const used = new Set(["x", ...USED[marks.value]]);
-    if (!isDate(fields.x.lastChild.value)) used.delete("bucket");
-    if (!isDate(fields.y.lastChild.value)) used.delete("y_bucket");
-    const query = new URLSearchParams({ mark: marks.value });
-    for (const [name, field] of Object.entries(fields)) {
-      field.hidden = !used.has(name);
-      field.firstChild.textContent = WORDS[marks.value]?.[name] ?? field.dataset.words;
-      const { value } = field.lastChild;
-      if (!field.hidden && value) query.set(name, value);
-    }
-    if (filters.length) query.set("filters", JSON.stringify(filters));
-    const address = (format) => `${url}/chart?${query}&format=${format}`;
-    message.textContent = "Drawing…";
-    picture.onload = () => { message.textContent = ""; picture.hidden = false; };
-    picture.onerror = () => {
-      picture.hidden = true;
-      send(picture.src, { method: "GET" }).then(() => "The picture could not be shown.", sentenceOf).then((words) => { message.textContent = words; });
-    };
-    picture.alt = [MARKS[marks.value], ...[...used].map((name) => `${fields[name].firstChild.textContent} ${fields[name].lastChild.value}`)].join(", ");
-    picture.src = address("svg");
-    files.replaceChildren(...["svg", "png"].map((format) => make("a", { className: "button", href: address(format), download: `chart.${format}` }, `Save as ${format.toUpperCase()}`)));
+/** The panel of a chart; its choices stand in the page's state. */
+export class ChartPanel {
+  /**
+   * @param {string} url of the result
+   * @param {HTMLElement} place the panel
+   * @param {object} on changed(chart), closed()
+   */
+  constructor(url, place, on) {
+    this.url = url;
+    this.place = place;
+    this.on = on;
   }
 
-  for (const field of Object.values(fields)) field.dataset.words = field.firstChild.textContent;
-  openDialog("Chart", make("div", { className: "beside" }, labelled("Chart", marks), ...Object.values(fields)), message, picture, files);
-  draw();
+  /** Show the chart of a state, of which the columns are of the result. */
+  show({ chart, filters }, columns) {
+    this.place.hidden = !chart;
+    if (!chart) return this.place.replaceChildren();
+    if (!this.place.firstChild || this.columns !== columns) this.#make(columns, chart);
+    this.#set(chart);
+    this.#draw(filters);
+    return undefined;
+  }
+
+  #make(columns) {
+    this.columns = columns;
+    const named = (empty) => [...(empty === undefined ? [] : [option("", empty)]), ...columns.map((column) => option(column.name, visible(column.name)))];
+    const select = (words, name, ...options) => labelled(words, make("select", { name, onchange: () => this.on.changed(this.#read()) }, ...options));
+    const units = BUCKETS.map((name) => option(name, name));
+    this.fields = {
+      mark: select("Chart", "mark", ...Object.entries(MARKS).map(([name, words]) => option(name, words))),
+      x: select("Over", "x", ...named()),
+      bucket: select("By", "bucket", option("", "each day"), ...units),
+      scale: select("Scale", "scale", option("linear", "linear"), option("log", "logarithmic")),
+      aggregate: select("Compute", "aggregate", ...AGGREGATES.map((name) => option(name, name.replaceAll("_", " ")))),
+      y: select("Of", "y", ...named("(rows)")),
+      y_bucket: select("By", "y_bucket", option("", "each day"), ...units.map((unit) => unit.cloneNode(true))),
+      color: select("Colors", "color", ...named("(none)")),
+      sort: select("Order", "sort", option("", "by name"), option("-y", "largest first"), option("y", "smallest first")),
+    };
+    for (const field of Object.values(this.fields)) field.dataset.words = field.firstChild.textContent;
+    this.picture = make("img", { className: "chart", hidden: true });
+    this.message = make("p", { role: "status" });
+    this.files = make("div", { className: "tools" });
+    this.place.replaceChildren(
+      make("div", { className: "facet-head" }, make("h2", {}, "Chart"), make("button", { "aria-label": "Close the chart", onclick: () => this.on.closed() }, "✕")),
+      make("div", { className: "beside" }, ...Object.values(this.fields)), this.message, this.picture, this.files);
+  }
+
+  #set(chart) {
+    for (const [name, field] of Object.entries(this.fields)) field.lastChild.value = chart[name] ?? field.lastChild.options[0].value;
+  }
+
+  #read() {
+    return Object.fromEntries(Object.entries(this.fields).flatMap(([name, field]) => (field.lastChild.value ? [[name, field.lastChild.value]] : [])));
+  }
+
+  #draw(filters) {
+    const chosen = this.#read();
+    const used = new Set(["mark", "x", ...USED[chosen.mark]]);
+    const isDate = (name) => this.columns.find((column) => column.name === name)?.type === "date";
+    if (!isDate(chosen.x)) used.delete("bucket");
+    if (!isDate(chosen.y)) used.delete("y_bucket");
+    const query = new URLSearchParams();
+    for (const [name, field] of Object.entries(this.fields)) {
+      field.hidden = !used.has(name);
+      field.firstChild.textContent = WORDS[chosen.mark]?.[name] ?? field.dataset.words;
+      if (used.has(name) && chosen[name]) query.set(name, chosen[name]);
+    }
+    if (filters.length) query.set("filters", JSON.stringify(filters));
+    this.picture.alt = [...used].filter((name) => chosen[name]).map((name) => `${this.fields[name].firstChild.textContent} ${chosen[name]}`).join(", ");
+    this.#load(query);
+  }
+
+  /** The picture in the colors of the page. Files are light: they go into documents. */
+  #load(query) {
+    const address = (format) => `${this.url}/chart?${query}&format=${format}`;
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const wanted = `${address("svg")}${isDark ? "&theme=dark" : ""}`;
+    if (this.picture.getAttribute("src") === wanted) return;
+    this.message.textContent = "Drawing…";
+    this.picture.onload = () => { this.message.textContent = ""; this.picture.hidden = false; };
+    this.picture.onerror = () => {
+      this.picture.hidden = true;
+      send(this.picture.src, { method: "GET" }).then(() => "The picture could not be shown.", sentenceOf).then((words) => { this.message.textContent = words; });
+    };
+    this.picture.setAttribute("src", wanted);
+    this.files.replaceChildren(...PICTURES.map((format) => make("a", { className: "button", href: address(format), download: `chart.${format}` }, `Save as ${format.toUpperCase()}`)));
+  }
 }
 
 /** The chart that is shown first: of the groups, or of the first columns that fit. */
-function beginning(columns, group) {
+export function firstChart(columns, group) {
   const keys = (group?.by ?? []).map((key) => (typeof key === "string" ? { column: key } : key));
   if (keys.length) {
     const measure = [...group.aggregates].reverse().map((each) => (typeof each === "string" ? { function: each } : each))[0];
     return { mark: keys[0].bucket ? "line" : "bar", x: keys[0].column, bucket: keys[0].bucket, color: keys[1]?.column, aggregate: measure?.function, y: measure?.column };
   }
   const key = columns.find((column) => column.type === "date") ?? columns.find((column) => !isNumber(column));
-  const value = columns.find((column) => isNumber(column) && column !== columns[0]);
   if (!key) return { mark: "histogram", x: columns[0].name };
-  const over = key.type === "date" ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name };
-  return value ? { ...over, aggregate: "sum", y: value.name } : over;
+  return key.type === "date" ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name };
 }

@@ -1,14 +1,14 @@
 // The dialogs of a result's page. Each resolves to what was chosen, or to null when it was closed.
 
 import { copyButton, downloadButton, make, openDialog, option } from "./dom.js";
+import { VOCABULARY, choiceNamed, choiceOf } from "./filters.js";
 import { sentenceOf } from "./rows.js";
-import { exact, grouped, isNumber, visible, wholeText } from "./values.js";
+import { exact, grouped, isNumber, isTime, visible, wholeText } from "./values.js";
 
-// What the server has in its tables (dualsql/web/words.py). The listing has no result and asks for none of it.
-export const VOCABULARY = JSON.parse(document.getElementById("result")?.dataset.vocabulary ?? "{}");
 const { conditions: CONDITIONS, kinds: KINDS, aggregates: AGGREGATES, buckets: BUCKETS } = VOCABULARY;
 const INPUTS = { date: { type: "date" }, datetime: { type: "datetime-local", step: "1" }, time: { type: "time", step: "1" } };
-const MOST_KEYS = 3;
+const MOST_KEYS = 8; // as the server takes them
+const MOST_AGGREGATES = 8;
 
 /** The conditions that a column can be filtered by. */
 function conditionsOf({ encoding }) {
@@ -19,15 +19,18 @@ function conditionsOf({ encoding }) {
   });
 }
 
-function choiceNamed(name) {
-  return CONDITIONS.find((choice) => choice.name === name);
-}
-
 /** A condition as the body of /query has it. */
 function condition(column, { op, takes, value }, texts) {
   if (takes === "flag") return { column: column.name, op, value };
   const values = texts.map((text) => valueOf(column, text));
   return { column: column.name, op, value: takes === "one" ? values[0] : values };
+}
+
+/** A value of a condition as its field has it. */
+function textOf(column, value) {
+  if (column.encoding !== "datetime" || !column.hasZone) return String(value);
+  const moment = new Date(value);
+  return new Date(moment - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 function valueOf(column, text) {
@@ -40,25 +43,6 @@ function valueOf(column, text) {
     return text.trim() !== "" && Number.isFinite(number) && String(number) === text.trim() ? number : text.trim();
   }
   return text;
-}
-
-/** A button for each filter and for the groups of a question, which takes it away. */
-export function chips({ filters, group }, change) {
-  const chip = (text, changes) => make("button", { className: "chip", onclick: () => change(changes), "aria-label": `Remove: ${text}` }, make("bdi", {}, text), " ✕");
-  return [
-    ...filters.map((filter) => chip(inWords(filter), { filters: filters.filter((other) => other !== filter) })),
-    ...(group ? [chip("Back to the rows", { group: null, sort: [] })] : []),
-  ];
-}
-
-/** A condition in words, for its chip. */
-export function inWords(filter) {
-  if (filter.or) return `${filter.or.length === 1 ? filter.or[0].column : `one of ${filter.or.length} columns`} contains “${visible(String(filter.or[0]?.value))}”`;
-  const { column, op, value } = filter;
-  const choice = CONDITIONS.find((each) => each.op === op && (each.takes !== "flag" || (each.value ?? true) === (value ?? true)));
-  if (choice?.takes === "flag") return `${column} ${choice.words}`;
-  const values = [value].flat().map((each) => visible(String(each)));
-  return `${column} ${choice?.words ?? op} ${values.join(choice?.takes === "two" ? " and " : ", ")}`;
 }
 
 /** Resolves to what `accept` makes of the fields. Nothing is submitted: the sandbox of an App's host allows no forms. */
@@ -92,30 +76,43 @@ export function labelled(text, field) {
   return make("label", {}, make("span", {}, text), field);
 }
 
-/** What can be done with a column: { sort }, { filter }, { hide }, { width } or null. */
-export function askForColumn(column, { canFilter, canHide = true }) {
+/**
+ * What can be done with a column: { sort }, { filter }, { hide }, { width }, { values }, { move: -1 or 1 } or null.
+ * @param {object?} options canFilter; isOnPage: it can be hidden, moved and measured, and its values listed; filter: the
+ *   condition to change
+ */
+export function askForColumn(column, { canFilter, isOnPage = true, filter }) {
   let action = null;
   const button = (text, result, id) => make("button", { id, "data-free": "yes", onclick: () => { action = result(); } }, text);
   const width = make("input", { type: "number", className: "short", min: "40", max: "2000", value: String(column.width ?? ""), "aria-label": "Width in pixels", "data-button": "set-width" });
-  const values = canFilter ? filterFields(column) : null;
+  const values = canFilter ? filterFields(column, filter) : null;
   return ask(visible(column.name), (data) => action ?? { filter: condition(column, choiceNamed(data.get("op")), values.read(data)) },
-    make("div", { className: "tools" },
+    filter ? null : make("div", { className: "tools" },
       button("Sort ascending", () => ({ sort: "asc" })), button("Sort descending", () => ({ sort: "desc" })),
-      canHide ? button("Hide", () => ({ hide: true })) : null),
-    canHide ? make("div", { className: "tools" }, width, button("Set width", () => ({ width: Number(width.value) || null }), "set-width")) : null,
+      ...(isOnPage ? [
+        canFilter && button("Values", () => ({ values: true })), button("Hide", () => ({ hide: true })),
+        button("Move left", () => ({ move: -1 })), button("Move right", () => ({ move: 1 })),
+      ] : [])),
+    isOnPage && !filter ? make("div", { className: "tools" }, width, button("Set width", () => ({ width: Number(width.value) || null }), "set-width")) : null,
     ...(values ? [make("h3", {}, "Filter"), ...values.fields, make("div", { className: "tools" }, make("button", { className: "main" }, "Filter"))] : []));
 }
 
 /** The fields of a condition, by the type of the column, and what reads their values. */
-function filterFields(column) {
+function filterFields(column, filter) {
   const operator = make("select", { name: "op" }, ...conditionsOf(column).map(({ name, words, ofTimes }) => option(name, (column.encoding in INPUTS && ofTimes) || words)));
-  const input = (name) => (column.encoding === "boolean"
-    ? make("select", { name }, option("true", "true"), option("false", "false"))
-    : make("input", { name, autocomplete: "off", placeholder: column.encoding === "interval" ? "P1DT2H" : "",
-      ...(isNumber(column) ? { inputMode: "decimal" } : {}), ...(INPUTS[column.encoding] ?? { type: "text" }) }));
-  const first = labelled("Value", input("value"));
-  const second = labelled("and", input("end"));
-  const several = labelled("Values, one a line", make("textarea", { name: "values", rows: 4, spellcheck: false }));
+  const before = filter && choiceOf(filter);
+  const given = before && before.takes !== "flag" ? [filter.value].flat().map((value) => textOf(column, value)) : [];
+  if (before) operator.value = before.name;
+  const input = (name, value = "") => {
+    const field = column.encoding === "boolean" ? make("select", { name }, option("true", "true"), option("false", "false"))
+      : make("input", { name, autocomplete: "off", placeholder: column.encoding === "interval" ? "P1DT2H" : "",
+        ...(isNumber(column) ? { inputMode: "decimal" } : {}), ...(INPUTS[column.encoding] ?? { type: "text" }) });
+    if (value) field.value = value;
+    return field;
+  };
+  const first = labelled("Value", input("value", given[0]));
+  const second = labelled("and", input("end", given[1]));
+  const several = labelled("Values, one a line", make("textarea", { name: "values", rows: 4, spellcheck: false, value: given.join("\n") }));
   const update = () => {
     const { takes } = choiceNamed(operator.value);
     first.hidden = takes === "several" || takes === "flag";
@@ -148,37 +145,60 @@ export function askForColumns(columns, hidden, isExact) {
     make("div", { className: "tools" }, make("button", { className: "main" }, "Apply")));
 }
 
-/** How to group: { by, aggregates } or null. */
-export function askForGroups(columns) {
+/** How to group: { by, aggregates } or null; `group` is what is there. */
+export function askForGroups(columns, group) {
   const named = (some, empty) => [option("", empty), ...some.map((column) => option(column.name, visible(column.name)))];
-  const keys = Array.from({ length: MOST_KEYS }, (_, index) => groupKey(columns, index, named));
-  keys.forEach((key, index) => {
-    key.by.addEventListener("change", () => { if (keys[index + 1]) keys[index + 1].field.hidden = !key.by.value; });
-    key.field.hidden = index > 0;
-  });
-  return ask("Group",
-    (data) => {
-      const function_ = data.get("function");
-      const column = data.get("column");
-      const by = keys.filter((key) => !key.field.hidden).map((key) => key.read()).filter(Boolean);
-      const more = function_ === "count" || !column ? [] : [{ function: function_, column }];
-      return { by: by.filter((key, index) => by.findIndex((other) => JSON.stringify(other) === JSON.stringify(key)) === index), aggregates: [{ function: "count" }, ...more] };
-    },
-    ...keys.flatMap((key) => [key.field, key.bucketField]),
-    labelled("Compute", make("select", { name: "function" }, ...AGGREGATES.map((name) => option(name, name.replaceAll("_", " "))))),
-    labelled("Of", make("select", { name: "column" }, ...named(columns, "(rows)"))),
+  const keys = growing((index) => groupKey(columns, index, named), group?.by ?? [], MOST_KEYS);
+  const measures = growing((index) => groupMeasure(columns, index, named), (group?.aggregates ?? []).filter((each) => each.column), MOST_AGGREGATES);
+  return ask("Group", () => ({ by: distinct(keys.fields), aggregates: [{ function: "count" }, ...distinct(measures.fields)] }),
+    keys.place, make("h3", {}, "Of each group, its number of rows and"), measures.place,
     make("div", { className: "tools" }, make("button", { className: "main" }, "Group")));
+}
+
+/** Fields one below the other: when the last one says something, there is one more. */
+function growing(makeField, given, most) {
+  const fields = [];
+  const place = make("div", { className: "fields", onchange: () => grow() });
+  const grow = () => {
+    if (fields.length && (!fields.at(-1).read() || fields.length >= most)) return;
+    const field = makeField(fields.length);
+    if (given.length > fields.length) field.set(given[fields.length]);
+    fields.push(field);
+    place.append(field.element);
+    grow();
+  };
+  grow();
+  return { fields, place };
+}
+
+function distinct(fields) {
+  const found = fields.map((each) => each.read()).filter(Boolean);
+  return found.filter((one, index) => found.findIndex((other) => JSON.stringify(other) === JSON.stringify(one)) === index);
+}
+
+function groupMeasure(columns, index, named) {
+  const suffix = index || "";
+  const compute = make("select", { name: `function${suffix}` }, ...AGGREGATES.map((name) => option(name, name.replaceAll("_", " "))));
+  const of = make("select", { name: `column${suffix}` }, ...named(columns, index ? "(nothing more)" : "(rows)"));
+  return {
+    element: make("div", { className: "beside" }, labelled("Compute", compute), labelled("Of", of)),
+    read: () => of.value && { function: compute.value, column: of.value },
+    set: ({ function: name, column }) => { compute.value = name; of.value = column; },
+  };
 }
 
 function groupKey(columns, index, named) {
   const by = make("select", { name: `by${index}` }, ...named(columns, index ? "(nothing more)" : "(all rows together)"));
   const bucket = make("select", { name: `bucket${index}` }, option("", "each value"), ...BUCKETS.map((name) => option(name, name)));
-  const field = labelled(index ? "then by" : "Group by", by);
   const bucketField = labelled("By", bucket);
-  const update = () => { bucketField.hidden = !["date", "datetime"].includes(columns.find((column) => column.name === by.value)?.encoding); };
+  const update = () => { bucketField.hidden = !isTime(columns.find((column) => column.name === by.value)); };
   by.addEventListener("change", update);
   update();
-  return { by, field, bucketField, read: () => (by.value && !bucketField.hidden && bucket.value ? { column: by.value, bucket: bucket.value } : by.value) };
+  return {
+    element: make("div", { className: "beside" }, labelled(index ? "then by" : "Group by", by), bucketField),
+    read: () => by.value && (!bucketField.hidden && bucket.value ? { column: by.value, bucket: bucket.value } : by.value),
+    set: (key) => { by.value = key.column ?? key; bucket.value = key.bucket ?? ""; update(); },
+  };
 }
 
 const LAID_OUT = 10_000; // characters: Chromium takes 40 s for 100,000 Chinese ones

@@ -47,6 +47,18 @@ export function downloadButton(read, name) {
   return button;
 }
 
+/** Menus close by Esc, and by a click elsewhere. */
+export function closeMenus(place) {
+  const open = () => place.querySelector("details[open]");
+  document.addEventListener("click", (event) => { if (open() && !open().contains(event.target)) open().open = false; });
+  place.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !open()) return;
+    const menu = open();
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
 export function option(value, text, isSelected = false) {
   return make("option", { value, selected: isSelected }, text);
 }

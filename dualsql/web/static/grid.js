@@ -9,7 +9,9 @@ import { sentenceOf } from "./rows.js";
 import { exact, grouped, isNumber, visible } from "./values.js";
 
 export const ROW = 29; // pixels, as in style.css
+const SUMMARY = 46; // pixels, too
 const TALLEST = 5_000_000; // pixels of the scroll bar's content
+const MOST_TRIES = 20;
 const MOST_COPIED = 100_000; // cells
 const FOLLOWING = { asc: "desc", desc: undefined }; // orders, by clicks on a header
 
@@ -17,7 +19,9 @@ export class Grid {
   /**
    * @param {HTMLElement} host the element that the grid fills
    * @param {object} on sort(column, order, isAdded), menu(column), cell(value, column, index, cut), drawn(first), said(text),
-   *   resized(widths) by the names of columns; cut, of a cell that is not whole: { characters, read }
+   *   resized(widths) by the names of columns; cut, of a cell that is not whole: { characters, read }. A page may give more:
+   *   summary(column), an element below a column's name; summarised(columns), those in view; follow(column, value) of
+   *   columns with a reference; selected(selection) when it changes; card(y)
    */
   constructor(host, on) {
     this.on = on;
@@ -26,7 +30,6 @@ export class Grid {
     this.active = { x: 0, y: 0 };
     this.anchor = null; // the other corner of a selection
     this.top = 0;
-    this.columnsInView = { x0: 0, x1: 0 };
     this.isMissing = false; // rows on the screen are not here yet
     this.rest = 0; // of a turn of the wheel, in rows
     this.host = host;
@@ -48,14 +51,14 @@ export class Grid {
     document.addEventListener("mouseup", () => this.#resized());
   }
 
-  /** Show these rows, of which the first were read; `hidden` has names, `widths` pixels by names. */
-  async show(rows, { sort, hidden = [], widths = {}, keepsPlace = false }) {
-    const order = Object.fromEntries(sort.map((key) => [key.field, key.order]));
+  /** Show these columns of rows, of which the first were read; each column has the `index` of its values, `widths` pixels by names. */
+  async show(rows, columns, { sort, widths = {}, keepsPlace = false }) {
     this.rows = rows;
-    this.columns = rows.columns
-      .map((column, index) => ({ ...column, index, order: order[column.name] }))
-      .filter((column) => !hidden.includes(column.name))
-      .map((column) => ({ ...column, header: this.#header(column) }));
+    this.columns = columns.map((column) => {
+      const place = sort.findIndex((key) => key.field === column.name);
+      const sorted = { ...column, order: sort[place]?.order, place: sort.length > 1 && place >= 0 ? place + 1 : "" };
+      return { ...sorted, headers: [this.#header(sorted), ...(this.on.summary ? [this.on.summary(column)] : [])] };
+    });
     this.anchor = null;
     if (!keepsPlace) {
       this.active = { x: 0, y: 0 };
@@ -110,7 +113,7 @@ export class Grid {
 
   /** Whole rows that fit under the header. */
   get visible() {
-    return Math.max(1, Math.floor((this.table.clientHeight - ROW) / ROW));
+    return Math.max(1, Math.floor((this.table.clientHeight - ROW - (this.on.summary ? SUMMARY : 0)) / ROW));
   }
 
   #within(y) {
@@ -171,27 +174,29 @@ export class Grid {
   #slice(x0, y0, x1, y1) {
     const ys = Array.from({ length: Math.max(0, y1 - y0) }, (_, index) => this.top + y0 + index);
     const columns = this.columns.slice(x0, x1);
-    if (ys.length) {
-      this.columnsInView = { x0, x1 };
-      this.rows.want(ys[0], ys.at(-1) + 1);
-    }
+    if (ys.length) this.rows.want(ys[0], ys.at(-1) + 1);
     const found = ys.map((y) => this.rows.row(y));
     this.isMissing = found.includes(undefined);
     return Promise.resolve({
       num_rows: Math.min(this.visible, this.rows.count),
       num_columns: this.columns.length,
       num_row_headers: 1,
-      num_column_headers: 1,
+      num_column_headers: this.on.summary ? 2 : 1,
       row_headers: ys.map((y) => [grouped(y + 1)]),
-      column_headers: columns.map((column) => [column.header]),
-      data: columns.map((column) => found.map((row) => row?.[column.index].text ?? "")),
+      column_headers: columns.map((column) => column.headers),
+      data: columns.map((column) => found.map((row, at) => this.#content(column, row?.[column.index], ys[at]))),
       metadata: columns.map((column) => found.map((row) => row?.[column.index].kind ?? "missing")),
       merge_headers: "none",
     });
   }
 
+  #content(column, cell, y) {
+    if (!column.reference || cell === undefined || cell.kind === "null") return cell?.text ?? "";
+    return make("button", { className: "follow", tabIndex: -1, title: `Row of ${column.reference.table}`, onclick: () => this.on.follow(column, this.rows.value(y, column.index)) }, cell.text);
+  }
+
   #header(column) {
-    const arrow = { asc: " ▲", desc: " ▼" }[column.order] ?? "";
+    const arrow = { asc: ` ▲${column.place}`, desc: ` ▼${column.place}` }[column.order] ?? "";
     return make("span", { className: "header" },
       make("button", { className: "sort", title: column.name, onclick: (event) => this.on.sort(column, column.order ? FOLLOWING[column.order] : "asc", event.shiftKey) },
         make("bdi", {}, visible(column.name)), arrow),
@@ -205,16 +210,26 @@ export class Grid {
     set(table, { role: "grid", tabindex: "0", "aria-label": "Rows of the result", "aria-rowcount": this.rows.isCounted ? this.rows.count + 1 : -1,
       "aria-colcount": this.columns.length + 1 });
     const selected = this.selection();
-    for (const th of table.tHead?.rows[0]?.cells ?? []) {
+    for (const [number, tr] of [...(table.tHead?.rows ?? [])].entries()) this.#styleHead(tr, number > 0);
+    for (const tr of table.tBodies[0]?.rows ?? []) this.#styleRow(tr, selected);
+    set(table, { "aria-activedescendant": table.querySelector("#active-cell") ? "active-cell" : null }); // it may be out of sight
+    this.on.selected?.(selected);
+    const { first, last } = this.#drawnColumns();
+    this.on.summarised?.(this.columns.slice(first, last + 1));
+    this.on.drawn(this.top);
+  }
+
+  #styleHead(tr, isSummary) {
+    for (const th of tr.cells) {
       const meta = this.table.getMeta(th);
       const column = meta?.type === "column_header" ? this.columns[meta.x] : null;
       th.classList.toggle("number", Boolean(column && isNumber(column)));
-      if (column) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-colindex": meta.x + 2 });
-      else set(th, { "aria-label": "Row number" });
+      th.classList.toggle("of-summary", isSummary);
+      if (isSummary) sameWidth(tr.previousElementSibling.cells[th.cellIndex], th); // the table measures its last row of headers alone
+      if (column && !isSummary) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-colindex": meta.x + 2 });
+      else if (column) set(th, { scope: "col", "aria-colindex": meta.x + 2, "aria-sort": null, "aria-label": "Summary" });
+      else set(th, { "aria-label": isSummary ? "Summary" : "Row number" });
     }
-    for (const tr of table.tBodies[0]?.rows ?? []) this.#styleRow(tr, selected);
-    set(table, { "aria-activedescendant": table.querySelector("#active-cell") ? "active-cell" : null }); // it may be out of sight
-    this.on.drawn(this.top);
   }
 
   #styleRow(tr, selected) {
@@ -228,7 +243,10 @@ export class Grid {
         const y = this.top + meta.y;
         const isActive = x === this.active.x && y === this.active.y;
         const isIn = this.anchor && x >= selected.x0 && x <= selected.x1 && y >= selected.y0 && y <= selected.y1;
-        cell.className = `${meta.user ?? ""}${this.columns[x] && isNumber(this.columns[x]) ? " of-numbers" : ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
+        const whole = this.rows.row(y)?.[this.columns[x]?.index]?.whole;
+        if (cell.title !== (whole ?? "")) cell.title = whole ?? "";
+        const isCut = cell === tr.lastElementChild && cell.getBoundingClientRect().right > this.table.getBoundingClientRect().right + 1;
+        cell.className = `${isCut ? "cut " : ""}${meta.user ?? ""}${this.columns[x] && isNumber(this.columns[x]) ? " of-numbers" : ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
         if (isActive) cell.id = "active-cell";
         else if (cell.id) cell.removeAttribute("id");
         set(cell, { role: "gridcell", "aria-colindex": x + 2, "aria-selected": isActive || isIn ? "true" : null });
@@ -245,10 +263,23 @@ export class Grid {
   }
 
   #point(event) {
-    const meta = event.button === 0 && event.target.closest?.("td") && this.table.getMeta(event.target.closest("td"));
-    if (!meta || meta.type !== "body") return;
+    const cell = event.button === 0 && event.target.closest?.("td, tbody th");
+    const meta = cell && this.table.getMeta(cell);
+    if (meta?.type === "row_header") return this.#pointRow(event, this.top + meta.y);
+    if (!meta || meta.type !== "body" || event.target.closest(".follow")) return undefined;
     this.anchor = event.shiftKey ? this.anchor ?? this.active : null;
     this.active = { x: meta.x, y: this.top + meta.y };
+    this.focus();
+    event.preventDefault();
+    this.draw();
+    return undefined;
+  }
+
+  /** Select a row by its number; with Shift, all rows from the first one on. */
+  #pointRow(event, y) {
+    const from = event.shiftKey ? this.selection().y0 : y;
+    this.anchor = { x: this.columns.length - 1, y: from };
+    this.active = { x: 0, y };
     this.focus();
     event.preventDefault();
     this.draw();
@@ -275,8 +306,11 @@ export class Grid {
       PageUp: [x, y - page], PageDown: [x, y + page],
       Home: isFar ? [0, 0] : [0, y], End: isFar ? [lastX, lastY] : [lastX, y],
     }[event.key];
+    const isAll = isFar && event.key.toLowerCase() === "a";
     if (event.key === "Enter") this.open();
     else if (event.key === "Escape") this.anchor = null;
+    else if (isAll) [this.anchor, this.active] = [{ x: lastX, y: lastY }, { x: 0, y: 0 }];
+    else if (event.key === " ") this.on.card?.(y);
     else if (!target) return;
     event.preventDefault();
     if (target) {
@@ -293,16 +327,30 @@ export class Grid {
     await this.#reveal(x);
   }
 
-  /** Scroll sideways until a column is whole, as far as it fits. */
+  /** The first and the last column that are drawn; the last one may be cut. */
+  #drawnColumns() {
+    const places = [...(this.table.querySelector("tbody tr")?.cells ?? [])].map((cell) => this.table.getMeta(cell)).filter((meta) => meta?.type === "body").map((meta) => meta.x);
+    return { first: places[0] ?? 0, last: places.at(-1) ?? 0 };
+  }
+
+  /** Scroll sideways until a column is whole, as far as it fits. How wide those out of sight are is known when they are drawn. */
   async #reveal(x) {
-    const cell = this.table.querySelector("td.active");
-    const right = this.table.getBoundingClientRect().right - this.scrollbar.offsetWidth;
-    const left = this.table.querySelector("tbody th")?.getBoundingClientRect().right ?? 0;
-    const box = cell?.getBoundingClientRect();
-    if (box && box.left >= left - 1 && (box.right <= right || box.left <= left + 1)) return;
-    if (box && box.right > right) this.table.scrollLeft += Math.min(box.right - right + 1, box.left - left);
-    else await this.table.scrollToCell(x, 0);
-    await this.draw();
+    let before = null;
+    for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+      const { first, last } = this.#drawnColumns();
+      if (x === first || (x > first && x <= last && this.#isWhole())) return;
+      const target = x < first ? x : x > last ? Math.max(first + 1, x - (last - first)) : first + 1;
+      await this.table.scrollToCell(target, 0);
+      await this.draw();
+      const place = `${this.table.scrollLeft} ${this.table.scrollWidth}`;
+      if (place === before) return; // there is nothing more
+      before = place;
+    }
+  }
+
+  #isWhole() {
+    const box = this.table.querySelector("td.active")?.getBoundingClientRect();
+    return Boolean(box) && box.right <= this.table.getBoundingClientRect().right;
   }
 
   /** Copy the selection as TSV, with a head when it has several rows. */
@@ -350,6 +398,12 @@ function withHead(lines, columns) {
 
 function tsv(text) {
   return /[\t\n\r"]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function sameWidth(element, { style }) {
+  if (!element || element.style.maxWidth === style.maxWidth) return;
+  element.style.minWidth = style.minWidth;
+  element.style.maxWidth = style.maxWidth;
 }
 
 function set(element, attributes) {

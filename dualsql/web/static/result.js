@@ -1,24 +1,34 @@
-// The page of a result: a grid in the place of the table, and the tools above it.
+// The page of a result: a grid in the place of the table, the tools above it, values and a chart beside it.
 
-import { make } from "./dom.js";
-import { askForColumn, askForColumns, askForGroups, chips, confirmDeletion, showCell, showProfile } from "./dialogs.js";
+import { ChartPanel, firstChart } from "./chart.js";
+import { Facets } from "./facets.js";
 import { Grid } from "./grid.js";
+import { Lifetime } from "./lifetime.js";
 import { Problem, Rows, isAsked, send, sentenceOf, sortedBy } from "./rows.js";
-import { grouped, shown, totalInWords, wholeNumber } from "./values.js";
+import { Summaries } from "./summaries.js";
+import { addressOf, ordered, readState } from "./state.js";
+import { aim } from "./download.js";
+import { askForColumn, askForColumns, askForGroups, showCell, showProfile } from "./dialogs.js";
+import { chips, columnOf, conditionsOfGroup, inWords, searchIn, searched } from "./filters.js";
+import { closeMenus, make } from "./dom.js";
+import { columnInWords, selectionInWords } from "./status.js";
 import { drawBars } from "./bars.js";
-import { showChart } from "./chart.js";
+import { grouped, isNumber, shown, totalInWords, wholeNumber } from "./values.js";
+import { openReferred, showCard } from "./card.js";
 
 const PAGE = 200;
 const SLOW = 400; // milliseconds until a request is shown
 const ENDS = [404, 410]; // nothing to try again
-const LONGEST_TIMER = 2 ** 31 - 1; // milliseconds
 
 const root = document.getElementById("result");
 const url = root.dataset.url;
 const isLink = root.dataset.link === "yes";
 const may = { query: !isLink, chart: root.dataset.chart === "yes", pin: root.dataset.pin === "yes", delete: root.dataset.delete === "yes" };
+const references = JSON.parse(root.dataset.references);
 const body = document.getElementById("rows");
 const message = document.getElementById("message");
+const bar = document.getElementById("tools");
+const download = bar.querySelector(".menu");
 const limit = Math.min(PAGE, Number(root.dataset.limit));
 
 let state = readState();
@@ -26,47 +36,41 @@ let rows = null;
 let columns = []; // of the result itself
 let grid = null;
 
-// The state stands behind the # of the address, which is not sent to any server.
+// The parts of the page beside the grid.
+const work = make("div", { className: "work" });
+const status = make("p", { id: "status", className: "facts" });
+const facets = new Facets(url, make("aside", { className: "facets", "aria-label": "Values", hidden: true }), { changed: (changes) => ("filters" in changes ? change(changes) : arrange(changes)) });
+const chart = new ChartPanel(url, make("aside", { className: "chart-panel", "aria-label": "Chart", hidden: true }), {
+  changed: (chosen) => arrange({ chart: chosen }),
+  closed: () => arrange({ chart: null }),
+});
+const summaries = may.query ? new Summaries(url, (column) => openValues(column)) : null;
+const lifetime = new Lifetime({ url, place: document.getElementById("time-left"), may, isListed: !isLink }, {
+  attempt: (work_) => attempt(work_), say: (text) => say(text), changed: () => tools(),
+  deleted: () => {
+    rows?.stop();
+    summaries?.stop();
+    body.replaceChildren();
+    work.remove();
+    status.remove();
+    bar.replaceChildren();
+    document.getElementById("total").textContent = "no rows any more";
+    say("The result is deleted.");
+  },
+});
 
-function readState() {
-  const values = new URLSearchParams(location.hash.slice(1));
-  const json = (name, fallback) => {
-    try {
-      return JSON.parse(values.get(name)) ?? fallback;
-    } catch {
-      return fallback;
-    }
-  };
-  const sort = values.get("sort") ?? new URLSearchParams(location.search).get("sort");
-  return {
-    sort: values.has("sorts") ? json("sorts", []) : (sort ?? "").split(",").filter(Boolean).map((name) =>
-      (name.startsWith("-") ? { field: name.slice(1), order: "desc" } : { field: name, order: "asc" })),
-    filters: json("filters", []),
-    group: json("group", null),
-    hidden: json("hidden", []),
-    row: Math.max(0, Number(values.get("row")) - 1) || 0,
-    isExact: values.has("exact"),
-    widths: json("widths", {}),
-  };
-}
-
-function writeState() {
-  const values = new URLSearchParams();
-  if (state.sort.length) values.set("sorts", JSON.stringify(state.sort));
-  if (state.filters.length) values.set("filters", JSON.stringify(state.filters));
-  if (state.group) values.set("group", JSON.stringify(state.group));
-  if (state.hidden.length) values.set("hidden", JSON.stringify(state.hidden));
-  if (state.row) values.set("row", String(state.row + 1));
-  if (state.isExact) values.set("exact", "1");
-  if (Object.keys(state.widths).length) values.set("widths", JSON.stringify(state.widths));
-  const hash = values.toString();
-  return `${location.pathname}${hash ? `#${hash}` : ""}`;
-}
-
+/** Another question: its rows are read. */
 function change(changes) {
   state = { ...state, row: 0, ...changes };
-  history.pushState(null, "", writeState());
+  history.pushState(null, "", addressOf(state));
   return load();
+}
+
+/** The same rows, shown in another way. */
+function arrange(changes) {
+  state = { ...state, ...changes };
+  history.pushState(null, "", addressOf(state));
+  return show(true);
 }
 
 // What the person is told.
@@ -87,8 +91,8 @@ function failed(error) {
   return say(sentence, button("Try again", again));
 }
 
-function button(text, onclick) {
-  return make("button", { onclick: () => onclick() }, text);
+function button(text, onclick, properties) {
+  return make("button", { ...properties, onclick: () => onclick() }, text);
 }
 
 function again() {
@@ -97,7 +101,7 @@ function again() {
 }
 
 /** Work that the person may cancel: its request is called off, and with it the query. Undefined where it failed. */
-async function attempt(work, whenCancelled = () => {}) {
+async function attempt(run, whenCancelled = () => {}) {
   const controller = new AbortController();
   const started = Date.now();
   const seconds = make("span", { "aria-hidden": "true" });
@@ -110,7 +114,7 @@ async function attempt(work, whenCancelled = () => {}) {
   const slow = setTimeout(() => say("Reading…", seconds, make("progress", { "aria-label": "The query runs" }), button("Cancel", cancel)), SLOW);
   const ticking = setInterval(() => { seconds.textContent = `${Math.round((Date.now() - started) / 1000)} s`; }, 1000);
   try {
-    return await work(controller.signal);
+    return await run(controller.signal);
   } catch (error) {
     failed(error);
     return undefined;
@@ -125,6 +129,8 @@ async function attempt(work, whenCancelled = () => {}) {
 
 async function load() {
   rows?.stop();
+  summaries?.stop();
+  const started = performance.now();
   const mine = new Rows(url, state, {
     limit,
     format: (values, described) => values.map((value, index) => shown(value, described[index], state.isExact)),
@@ -140,15 +146,37 @@ async function load() {
   }, () => mine.stop());
   if (mine !== rows || !isRead) return;
   say("");
-  if (!state.group) ({ columns } = mine);
+  took(performance.now() - started);
+  if (!state.group) columns = mine.columns.map((column) => ({ ...column, reference: root.dataset.home ? references[column.name] : undefined }));
   else if (!columns.length) columns = (await attempt((signal) => send(url, { method: "GET", signal })))?.columns ?? [];
   if (!grid) start();
-  await grid.show(mine, { ...state, keepsPlace: row > 0 });
+  const { sort, order_by: _, ...question } = mine.body;
+  summaries?.ask({ body: question, isGrouped: Boolean(state.group) });
+  await show(row > 0);
   if (row) await grid.goTo(row);
   if (!mine.count) say("No rows.");
-  drawBars(mine, state.group, body);
-  tools();
   attempt(() => mine.countAll(), () => mine.counting.abort());
+}
+
+/** How long the database took for the first rows, with the way to it. */
+function took(milliseconds) {
+  const place = document.getElementById("took");
+  if (place) place.textContent = `, read in ${milliseconds < 995 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`}`;
+}
+
+/** Draw what was read as the state says. */
+async function show(keepsPlace) {
+  await grid.show(rows, shownColumns(), { ...state, keepsPlace });
+  drawBars(rows, state.chart ? null : state.group, work);
+  facets.show(state, columns);
+  chart.show(state, columns);
+  tools();
+  tell();
+}
+
+function shownColumns() {
+  const placed = rows.columns.map((column, index) => ({ ...column, index, reference: state.group || !root.dataset.home ? undefined : references[column.name] }));
+  return ordered(placed, state.order).filter((column) => state.group || !state.hidden.includes(column.name));
 }
 
 function tell() {
@@ -161,31 +189,98 @@ function start() {
   document.getElementById("pages")?.remove();
   body.removeAttribute("tabindex");
   body.classList.add("grid");
+  body.before(work);
+  work.append(facets.place, body, chart.place);
+  work.after(status);
   grid = new Grid(body, {
     sort: sortBy,
-    menu: async (column) => {
-      const known = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index) };
-      const chosen = await askForColumn(known, { canFilter: may.query && !state.group });
-      if (chosen && "width" in chosen) change({ widths: { ...state.widths, [column.name]: chosen.width ?? undefined }, row: state.row });
-      if (chosen?.sort) sortBy(column, chosen.sort);
-      if (chosen?.hide) change({ hidden: [...state.hidden, column.name], row: state.row });
-      if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
-    },
-    cell: showCell,
+    menu: askAbout,
+    cell: (value, column, y, cut) => (state.group?.by.length ? drill(y) : showCell(value, column, y, cut)),
+    card: (y) => card(y),
+    follow: (column, value) => attempt(() => openReferred(root.dataset.home, column.reference, value)),
+    summary: summaries ? (column) => summaries.placeOf(column) : undefined,
+    summarised: (seen) => summaries?.want(seen),
+    selected: (selection) => tellSelection(selection),
     drawn: (first) => {
       waitForRows();
       if (first === state.row) return;
       state.row = first;
       clearTimeout(grid.settled);
-      grid.settled = setTimeout(() => history.replaceState(null, "", writeState()), 300);
+      grid.settled = setTimeout(() => history.replaceState(null, "", addressOf(state)), 300);
     },
     said: (text) => say(text),
     resized: (widths) => {
-      state = { ...state, widths };
-      history.replaceState(null, "", writeState());
+      state = { ...state, widths: { ...state.widths, ...widths } };
+      history.replaceState(null, "", addressOf(state));
     },
   });
   window.addEventListener("popstate", () => { state = readState(); load(); });
+  closeMenus(bar);
+}
+
+async function askAbout(column) {
+  const known = { ...column, width: grid.widthOf(column), hasZone: rows.hasZone(column.index) };
+  const chosen = await askForColumn(known, { canFilter: may.query && !state.group });
+  if (chosen && "width" in chosen) arrange({ widths: { ...state.widths, [column.name]: chosen.width ?? undefined } });
+  if (chosen?.sort) sortBy(column, chosen.sort);
+  if (chosen?.hide) arrange({ hidden: [...state.hidden, column.name] });
+  if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
+  if (chosen?.values) openValues(column);
+  if (chosen?.move) move(column, chosen.move);
+}
+
+function move(column, by) {
+  const names = shownColumns().map(({ name }) => name);
+  const place = names.indexOf(column.name);
+  const target = Math.max(0, Math.min(names.length - 1, place + by));
+  names.splice(target, 0, ...names.splice(place, 1));
+  arrange({ order: names });
+}
+
+/** The values of a column beside the grid. */
+function openValues(column) {
+  if (state.group || state.facets.some((facet) => facet.name === column.name)) return;
+  arrange({ facets: [...state.facets, { name: column.name }] });
+}
+
+/** The rows of a group. */
+function drill(y) {
+  const keys = state.group.by.map((key) => (typeof key === "string" ? { column: key } : key));
+  const values = keys.map((_, index) => rows.value(y, index));
+  if (values.includes(undefined)) return;
+  const known = new Set(state.filters.map(inWords));
+  change({ filters: [...state.filters, ...conditionsOfGroup(keys, values).filter((condition) => !known.has(inWords(condition)))], group: null, sort: [] });
+}
+
+async function card(y) {
+  const values = await attempt(async () => (await rows.has(y) ? (await rows.whole(y))[0] : undefined));
+  if (!values) return;
+  showCard({
+    y, values, columns: shownColumns(), isExact: state.isExact,
+    follow: (column, value) => attempt(() => openReferred(root.dataset.home, column.reference, value)),
+    move: (by) => { if (y + by >= 0) card(y + by); },
+  });
+}
+
+/** Which rows are on the screen, and the figures of the cells that are selected. */
+function tellSelection(selection) {
+  const last = Math.min(rows.count, grid.top + grid.visible);
+  const place = rows.count ? `Rows ${grouped(grid.top + 1)} to ${grouped(last)}` : "";
+  const hint = state.group?.by.length ? "Enter shows the rows of a group" : "Space shows a row as a card";
+  const seen = grid.columns.slice(selection.x0, selection.x1 + 1);
+  const words = selectionInWords(rows, seen, selection);
+  status.replaceChildren(...[place, words || hint, !words.includes(":") && words && wholeColumn(seen, selection)].filter(Boolean).map((part) => make("span", {}, part)));
+  status.dataset.printed = [document.title, document.getElementById("total").textContent, ...state.filters.map(inWords)].join("; ");
+}
+
+/** The server knows the figures of a whole column. */
+function wholeColumn(seen, { y0, y1 }) {
+  const column = seen.find(isNumber);
+  if (!column || state.group || !may.query || y0 > 0 || y1 < rows.count - 1) return null;
+  return button(`Sum and mean of ${column.name}`, async () => {
+    const words = await attempt((signal) => columnInWords(url, state, column, signal));
+    if (words) say(words);
+  });
 }
 
 /** Says so while rows on the screen are read for long. */
@@ -216,40 +311,58 @@ function sortBy(column, order, isAdded) {
 
 // Tools.
 
-const bar = document.getElementById("tools");
-const download = bar.querySelector(".menu");
-
 function tools() {
-  const asked = isAsked(state);
   bar.replaceChildren(...[
     may.query && !state.group && search(),
     goTo(),
-    may.query && make("button", { onclick: group }, state.group ? "Change groups" : "Group"),
-    make("button", { onclick: choose }, "Columns"),
-    may.chart && make("button", { onclick: () => showChart(url, columns, state) }, "Chart"),
-    may.query && make("button", { onclick: profile }, "Profile"),
-    asked ? make("button", { onclick: keep }, "Keep as a new result") : download,
-    may.pin && make("button", { onclick: pin }, isPinned() ? "Unpin" : "Pin"),
-    may.pin && !isPinned() && make("button", { onclick: renew, title: "Start its lifetime again" }, "Renew"),
-    may.delete && make("button", { onclick: remove }, "Delete"),
-    ...chips(state, change),
+    may.query && button(state.group ? "Change groups" : "Group", group),
+    may.query && !state.group && button("Values", values, { "aria-pressed": String(state.facets.length > 0) }),
+    button("Columns", choose),
+    may.chart && button("Chart", () => arrange({ chart: state.chart ? null : firstChart(columns, state.group) }), { "aria-pressed": String(Boolean(state.chart)) }),
+    may.query && button("Profile", profile),
+    download,
+    isAsked(state) && button("Keep as a new result", keep),
+    ...lifetime.buttons(),
+    ...chips(state, change, changeFilter),
   ].filter(Boolean));
-  for (const link of download?.querySelectorAll("a") ?? []) {
-    const address = new URL(link.href);
-    const names = state.sort.map((key) => (key.order === "desc" ? `-${key.field}` : key.field));
-    if (names.length) address.searchParams.set("sort", names.join(","));
-    else address.searchParams.delete("sort");
-    link.href = address.href;
-  }
+  const seen = { state, columns: ordered(columns, state.order), body: rows?.body ?? {}, url };
+  for (const link of download?.querySelectorAll("a") ?? []) aim(link, seen, attempt);
 }
 
-function search() {
-  const input = make("input", { type: "search", placeholder: "Search texts", "aria-label": "Search the texts of all columns" });
+function search(text = "") {
+  const looked = searched(columns, "");
+  const names = looked.map(({ column }) => column);
+  const numbers = columns.filter(isNumber).map(({ name }) => name);
+  const where = [names.length && `texts in any case: ${names.join(", ")}`, numbers.length && `numbers: ${numbers.join(", ")}`].filter(Boolean).join("; ");
+  const input = make("input", {
+    type: "search", value: text, title: where, "aria-label": `Search (${where})`,
+    placeholder: `Search ${names.slice(0, 2).join(", ") || numbers.slice(0, 2).join(", ")}${columns.length > 2 ? "…" : ""}`,
+  });
   return make("form", { role: "search", onsubmit: (event) => {
     event.preventDefault();
-    const texts = columns.filter((column) => column.encoding === "text");
-    if (input.value && texts.length) change({ filters: [...state.filters, { or: texts.map((column) => ({ column: column.name, op: "contains", value: input.value })) }] });
+    const conditions = searched(columns, input.value);
+    if (input.value && conditions.length) change({ filters: [...state.filters.filter((filter) => searchIn(filter) === undefined), { or: conditions }] });
+    else if (input.value) say("No column has texts, and this is no number.");
   } }, input);
+}
+
+/** Change a filter by the dialog of its column, or a search by its field. */
+async function changeFilter(filter) {
+  const text = searchIn(filter);
+  if (text !== undefined) {
+    const input = bar.querySelector("[type=search]");
+    input.value = text;
+    input.focus();
+    return;
+  }
+  const column = columns.find(({ name }) => name === columnOf(filter));
+  if (!column || !filter.op) {
+    if (column) openValues(column);
+    return;
+  }
+  const index = rows.columns.findIndex(({ name }) => name === column.name);
+  const chosen = await askForColumn({ ...column, hasZone: rows.hasZone(index) }, { canFilter: true, filter });
+  if (chosen?.filter) change({ filters: state.filters.map((other) => (other === filter ? chosen.filter : other)) });
 }
 
 function goTo() {
@@ -263,13 +376,22 @@ function goTo() {
 }
 
 async function group() {
-  const chosen = await askForGroups(columns);
+  const chosen = await askForGroups(columns, state.group);
   if (chosen) change({ group: chosen, sort: [] });
+}
+
+/** The values of the first columns that have few of them, or none. */
+function values() {
+  if (state.facets.length) return arrange({ facets: [] });
+  const fit = columns.filter((column) => ["text", "boolean", "date", "datetime"].includes(column.encoding)).slice(0, 3);
+  return arrange({ facets: (fit.length ? fit : columns.slice(0, 1)).map(({ name }) => ({ name })) });
 }
 
 async function choose() {
   const chosen = await askForColumns(rows.columns, state.hidden, state.isExact);
-  if (chosen) change({ ...chosen, row: state.row });
+  if (!chosen) return;
+  if (chosen.isExact !== state.isExact) change({ ...chosen, row: state.row });
+  else arrange(chosen);
 }
 
 /** The profile of what is on the screen: all of its rows, or the first ones where the server has no time for all. */
@@ -294,70 +416,4 @@ async function keep() {
   if (made) location.assign(new URL(made.resource.uri.replace(/^.*:\/\//, "./"), new URL(url, location.href)).href);
 }
 
-// Lifetime.
-
-const timeLeft = document.getElementById("time-left");
-
-function isPinned() {
-  return timeLeft.dataset.expires === undefined;
-}
-
-async function pin() {
-  const answer = await attempt(() => send(isPinned() ? `${url}/pin` : url, { method: isPinned() ? "DELETE" : "PUT" }));
-  if (answer) lives(answer.expires_at);
-}
-
-/** A new lifetime: a result that is pinned and unpinned expires one lifetime from now. */
-async function renew() {
-  const answer = await attempt(async () => {
-    await send(url, { method: "PUT" });
-    return send(`${url}/pin`, { method: "DELETE" });
-  });
-  if (!answer) return;
-  lives(answer.expires_at);
-  say(`Renewed: the result ${timeLeft.textContent}.`);
-}
-
-function lives(expiresAt) {
-  if (expiresAt) timeLeft.dataset.expires = expiresAt;
-  else delete timeLeft.dataset.expires;
-  tick();
-  tools();
-}
-
-async function remove() {
-  if (!(await confirmDeletion())) return;
-  const answer = await attempt(() => send(url, { method: "DELETE" }));
-  if (answer === null) {
-    rows.stop();
-    body.replaceChildren();
-    bar.replaceChildren();
-    say("The result is deleted.");
-  }
-}
-
-let ending;
-
-function tick() {
-  clearTimeout(ending);
-  if (isPinned()) {
-    timeLeft.textContent = "pinned: kept until it is deleted";
-    return;
-  }
-  const left = new Date(timeLeft.dataset.expires) - Date.now();
-  const minutes = Math.floor(left / 60000);
-  timeLeft.textContent = left <= 0 ? "expired" : minutes < 1 ? "expires in less than a minute"
-    : minutes < 120 ? `expires in ${minutes} min` : `expires in ${Math.floor(minutes / 60)} hours`;
-  if (left > 0) ending = setTimeout(ended, Math.min(left + 1000, LONGEST_TIMER)); // the server says whole seconds
-}
-
-/** The lifetime that this page knows of is over; with sliding expiration, the server may know of a longer one. */
-async function ended() {
-  tick();
-  const answer = await attempt(() => send(url, { method: "GET" }));
-  if (answer) lives(answer.expires_at);
-}
-
-setInterval(tick, 20_000);
-tick();
 load();

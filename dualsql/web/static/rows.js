@@ -1,6 +1,6 @@
 // Rows of one question about a result, read page by page over REST.
 
-import { LONGEST } from "./values.js";
+import { LONGEST, digitsOf } from "./values.js";
 
 const MOST_CELLS = 200_000; // kept, beside the pages around the screen; some 25 MB
 const CHARACTERS = 100; // of a text that count as one cell more
@@ -233,9 +233,9 @@ export class Rows {
 
   #take(number, page) {
     if (this.isStopped) return;
-    this.columns ??= page.columns;
     const names = page.columns.map((column) => column.name);
     const values = page.data.map((row) => names.map((name) => row[name]));
+    this.columns ??= page.columns.map((column, index) => ({ ...column, digits: digitsOf(column, values.map((row) => row[index])) }));
     const cells = weightOf(values);
     this.cells += cells - (this.pages.get(number)?.cells ?? 0);
     this.pages.set(number, {

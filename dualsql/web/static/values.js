@@ -2,14 +2,24 @@
 
 const NUMBERS = new Set(["integer", "integer-string", "float", "decimal"]);
 export const LONGEST = 500; // characters of a cell in the grid
+const MOST_DIGITS = 4; // behind the point, of fractions that are rounded
+const FEW_DIGITS = 6; // that are shown
 // As _HIDDEN in words.py. The tags of a flag (England's) are no secret, and neither are joiners between letters that join.
 const HIDDEN = /(\u{1f3f4}[\u{e0020}-\u{e007f}]+)|[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?:^|(?<=[\x00-\u024f]))[\u200c\u200d]/gu;
 const SIGNS = { "\n": "↵", "\r": "␍", "\t": "⇥" };
+
+// The parts of dateStyle and timeStyle "medium", beside which no zone may stand.
+const DAY = { year: "numeric", month: "short", day: "numeric" };
+const TIME = { hour: "numeric", minute: "2-digit", second: "2-digit" };
 
 const formats = new Map();
 
 export function isNumber(column) {
   return NUMBERS.has(column.encoding);
+}
+
+export function isTime(column) {
+  return column?.encoding === "date" || column?.encoding === "datetime";
 }
 
 /** The value as the JSON has it: what is copied and what the cell dialog shows. */
@@ -18,17 +28,35 @@ export function exact(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** A cell: its text in the grid, its kind (null, empty, number, text). */
+/** A cell: its text in the grid, its kind (null, empty, number, text), and of a rounded number the `whole` one. */
 export function shown(value, column, isExact) {
   if (value === null || value === undefined) return { kind: "null", text: "NULL" };
   if (value === "") return { kind: "empty", text: "empty" };
   const kind = isNumber(column) ? "number" : "text";
-  return { kind, text: isExact ? visible(exact(value)) : localised(value, column) };
+  const whole = exact(value);
+  if (isExact) return { kind, text: visible(whole) };
+  const text = localised(value, column);
+  return isNumber(column) && digitsIn(whole) > (column.digits ?? Infinity) ? { kind, text, whole } : { kind, text };
+}
+
+/**
+ * Digits behind the point that all fractions of a column are shown with, as far as these values say; undefined where they
+ * have one number of digits. Most averages and sums of doubles have some 15, which say nothing: the whole is on hover.
+ */
+export function digitsOf(column, values) {
+  if (column.encoding !== "float" && column.encoding !== "decimal") return undefined;
+  const digits = values.filter((value) => value !== null).map((value) => digitsIn(exact(value))).sort((one, other) => one - other);
+  if (!digits.length || digits[0] === digits.at(-1)) return column.encoding === "float" ? Math.min(digits[0] ?? 0, MOST_DIGITS) : undefined;
+  return digits.at(-1) <= FEW_DIGITS ? digits.at(-1) : Math.min(digits[Math.floor(digits.length * 0.8)], MOST_DIGITS);
+}
+
+function digitsIn(text) {
+  return /^-?\d+(?:\.(\d+))?$/.exec(text)?.[1]?.length ?? 0;
 }
 
 function localised(value, column) {
   const text = exact(value);
-  if (isNumber(column)) return inLocale(text) ?? visible(text);
+  if (isNumber(column)) return inLocale(text, column.digits) ?? visible(text);
   if (column.encoding === "date" || column.encoding === "datetime") return instant(text, column.encoding) ?? visible(text);
   return visible(text);
 }
@@ -49,10 +77,10 @@ function signs(text) {
   return text.replace(HIDDEN, (sign, flag) => flag ?? SIGNS[sign] ?? `⟨U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
-function inLocale(text) {
+function inLocale(text, shownDigits) {
   const match = /^-?(\d+)(?:\.(\d+))?$/.exec(text);
   if (!match) return null; // an exponent, or what does not fit its column
-  const digits = match[2]?.length ?? 0;
+  const digits = Number(text) && Math.abs(Number(text)) < 10 ** -MOST_DIGITS ? match[2].length : shownDigits ?? match[2]?.length ?? 0;
   if (digits > 100) return null;
   // Four digits may be a year.
   return format(`n${digits}${match[1].length > 4}`, () => new Intl.NumberFormat(undefined, {
@@ -65,8 +93,9 @@ function instant(text, encoding) {
   if (!match || (match[3] && Number(match[3]))) return null; // fractions of a second are shown as they are
   const moment = new Date(`${match[1]}T${match[2] ?? "00:00:00"}${match[4] ?? "Z"}`);
   if (Number.isNaN(moment.getTime())) return null;
-  const options = encoding === "date" ? { dateStyle: "medium" } : { dateStyle: "medium", timeStyle: "medium" };
-  if (!match[4]) options.timeZone = "UTC"; // without a zone: as it is written
+  const options = encoding === "date" ? { dateStyle: "medium" } : { ...DAY, ...TIME };
+  if (match[4]) options.timeZoneName = "short";
+  else options.timeZone = "UTC"; // without a zone: as it is written
   return format(`t${JSON.stringify(options)}`, () => new Intl.DateTimeFormat(undefined, options)).format(moment);
 }
 

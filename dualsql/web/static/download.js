@@ -1,0 +1,63 @@
+// Files of what is seen: the filters, the order, the columns and the groups of the page, through the server's streams.
+
+import { Problem, isAsked } from "./rows.js";
+
+/** Names of the columns that are shown; undefined where all are, in their own order. */
+function columnsOf(state, columns) {
+  const names = columns.map((column) => column.name);
+  return !state.group && (state.hidden.length || state.order.length) ? names.filter((name) => !state.hidden.includes(name)) : undefined;
+}
+
+/** Whether a link can say all of it. A link is better: the browser writes the file while it comes. */
+function fitsLink(state, names) {
+  return !isAsked(state) && ![...(names ?? []), ...state.sort.map((key) => key.field)].some((name) => name.includes(",") || name.startsWith("-"));
+}
+
+/**
+ * Point a link at what is seen; what no link can say is fetched when it is clicked.
+ * @param {HTMLAnchorElement} link of a format, for all rows
+ * @param {object} seen state, columns in their order, body of the question, url of the result
+ * @param {function} attempt runs work(signal) and tells the person
+ */
+export function aim(link, { state, columns, body, url }, attempt) {
+  const address = new URL(link.href);
+  const names = columnsOf(state, columns);
+  const sort = state.sort.map((key) => (key.order === "desc" ? `-${key.field}` : key.field)).join(",");
+  const isLink = fitsLink(state, names);
+  for (const [name, value] of Object.entries({ sort, columns: names?.join(",") })) {
+    if (value && isLink) address.searchParams.set(name, value);
+    else address.searchParams.delete(name);
+  }
+  link.href = address.href;
+  link.onclick = isLink ? null : (event) => {
+    event.preventDefault();
+    attempt((signal) => fetchFile(`${url}/query`, bodyOf(address, state, names, body), signal));
+  };
+}
+
+function bodyOf(address, state, names, body) {
+  const { sort, ...question } = body;
+  const order = isAsked(state) ? {} : { order_by: state.sort.map(({ field, order: way }) => ({ column: field, order: way })) };
+  const options = Object.fromEntries([...address.searchParams].map(([name, value]) => [name, value === "true" ? true : value]));
+  return { ...question, ...order, ...options, ...(names ? { columns: names } : {}) };
+}
+
+/** Save the answer as a file. A stream that breaks rejects, and nothing is saved. */
+async function fetchFile(address, body, signal) {
+  const response = await fetch(address, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal, redirect: "manual",
+  });
+  if (!response.ok) throw new Problem(response.status || 401, await response.json().catch(() => null));
+  const file = URL.createObjectURL(await response.blob());
+  const link = document.createElement("a");
+  link.href = file;
+  link.download = nameIn(response.headers.get("Content-Disposition") ?? "");
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(file), 60_000);
+}
+
+function nameIn(disposition) {
+  const [, encoded] = /filename\*=UTF-8''([^;]+)/i.exec(disposition) ?? [];
+  const [, plain] = /filename="?([^";]+)"?/i.exec(disposition) ?? [];
+  return encoded ? decodeURIComponent(encoded) : plain ?? "rows";
+}

@@ -1,0 +1,135 @@
+// What each column holds, below its name: NULLs, distinct values, and a small histogram or the most frequent values.
+// The server computes it of what is on the screen, for the columns in view alone, and within a budget.
+
+import { make } from "./dom.js";
+import { send } from "./rows.js";
+import { exact, grouped, visible } from "./values.js";
+
+const BUDGET = 2; // seconds of the database for one request
+const PAUSE = 200; // milliseconds without a scroll
+const BARS = 40; // pixels of a histogram's height, in its own units
+
+export class Summaries {
+  /**
+   * @param {string} url of the result
+   * @param {function} opened called with a column when its summary is clicked
+   */
+  constructor(url, opened) {
+    this.url = url;
+    this.opened = opened;
+    this.question = {};
+    this.places = new Map(); // by the names of columns: the elements of this question
+    this.profiles = new Map(); // what is known of them
+    this.wanted = [];
+    this.controller = null;
+  }
+
+  /** Another question: what was known is of other rows. */
+  ask(question) {
+    this.stop();
+    this.question = question;
+    this.places.clear();
+    this.profiles.clear();
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.controller?.abort();
+    this.controller = null;
+  }
+
+  /** The place of a column's summary, which is filled when the server has answered. */
+  placeOf(column) {
+    if (!this.places.has(column.name)) {
+      this.places.set(column.name, make("button", { className: "summary", tabIndex: -1, "aria-label": `Values of ${column.name}`, onclick: () => this.opened(column) }));
+    }
+    return this.places.get(column.name);
+  }
+
+  /** These columns are in view. */
+  want(columns) {
+    this.wanted = columns.filter((column) => this.places.has(column.name) && !this.profiles.has(column.name));
+    clearTimeout(this.timer);
+    if (this.wanted.length && !this.controller) this.timer = setTimeout(() => this.#read(), PAUSE);
+  }
+
+  async #read() {
+    const columns = this.wanted;
+    const controller = new AbortController();
+    this.controller = controller;
+    try {
+      const names = this.question.isGrouped ? {} : { columns: columns.map((column) => column.name) };
+      const body = { ...this.question.body, ...names, kind: "full", budget: BUDGET };
+      const answer = await send(`${this.url}/profile`, { body, signal: controller.signal });
+      for (const column of columns) this.#take(column, answer.columns.find((each) => each.name === column.name), answer.covers.rows);
+    } catch {
+      if (this.controller !== controller) return; // another question
+      for (const column of columns) this.profiles.set(column.name, null); // the rows are there without it
+    }
+    if (this.controller !== controller) return;
+    this.controller = null;
+    this.want(this.wanted);
+  }
+
+  #take(column, profile, rows) {
+    this.profiles.set(column.name, profile ?? null);
+    if (!profile || rows === null) return;
+    const words = wordsOf(column, profile, rows);
+    const place = this.places.get(column.name);
+    place.title = [column.name, ...words, ...rangeOf(profile)].join("\n");
+    place.setAttribute("aria-label", `Values of ${column.name}: ${words.join(", ")}`);
+    place.replaceChildren(make("span", {}, words.join(" · ")), pictureOf(profile, rows));
+  }
+}
+
+function wordsOf(column, profile, rows) {
+  if (profile.masked) return ["masked"];
+  const about = profile.distinct_kind === "approximate" ? "~" : "";
+  const nulls = profile.nulls ? [`${share(profile.nulls, rows)} NULL`] : [];
+  const distinct = profile.distinct === undefined ? [] : [`${about}${grouped(profile.distinct)} distinct`];
+  return [...nulls, ...distinct, column.encoding];
+}
+
+function share(part, whole) {
+  const percent = (100 * part) / whole;
+  return percent < 0.1 ? "<0.1%" : percent > 99.9 && part < whole ? ">99.9%" : `${Number(percent.toPrecision(2))}%`;
+}
+
+function rangeOf(profile) {
+  const range = profile.minimum === undefined || profile.minimum === null ? [] : [`from ${visible(exact(profile.minimum))} to ${visible(exact(profile.maximum))}`];
+  const frequent = (profile.most_frequent ?? []).map(({ value, count }) => `${value === null ? "NULL" : visible(exact(value))}: ${grouped(count)}`);
+  return [...range, ...frequent];
+}
+
+/** A histogram, or the shares of the most frequent values; nothing where neither says anything. */
+function pictureOf(profile, rows) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [name, value] of Object.entries({ viewBox: `0 0 100 ${BARS}`, preserveAspectRatio: "none", "aria-hidden": "true" })) svg.setAttribute(name, value);
+  svg.append(...(profile.histogram ? columnsOf(profile.histogram) : sharesOf(profile.most_frequent ?? [], rows)));
+  return svg;
+}
+
+function columnsOf(histogram) {
+  const most = Math.max(...histogram.map((bin) => bin.count), 1);
+  const width = 100 / histogram.length;
+  return histogram.map(({ count }, index) => {
+    const height = count ? Math.max((count / most) * BARS, 1.5) : 0;
+    return bar({ x: index * width, y: BARS - height, width: width * 0.9, height });
+  });
+}
+
+function sharesOf(frequent, rows) {
+  let x = 0;
+  return frequent.map(({ count }, index) => {
+    const width = (100 * count) / Math.max(rows, 1);
+    x += width;
+    return bar({ x: x - width, y: BARS * 0.45, width: Math.max(width - 0.7, 0.3), height: BARS * 0.45, opacity: 1 - index * 0.16 });
+  });
+}
+
+function bar(attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  element.setAttribute("class", "bar-mark");
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}

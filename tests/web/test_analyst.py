@@ -1,0 +1,251 @@
+"""What an analyst does on the page of a result: values, summaries, groups and their rows, files of what is seen."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+from sqlalchemy import select, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from dualsql import Pages, default_features
+from dualsql.serve import Selection, build_server, serve_app
+from tests.engines import sqlite_url_in
+from tests.web.browser import needs_chromium, tab
+from tests.web.conftest import FLIGHTS, Site, under_uvicorn
+from tests.web.test_browser import BY_ID, findings_are_none, fits
+
+pytestmark = needs_chromium
+
+
+def shown(url: str, **state: Any) -> str:
+    """The address of a result's page in a state."""
+    return f"{url}#{urlencode({name: json.dumps(value) for name, value in state.items()})}"
+
+
+async def opened(page: Page, address: str) -> None:
+    await page.goto(address)
+    await expect(page.get_by_role("grid")).to_be_visible()
+
+
+async def test_headers_summarise_what_is_on_the_screen(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        carrier = page.get_by_role("button", name="Values of carrier", exact=False).and_(
+            page.locator(".summary")
+        )
+        await expect(carrier).to_have_text("5 distinct · text")
+        await expect(carrier.locator("rect")).to_have_count(5)
+        delay = page.get_by_role("button", name="Values of delay")
+        await expect(delay).to_contain_text("5% NULL · 97 distinct")
+        await expect(delay.locator("rect")).to_have_count(10)
+        await carrier.click()
+        await page.get_by_role("button", name="UA 20,000").click()
+        await expect(page.locator("#total")).to_have_text("20,000 rows")
+        await expect(carrier).to_have_text("1 distinct · text")
+
+
+async def test_values_filter_and_exclude(site: Site, browser: Browser) -> None:
+    async with tab(browser, bypass_csp=True) as page:
+        await opened(page, shown(await site.create(BY_ID), facets=[{"name": "note"}, {"name": "departure"}]))
+        total = page.locator("#total")
+        await expect(page.get_by_role("button", name="weather 14,285")).to_be_visible()
+        await page.get_by_role("button", name="Exclude weather").click()
+        await expect(total).to_have_text("85,715 rows")  # also those without a note
+        await page.get_by_role("button", name="Remove: note is none of weather").click()
+        await expect(total).to_have_text("100,000 rows")
+        await page.get_by_role("button", name="NULL 85,715").click()
+        await page.get_by_role("button", name="2013-02").click()
+        await expect(total).to_have_text("6,912 rows")
+        await expect(page.locator("#message")).to_be_empty()
+        await page.reload()
+        await expect(page.locator(".facets .value", has_text="2013-02")).to_have_attribute(
+            "aria-pressed", "true"
+        )
+        await findings_are_none(page)
+
+
+async def test_a_search_reads_texts_in_any_case_and_numbers(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        search = page.get_by_role("searchbox")
+        assert "carrier, dest, note; numbers: id, delay" in (await search.get_attribute("aria-label") or "")
+        await search.fill("WEATH")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text("14,285 rows")
+        await search.fill("99999")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text("1 row")
+
+
+async def test_a_chip_is_changed(site: Site, browser: Browser) -> None:
+    filters = [{"column": "delay", "op": "gt", "value": 70}]
+    async with tab(browser) as page:
+        await opened(page, shown(await site.create(BY_ID), filters=filters))
+        await page.get_by_role("button", name="Change: delay is above 70").click()
+        await expect(page.get_by_label("Value", exact=True)).to_have_value("70")
+        await page.get_by_label("Value", exact=True).fill("75")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("button", name="Remove: delay is above 75")).to_be_visible()
+        await expect(page.get_by_role("button", name="Remove: delay is above 70")).to_have_count(0)
+
+
+async def test_several_groups_and_aggregates_and_their_rows(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        await page.get_by_role("button", name="Group", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        choices = {"by0": "carrier", "by1": "departure", "bucket1": "month"}
+        choices |= {"function": "avg", "column": "delay", "function1": "max", "column1": "distance"}
+        for name, value in choices.items():
+            await dialog.locator(f"select[name={name}]").select_option(value)
+        await dialog.get_by_role("button", name="Group").click()
+        for name in ("carrier", "departure_month", "count", "avg_delay", "max_distance"):
+            await expect(page.get_by_role("columnheader", name=name)).to_be_visible()
+        count = await page.locator("tbody tr").first.locator("td").nth(2).inner_text()
+        await page.locator("tbody td").first.click()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#total")).to_have_text(f"{int(count.replace(',', '')):,} rows")
+        await expect(page.get_by_role("button", name="Remove: carrier is AA")).to_be_visible()
+
+
+async def test_the_selected_cells_are_summed(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, shown(await site.create(BY_ID), hidden=["carrier", "dest", "delay", "distance"]))
+        await page.get_by_role("gridcell").first.click()
+        for key in ("Shift+ArrowDown", "Shift+ArrowDown", "Shift+ArrowRight"):
+            await page.keyboard.press(key)
+        await expect(page.locator("#status")).to_contain_text(
+            "3 rows × 2 columns: count 6, sum 7.86, mean 1.31"
+        )
+        await page.keyboard.press("Control+a")
+        await page.get_by_role("button", name="Sum and mean of id").click()
+        await expect(page.locator("#message")).to_contain_text("sum 5,000,050,000, mean 50,000.5")
+        await page.locator("tbody th").nth(1).click()
+        await expect(page.locator("td.selected")).to_have_count(5)
+
+
+async def test_a_file_has_what_is_seen(site: Site, browser: Browser) -> None:
+    filters = [{"column": "id", "op": "le", "value": 3}]
+    state = {"filters": filters, "sorts": [{"field": "id", "order": "desc"}], "order": ["dest"]}
+    hidden = ["cost", "distance", "delay", "note", "cancelled"]
+    async with tab(browser) as page:
+        await opened(page, shown(await site.create(BY_ID), **state, hidden=hidden))
+        await page.get_by_text("Download", exact=True).click()
+        async with page.expect_download() as downloading:
+            await page.get_by_role("link", name="CSV for Excel").click()
+        download = await downloading.value
+        assert download.suggested_filename == "Flights.csv"
+        content = (await download.path()).read_bytes()
+        assert content.startswith(b"\xef\xbb\xbf")
+        lines = content.decode("utf-8-sig").splitlines()
+        assert lines[0] == "dest,id,carrier,departure"
+        assert [line.split(",")[1] for line in lines[1:]] == ["3", "2", "1"]
+        assert lines[3].endswith(",2013-01-01 00:05:00")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("link", name="CSV for Excel")).to_have_count(0)
+
+
+async def test_keys_reach_the_last_of_sixty_columns(site: Site, browser: Browser) -> None:
+    wide = select(FLIGHTS.c.id, *((FLIGHTS.c.id * 1000 + n).label(f"a_long_name_{n}") for n in range(60)))
+    async with tab(browser) as page:
+        await opened(page, await site.create(wide.order_by(FLIGHTS.c.id)))
+        active = page.locator("td.active")
+        await page.get_by_role("gridcell").first.click()
+        await page.keyboard.press("End")
+        await expect(active).to_have_text("1059")
+        await expect(active).to_be_in_viewport(ratio=1)
+        await page.keyboard.press("ArrowLeft")
+        await expect(active).to_have_text("1058")
+        await page.keyboard.press("Home")
+        await expect(active).to_have_text("1")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_panels_fit_and_have_no_findings(site: Site, browser: Browser, scheme: Any) -> None:
+    state = {"facets": [{"name": "carrier"}], "chart": {"mark": "bar", "x": "carrier"}}
+    for width in (390, 1280):
+        async with tab(browser, width=width, color_scheme=scheme, bypass_csp=True) as page:
+            await opened(page, shown(await site.create(BY_ID), **state))
+            await expect(page.get_by_role("img")).to_be_visible()
+            assert ("theme=dark" in (await page.get_by_role("img").get_attribute("src") or "")) == (
+                scheme == "dark"
+            )
+            await fits(page, width)
+            await findings_are_none(page)
+
+
+async def test_after_delete_the_head_says_so(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.locator("#time-left")).to_have_text("deleted")
+        await expect(page.locator("#total")).to_have_text("no rows any more")
+
+
+SHOP = """
+CREATE TABLE airlines (code TEXT PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE trips (id INTEGER PRIMARY KEY, carrier TEXT REFERENCES airlines (code), fare REAL);
+INSERT INTO airlines VALUES ('UA', 'United'), ('O''K', 'Okay');
+INSERT INTO trips VALUES (1, 'O''K', 10.5), (2, 'UA', 20.25), (3, 'UA', 1.5);
+"""
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[str]:
+    """The address of the home page of a served database."""
+    url = sqlite_url_in(tmp_path)
+    engine: AsyncEngine = create_async_engine(url)
+    async with engine.begin() as connection:
+        for statement in SHOP.split(";")[:-1]:
+            await connection.execute(text(statement))
+    await engine.dispose()
+    listener = socket.create_server(("127.0.0.1", 0))
+    home = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    pages = Pages(pages_show_sql=True, pages_show_values=True)
+    dual, _ = await build_server(
+        url, Selection(everything=True), base_url=f"{home}resources", features=default_features(pages)
+    )
+    async with under_uvicorn(serve_app(dual), listener):
+        yield home
+
+
+async def test_tables_references_and_the_editor(served: str, browser: Browser) -> None:
+    async with tab(browser, bypass_csp=True) as page:
+        await page.goto(served)
+        trips = page.locator("details.table", has_text="trips")
+        await expect(trips.locator("summary")).to_contain_text("3 rows")
+        await trips.locator("summary").click()
+        await findings_are_none(page)
+        await page.get_by_role("button", name="Show the rows of trips").click()
+        await expect(page.get_by_role("heading", name="Trips")).to_be_visible()
+        await page.locator("td .follow", has_text="O'K").click()
+        await expect(page.locator("tbody td").nth(1)).to_have_text("Okay")
+        await page.go_back()
+        await page.locator("tbody td").nth(3).click()
+        await page.keyboard.press("Space")
+        card = page.get_by_role("dialog")
+        await expect(card).to_contain_text("20.25")
+        await card.get_by_role("button", name="Row of airlines").click()
+        await expect(page.locator("tbody td").nth(1)).to_have_text("United")
+        await page.get_by_text("SQL", exact=True).click()
+        await page.get_by_role("link", name="Edit and run").click()
+        field = page.get_by_label("SQL: one SELECT")
+        await expect(field).to_have_value(re.compile(r"FROM airlines[^']+WHERE airlines.code = 'UA'"))
+        await expect(page.get_by_role("link", name="Airlines (filtered)").first).to_be_visible()
+        await field.fill("")
+        await field.press_sequentially("SELECT far")
+        await expect(page.get_by_role("option", name="fare")).to_be_visible()
+        await field.press("Tab")
+        await field.press_sequentially(" FROM trips ")
+        await field.press("Escape")
+        await field.press("Control+Enter")
+        await expect(page.get_by_role("heading", name="Trips: fare")).to_be_visible()
