@@ -220,7 +220,7 @@ def conformance_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print each sentence as JSON.")] = False,
 ) -> None:
     """Check a server or a client against the standard (docs/standard); exit code 1 if a MUST fails."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         try:
             from dualsql.conformance.command import Check, ConformanceError, check
         except ModuleNotFoundError as error:

@@ -9,7 +9,7 @@ import math
 import sys
 import time
 import unicodedata
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +21,7 @@ from sqlalchemy import (
     JSON,
     Boolean,
     Column,
+    DateTime,
     Double,
     Float,
     Integer,
@@ -144,6 +145,20 @@ def test_formulas_are_guarded_when_asked(text: str) -> None:
     assert read_csv(whole("csv", [[row]], guard_formulas=True))["text"] == ["'" + text]
     assert read_csv(whole("csv", [[row]], guard_formulas=True))["price"] == ["-1.50"]
     assert read_csv(whole("csv", [[row]]))["text"] == [text]
+
+
+def test_csv_for_excel() -> None:
+    kinds: dict[str, Any] = {"text": String(), "at": DateTime(), "zoned": DateTime(timezone=True)}
+    table = Table("instants", MetaData(), *(Column(name, kind) for name, kind in kinds.items()))
+    columns = result_columns(select(table).selected_columns.items())
+    at = datetime.fromisoformat("2026-01-31T08:30:00")
+    row = (" \ufeff=1+1", at, at.replace(tzinfo=timezone(timedelta(hours=2))))
+    written = whole("csv", [[row]], columns, excel=True)
+    assert written.startswith(b"\xef\xbb\xbftext,at,zoned\r\n")
+    assert (
+        written.decode("utf-8-sig").splitlines()[1]
+        == '"\' \ufeff=1+1",2026-01-31 08:30:00,2026-01-31 06:30:00'
+    )
 
 
 def test_whatever_is_no_number_is_guarded() -> None:

@@ -139,6 +139,15 @@ async def test_refusals(application: Application, query: str, status: int, code:
     assert problem_of(await application.http.get(f"{path}/profile?{query}"), status)["code"] == code
 
 
+async def test_a_budget_is_a_number_of_seconds(application: Application) -> None:
+    path = await application.create(select(things))
+    asked = await application.http.post(f"{path}/profile", json={"kind": "full", "budget": 2})
+    assert asked.json()["complete"] is True
+    for budget in (0, -1, "2", True, 1e9):
+        refused = await application.http.post(f"{path}/profile", json={"budget": budget})
+        assert problem_of(refused, 400)["details"]["name"] == "budget"
+
+
 async def test_methods(application: Application) -> None:
     path = await application.create(select(things))
     assert problem_of(await application.http.put(f"{path}/profile"), 405)["code"] == "METHOD_NOT_ALLOWED"

@@ -219,6 +219,15 @@ async def test_wildcards_are_letters(application: Application) -> None:
         assert (await _ask(application, path, asked)).json()["data"] == []
 
 
+async def test_letters_in_any_case(application: Application) -> None:
+    path = await application.create()
+    found = {}
+    for operator, part in (("contains", "Institution"), ("contains_any_case", "iNSTITUTION")):
+        asked = {"filters": [{"column": "name", "op": operator, "value": part}]}
+        found[operator] = (await _ask(application, path, asked)).json()["data"]
+    assert found["contains"] and found["contains"] == found["contains_any_case"]
+
+
 @pytest.fixture
 async def small(institutions_url: str) -> AsyncIterator[Application]:
     """A server that allows few groups."""

@@ -265,7 +265,8 @@ async def test_each_row_is_answered_by_each_database(days: Application) -> None:
             assert float(found[0]["found"]) == figures[name]
     rows = {
         "eq": [3], "ne": [1, 2, 4, 5], "lt": [1, 2], "le": [1, 2, 3], "gt": [4, 5], "ge": [3, 4, 5], "in": [2, 3],
-        "between": [2, 3, 4], "contains": [1, 2, 3, 4, 5], "starts_with": [1, 2, 3, 4, 5], "is_null": [],
+        "between": [2, 3, 4], "contains": [1, 2, 3, 4, 5], "contains_any_case": [1, 2, 3, 4, 5],
+        "starts_with": [1, 2, 3, 4, 5], "is_null": [],
     }  # fmt: skip
     for operator in OPERATORS:
         found = await answer(days, path, filters=[condition(operator)])

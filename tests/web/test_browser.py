@@ -305,9 +305,9 @@ async def test_a_chart_of_what_is_on_the_screen(site: Site, browser: Browser) ->
         )
         assert "Average delay by carrier" in drawn and drawn.count('aria-roledescription="bar"') == 4
         assert "Not drawn: 1 bar whose average delay is NULL" in drawn
-        await dialog.get_by_label("Chart", exact=True).select_option("histogram")
+        await dialog.locator("select[name=mark]").select_option("histogram")
         await expect(dialog.get_by_role("status")).to_contain_text("A histogram of 'carrier' is not possible")
-        await dialog.get_by_label("Over").select_option("distance")
+        await dialog.locator("select[name=x]").select_option("distance")
         await expect(dialog.get_by_role("status")).to_have_text("")
         await expect(picture).to_be_visible()
         async with page.expect_download() as downloading:

@@ -220,12 +220,13 @@ export class Grid {
   }
 
   #styleHead(tr, isSummary) {
+    const sizes = this.table.saveColumnSizes();
     for (const th of tr.cells) {
       const meta = this.table.getMeta(th);
       const column = meta?.type === "column_header" ? this.columns[meta.x] : null;
       th.classList.toggle("number", Boolean(column && isNumber(column)));
       th.classList.toggle("of-summary", isSummary);
-      if (isSummary) sameWidth(tr.previousElementSibling.cells[th.cellIndex], th); // the table measures its last row of headers alone
+      th.style.minWidth = th.style.maxWidth = sizes[meta?.x + 1] && column ? `${sizes[meta.x + 1]}px` : ""; // the table sets it for one row of headers
       if (column && !isSummary) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-colindex": meta.x + 2 });
       else if (column) set(th, { scope: "col", "aria-colindex": meta.x + 2, "aria-sort": null, "aria-label": "Summary" });
       else set(th, { "aria-label": isSummary ? "Summary" : "Row number" });
@@ -398,12 +399,6 @@ function withHead(lines, columns) {
 
 function tsv(text) {
   return /[\t\n\r"]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-function sameWidth(element, { style }) {
-  if (!element || element.style.maxWidth === style.maxWidth) return;
-  element.style.minWidth = style.minWidth;
-  element.style.maxWidth = style.maxWidth;
 }
 
 function set(element, attributes) {
