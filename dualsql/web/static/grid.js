@@ -211,7 +211,8 @@ export class Grid {
       "aria-colcount": this.columns.length + 1 });
     const selected = this.selection();
     for (const [number, tr] of [...(table.tHead?.rows ?? [])].entries()) this.#styleHead(tr, number > 0);
-    for (const tr of table.tBodies[0]?.rows ?? []) this.#styleRow(tr, selected);
+    const cut = this.#cutColumn();
+    for (const tr of table.tBodies[0]?.rows ?? []) this.#styleRow(tr, selected, cut);
     set(table, { "aria-activedescendant": table.querySelector("#active-cell") ? "active-cell" : null }); // it may be out of sight
     this.on.selected?.(selected);
     const { first, last } = this.#drawnColumns();
@@ -233,7 +234,14 @@ export class Grid {
     }
   }
 
-  #styleRow(tr, selected) {
+  /** The column that the edge of the grid cuts. */
+  #cutColumn() {
+    const edge = this.table.getBoundingClientRect().right;
+    const cell = [...(this.table.querySelector("tbody tr")?.cells ?? [])].find((each) => each.offsetWidth && each.getBoundingClientRect().left < edge && each.getBoundingClientRect().right > edge + 1);
+    return cell && this.table.getMeta(cell)?.x;
+  }
+
+  #styleRow(tr, selected, cut) {
     for (const cell of tr.cells) {
       const meta = this.table.getMeta(cell);
       if (meta?.type === "row_header") {
@@ -246,7 +254,7 @@ export class Grid {
         const isIn = this.anchor && x >= selected.x0 && x <= selected.x1 && y >= selected.y0 && y <= selected.y1;
         const whole = this.rows.row(y)?.[this.columns[x]?.index]?.whole;
         if (cell.title !== (whole ?? "")) cell.title = whole ?? "";
-        const isCut = cell === tr.lastElementChild && cell.getBoundingClientRect().right > this.table.getBoundingClientRect().right + 1;
+        const isCut = x === cut;
         cell.className = `${isCut ? "cut " : ""}${meta.user ?? ""}${this.columns[x] && isNumber(this.columns[x]) ? " of-numbers" : ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
         if (isActive) cell.id = "active-cell";
         else if (cell.id) cell.removeAttribute("id");
