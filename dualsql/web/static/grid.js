@@ -221,17 +221,21 @@ export class Grid {
   }
 
   #styleHead(tr, isSummary) {
-    const sizes = this.table.saveColumnSizes();
     for (const th of tr.cells) {
       const meta = this.table.getMeta(th);
       const column = meta?.type === "column_header" ? this.columns[meta.x] : null;
       th.classList.toggle("number", Boolean(column && isNumber(column)));
       th.classList.toggle("of-summary", isSummary);
-      th.style.minWidth = th.style.maxWidth = sizes[meta?.x + 1] && column ? `${sizes[meta.x + 1]}px` : ""; // the table sets it for one row of headers
+      th.style.minWidth = th.style.maxWidth = column ? this.#chosenWidth(meta.x) : ""; // the table sets it for one row of headers
       if (column && !isSummary) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-colindex": meta.x + 2 });
       else if (column) set(th, { scope: "col", "aria-colindex": meta.x + 2, "aria-sort": null, "aria-label": "Summary" });
       else set(th, { "aria-label": isSummary ? "Summary" : "Row number" });
     }
+  }
+
+  #chosenWidth(x) {
+    const width = this.table.saveColumnSizes()[x + 1];
+    return width ? `${width}px` : "";
   }
 
   /** The column that the edge of the grid cuts. */
@@ -255,6 +259,7 @@ export class Grid {
         const whole = this.rows.row(y)?.[this.columns[x]?.index]?.whole;
         if (cell.title !== (whole ?? "")) cell.title = whole ?? "";
         const isCut = x === cut;
+        cell.style.maxWidth = this.#chosenWidth(x);
         cell.className = `${isCut ? "cut " : ""}${meta.user ?? ""}${this.columns[x] && isNumber(this.columns[x]) ? " of-numbers" : ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
         if (isActive) cell.id = "active-cell";
         else if (cell.id) cell.removeAttribute("id");
