@@ -97,6 +97,7 @@ async def test_a_chip_is_changed(site: Site, browser: Browser) -> None:
         await expect(page.get_by_role("button", name="Remove: delay is above 70")).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_several_groups_and_aggregates_and_their_rows(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await opened(page, await site.create(BY_ID))
@@ -116,6 +117,7 @@ async def test_several_groups_and_aggregates_and_their_rows(site: Site, browser:
         await expect(page.get_by_role("button", name="Remove: carrier is AA")).to_be_visible()
 
 
+@pytest.mark.long
 async def test_the_selected_cells_are_summed(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await opened(page, shown(await site.create(BY_ID), hidden=["carrier", "dest", "delay", "distance"]))
@@ -132,6 +134,7 @@ async def test_the_selected_cells_are_summed(site: Site, browser: Browser) -> No
         await expect(page.locator("td.selected")).to_have_count(5)
 
 
+@pytest.mark.long
 async def test_a_file_has_what_is_seen(site: Site, browser: Browser) -> None:
     filters = [{"column": "id", "op": "le", "value": 3}]
     state = {"filters": filters, "sorts": [{"field": "id", "order": "desc"}], "order": ["dest"]}
@@ -153,6 +156,7 @@ async def test_a_file_has_what_is_seen(site: Site, browser: Browser) -> None:
         await expect(page.get_by_role("link", name="CSV for Excel")).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_keys_reach_the_last_of_sixty_columns(site: Site, browser: Browser) -> None:
     wide = select(FLIGHTS.c.id, *((FLIGHTS.c.id * 1000 + n).label(f"a_long_name_{n}") for n in range(60)))
     async with tab(browser) as page:
@@ -168,6 +172,7 @@ async def test_keys_reach_the_last_of_sixty_columns(site: Site, browser: Browser
         await expect(active).to_have_text("1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_panels_fit_and_have_no_findings(site: Site, browser: Browser, scheme: Any) -> None:
     state = {"facets": [{"name": "carrier"}], "chart": {"mark": "bar", "x": "carrier"}}
@@ -182,6 +187,7 @@ async def test_the_panels_fit_and_have_no_findings(site: Site, browser: Browser,
             await findings_are_none(page)
 
 
+@pytest.mark.long
 async def test_after_delete_the_head_says_so(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await opened(page, await site.create(BY_ID))
@@ -218,6 +224,7 @@ async def served(tmp_path: Path) -> AsyncIterator[str]:
         yield home
 
 
+@pytest.mark.long
 async def test_tables_references_and_the_editor(served: str, browser: Browser) -> None:
     async with tab(browser, bypass_csp=True) as page:
         await page.goto(served)
