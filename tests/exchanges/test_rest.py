@@ -296,6 +296,7 @@ async def test_rows_with_every_parameter(asker: Asker) -> None:
         GET /rows?columns=id,extra&text_columns=id,extra&limit=2&format=arrow
         GET /rows?columns=name&guard_formulas=true&limit=1&format=csv
         GET /rows?guard_formulas=maybe
+        GET /rows?columns=name&excel=true&limit=1&format=csv
         GET /rows?columns=id,name&limit=2&summary=false
         GET /rows?summary=0
         GET /rows?limit=0&columns=id&format=json
@@ -318,6 +319,7 @@ async def test_rows_with_every_parameter(asker: Asker) -> None:
         POST /rows {"columns": "id"}
         POST /rows {"columns": []}
         POST /rows {"guard_formulas": "yes"}
+        POST /rows {"format": "csv", "columns": ["id"], "limit": 1, "excel": true}
         POST /rows {"columns": ["id"], "limit": 2, "summary": false}
         POST /rows {"summary": "no"}
         POST /rows {"text_columns": ["tuition"], "columns": ["tuition"], "limit": 1}
@@ -382,6 +384,8 @@ async def test_profiles(asker: Asker) -> None:
         POST /profile {"filters": [{"column": "state", "op": "eq", "value": "NJ"}], "columns": ["state", "tuition"]}
         POST /profile {"group_by": ["state"], "aggregates": ["count"], "order_by": ["state"], "kind": "full"}
         POST /profile {"kind": "deep"}
+        POST /profile {"budget": 60, "columns": ["id"]}
+        POST /profile {"budget": "long"}
         POST /profile {"limit": 1}
         GET /profile?kind=deep
         GET /profile?columns=nonsense
@@ -435,6 +439,7 @@ QUESTIONS = """
     POST /query {"having": [{"column": "id", "op": "eq", "value": 1}]}
     POST /query {"limit": -1}
     POST /query {"columns": ["tuition"], "format": "csv", "limit": 2, "guard_formulas": true}
+    POST /query {"columns": ["tuition"], "format": "csv", "limit": 1, "excel": true}
     POST /query {"columns": ["id"], "format": "ndjson", "limit": 2, "big_integers": "string"}
     POST /query {"columns": ["id"], "format": "ndjson", "limit": 2, "summary": false}
     POST /query {"columns": ["name"], "limit": 2, "cell_limit": 3}
@@ -449,6 +454,7 @@ QUESTIONS = """
     POST /sql {"sql": "SELECT id FROM data WHERE id > :least ORDER BY id", "parameters": {"least": 20}}
     POST /sql {"sql": "SELECT id, name FROM data ORDER BY id", "limit": 2, "offset": 1}
     POST /sql {"sql": "SELECT id FROM data ORDER BY id", "limit": 2, "format": "csv"}
+    POST /sql {"sql": "SELECT id FROM data ORDER BY id", "limit": 1, "format": "csv", "excel": true}
     POST /sql {"sql": "SELECT id FROM data ORDER BY id", "limit": 2, "format": "ndjson", "summary": false}
     POST /sql {"sql": "SELECT id FROM schools"}
     POST /sql {"sql": "SELECT id FROM secrets"}
@@ -534,6 +540,7 @@ async def test_charts(asker: Asker) -> None:
         GET /chart?mark=bar&x=state&aggregate=count&sort=-y&title=Schools
         GET /chart?mark=line&x=founded&bucket=year&aggregate=avg&y=enrollment&filters={filters}
         GET /chart?mark=histogram&x=enrollment&scale=log
+        GET /chart?mark=histogram&x=enrollment&theme=dark
         GET /chart?mark=heatmap&x=state&y=founded&y_bucket=year&aggregate=max&color=enrollment
         HEAD /chart?mark=bar&x=state&aggregate=count
         GET /chart?mark=bar&x=state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -216,9 +217,14 @@ async def test_a_request_that_cannot_be_served_is_one_line_with_its_incident(
     institutions_url: str, sqlite_url: str, log: Log
 ) -> None:
     """503: a line of the failure with its cause, a line of the request, no traceback."""
-    store = SQLResourceStore(f"{sqlite_url}.store")
-    options = {"store": store, "secrets": ["a secret of at least thirty-two characters"]}
+    store_url = f"{sqlite_url}.store"
+    await asyncio.to_thread(upgrade, store_url)
+    options = {
+        "store": SQLResourceStore(store_url),
+        "secrets": ["a secret of at least thirty-two characters"],
+    }
     async with running(institutions_url, **options) as application:
+        await asyncio.to_thread(downgrade, store_url)
         answer = await application.http.get("/resources/some-id", headers={"X-Request-Id": "mine"})
     assert answer.status_code == 503
     failure, request = [line for line in log.lines if "request_id=mine" in line]

@@ -88,10 +88,15 @@ async def test_an_empty_database(source_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"schema": "a", "tables": ["b"]}, {"tables": ["b"], "everything": True}]
+    ("options", "message"),
+    [
+        ({}, "must be selected"),
+        ({"schema": "a", "tables": ["b"]}, "--schema and --tables cannot be combined"),
+        ({"tables": ["b"], "everything": True}, "--tables and --all cannot be combined"),
+    ],
 )
-def test_a_selection_is_exactly_one(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match="must be selected"):
+def test_a_selection_is_exactly_one(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         Selection(**options)  # type: ignore[arg-type]
 
 

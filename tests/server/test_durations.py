@@ -18,6 +18,7 @@ from dualsql.errors import BadParameterError, ConfigurationError
 from dualsql.features import default_features
 from dualsql.links import Links
 from dualsql.mcp import add_catalogue, add_execute_query, add_query, add_resources, add_result_tools, tool
+from dualsql.mcp.dual_responses import DualResponses
 from dualsql.mcp.tasks import Tasks
 from dualsql.serve import build_mcp
 from tests.schools import Base, School
@@ -85,11 +86,12 @@ async def call(dual: DualResponseServer, name: str, options: dict[str, Any]) -> 
     needed: dict[str, dict[str, Any]] = {
         "ObjectResultStorage": {"store": "s3://none", "cache": "/nonexistent"},
         "SQLResourceStore": {"database": "sqlite:////nonexistent"},
+        "DualResponses": {"dual": dual},
         "Tasks": {"dual": dual},
     }
     owner, _, method = name.partition(".")
     if method == "__init__":
-        kind = Tasks if owner == "Tasks" else getattr(dualsql, owner)
+        kind = {"DualResponses": DualResponses, "Tasks": Tasks}.get(owner) or getattr(dualsql, owner)
         kind(**needed.get(owner, {}), **options)
     elif name in tools:
         tools[name](dual, MCPServer("x"), **options)

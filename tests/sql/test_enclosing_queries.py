@@ -82,7 +82,7 @@ EQUAL = (
     "SELECT a, one.k, two.k FROM one RIGHT JOIN two USING (a) LEFT JOIN three USING (a)",
     "SELECT a FROM one LEFT JOIN (two JOIN three USING (a)) USING (a)",
     "SELECT three.k, x.s, q FROM three, one x JOIN (SELECT k AS q, b FROM two) y ON x.k = y.q",
-    "SELECT * FROM (SELECT k, a FROM one) x NATURAL FULL JOIN (SELECT a FROM two) y NATURAL JOIN three z",
+    "SELECT * FROM (SELECT k, a FROM one) x NATURAL FULL JOIN (SELECT a FROM two) y NATURAL JOIN (SELECT k FROM two) z",
     # A constant has the type of what it is beside.
     "SELECT k FROM one WHERE ratio = '1.3'",
     "SELECT k FROM one WHERE ratio IN ('1.3', '2.3') OR ratio BETWEEN '4.3' AND '4.3'",
