@@ -80,6 +80,11 @@ def summed(values: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.sum(values, type_=types.Double())
 
 
+def in_lower_case(text: Expression) -> Expression:
+    """The text in lower case, as the database has it."""
+    return func.lower(text, type_=types.String())
+
+
 def first_characters(text: ColumnElement[Any], number: int) -> ColumnElement[Any]:
     """So many characters from the beginning of a text."""
     return func.substr(text, 1, number, type_=types.String())
@@ -105,6 +110,7 @@ class QueryDialect:
         finds_equal_by_index: an index of the column finds what `exact` is equal to; else equality is asked for twice.
         position: the position of a part in a text, from 1; 0 if it is not in it.
         beginning: the first characters of a text.
+        lowered: a text in lower case.
         cut_date: the beginning of the bucket of a date or an instant; None if it has no function for that.
         double: makes a number a double.
         sum_of_integers: the exact sums of 32-bit and of 64-bit integers.
@@ -121,6 +127,7 @@ class QueryDialect:
     finds_equal_by_index: bool = True
     position: Callable[[Expression, Expression], Expression]
     beginning: Callable[[Expression, int], Expression] = first_characters
+    lowered: Transform = in_lower_case
     cut_date: Callable[[Expression, Bucket], Expression | None]
     double: Transform
     sum_of_integers: tuple[Transform, Transform]

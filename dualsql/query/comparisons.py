@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import BindParameter, ColumnElement, and_, func, not_, or_, types
+from sqlalchemy import BindParameter, ColumnElement, and_, not_, or_, types
 
 from dualsql.capabilities import QueryDialect
 from dualsql.columns.own_types import SQLType
@@ -118,12 +118,9 @@ def _contains(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[
 
 
 def _contains_any_case(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
-    lowered = func.lower(text, type_=types.String())
+    lowered = dialect.lowered(bound(part, types.String()))
     # The text as it is, too: SQLite's lower() changes letters of ASCII alone, and other alphabets stay as they are.
-    return or_(
-        dialect.position(lowered, func.lower(bound(part, types.String()), type_=types.String())) > 0,
-        _contains(dialect, text, part),
-    )
+    return or_(dialect.position(dialect.lowered(text), lowered) > 0, _contains(dialect, text, part))
 
 
 def _starts_with(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:

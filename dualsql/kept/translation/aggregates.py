@@ -11,7 +11,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql.capabilities import Capabilities
-from dualsql.kept.translation.operators import IMPLICIT
+from dualsql.kept.translation.operators import IMPLICIT, ascii_lower
 from dualsql.kept.translation.ordering import MARIADB, ORDERED, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
     Element,
@@ -19,11 +19,13 @@ from dualsql.kept.translation.terms import (
     Term,
     UntranslatableError,
     as_double,
+    ascii_only,
     boolean,
     computed_real,
     decimal,
     real,
     refused_if,
+    text,
     whole,
 )
 
@@ -271,9 +273,14 @@ def _averaged_by_squares(values: Any, *_: Any) -> Any:
     return refused_if(bad, func.avg(_one_by_one(values), type_=types.Double()))
 
 
+def _ascii_in_lower_case(value: Any) -> Any:
+    return func.lower(ascii_only(text(value)).sql, type_=types.String())
+
+
 _COMPUTED: Mapping[str, Mapping[str, Any]] = {
-    SQLITE: {"sum_of_integers": (_summed_in_64_bits, _summed_in_64_bits)},
-    POSTGRESQL: {"aggregates": {"avg": _averaged_by_squares}},
+    SQLITE: {"sum_of_integers": (_summed_in_64_bits, _summed_in_64_bits), "lowered": ascii_lower},
+    POSTGRESQL: {"aggregates": {"avg": _averaged_by_squares}, "lowered": _ascii_in_lower_case},
+    MARIADB: {"lowered": _ascii_in_lower_case},
 }
 """By SQLAlchemy's name of the database: what else of `QueryDialect` differs where kept rows stand for rows of it. What
 has no value there fails here, and is then asked of the database."""
