@@ -42,7 +42,11 @@ OF_FEATURES = frozenset(
     databases/test_engines.py
     databases/test_page_process.py
     databases/test_spark.py
+    databases/test_every_database.py::TestEveryDatabase::test_a_part_of_a_text_is_found
+    databases/test_every_database.py::TestEveryDatabase::test_a_profile
+    databases/test_every_database.py::TestEveryDatabase::test_aggregates
     databases/test_every_database.py::TestEveryDatabase::test_any_text_is_found_by_a_filter
+    databases/test_every_database.py::TestEveryDatabase::test_buckets_of_dates
     databases/test_every_database.py::TestEveryDatabase::test_groups
     databases/test_unproved.py
     databases/test_writing.py::test_a_duckdb_engine_that_has_files_is_refused
