@@ -219,7 +219,7 @@ async def administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[N
         return
     # On other addresses any Host is served: probes send addresses and names of their own networks.
     guard = HostCheck(health, hosts=LOOPBACK_NAMES, origins=(), is_local=True, needs_host=False)
-    async with running(guard if is_loopback(admin) else health, admin):
+    async with running(guard if is_loopback(admin) else health, admin, has_lifespan=False):
         yield
 
 

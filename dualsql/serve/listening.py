@@ -162,12 +162,17 @@ def proxies_in(text: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def running(
-    app: ASGIApp, listener: socket.socket, *, trusted_proxies: Sequence[str] = ()
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    trusted_proxies: Sequence[str] = (),
+    has_lifespan: bool = True,
 ) -> AsyncIterator[Running]:
     """Serve `app` during the block; after it the server is shut down, if it still runs.
 
     Args:
         trusted_proxies: peers whose X-Forwarded-For and X-Forwarded-Proto are believed; see `proxies_in`.
+        has_lifespan: `app` starts and stops something.
     """
     # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
     # uvicorn's handlers would write its records, whose tracebacks may have texts of callers, in a form of their own.
@@ -176,7 +181,7 @@ async def running(
         log_config=None,
         log_level="warning",
         access_log=False,
-        lifespan="on",
+        lifespan="on" if has_lifespan else "off",
         # By default, uvicorn believes each program of this machine, and what a variable of the environment says.
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
