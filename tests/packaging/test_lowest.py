@@ -45,6 +45,7 @@ def test_the_lowest_versions_run(
     extras = ",".join(set(PYPROJECTS[0]["project"]["optional-dependencies"]))
     of_client = ",".join(set(PYPROJECTS[1]["project"]["optional-dependencies"]))
     lowest = make_environment(
+        f"dualsql-client @ {wheels.client.as_uri()}",  # pip looks for it in the index otherwise
         f"dualsql[{extras}] @ {wheels.server.as_uri()}",
         f"dualsql-client[{of_client}] @ {wheels.client.as_uri()}",
         *OF_TESTS,
