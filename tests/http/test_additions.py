@@ -57,7 +57,7 @@ OPERATOR = """        ConditionOperator(
             words="is, in any case,",
             kind="text",
             signs=("equals_ignoring_case",),
-            find=lambda _, text, part: func.lower(text) == part.lower(),
+            find=lambda dialect, text, part: dialect.lowered(text) == part.lower(),
         ),
 """
 AGGREGATE = """        AggregateFunction(
