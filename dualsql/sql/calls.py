@@ -31,7 +31,7 @@ from dualsql.sql.operations import operand, require_safe_patterns, spells_instan
 from dualsql.sql.queries import read_order
 from dualsql.sql.relations import gives_rows, item_type, series_arguments
 from dualsql.sql.scope import Scope, forbid, forbid_node, invalid, only
-from dualsql.sql.values import is_text
+from dualsql.sql.values import compared_array, is_text
 from dualsql.sqlalchemy_dialects import aggregate_order_by
 from dualsql_client.conversions import whole_or_none
 
@@ -97,7 +97,7 @@ def _anonymous(translator: Translator, node: Any, scope: Scope) -> Element:
     _require_window(translator, node, args["this"].lower())
     compared = _COMPARED.get(args["this"].lower()) if translator.dialect.array is not None else None
     if compared is not None and len(args.get("expressions") or ()) == 1:
-        every: Element = compared(translator.expression(args["expressions"][0], scope))
+        every: Element = compared(compared_array(translator, node, args["expressions"][0], scope))
         return every
     shifted = durations.duration_call(
         translator, args["this"].lower(), list(args.get("expressions") or ()), scope

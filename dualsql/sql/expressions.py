@@ -346,18 +346,10 @@ def _any_of(wrap: Any) -> Any:
         if isinstance(inner, exp.Select | exp.SetOperation | exp.Subquery):
             result: Element = wrap(_subselect(translator, inner, scope).scalar_subquery())
         else:
-            result = wrap(_items(translator, translator.expression(inner, scope), node, scope))
+            result = wrap(values.compared_array(translator, node, inner, scope))
         return result
 
     return read
-
-
-def _items(translator: Translator, array: Element, node: Any, scope: Scope) -> Element:
-    """The array of ANY (...): a constant text, as in `x = ANY ('{1,2}')`, has items of the type of x."""
-    if translator.dialect.array is None or not values.is_text(array):
-        return array
-    items = translator.expression(node.parent.this, scope).type
-    return values.typed_literal(array, types.ARRAY(items), translator.capabilities)
 
 
 def _case(translator: Translator, node: Any, scope: Scope) -> Element:

@@ -24,7 +24,7 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import Meaning, SQLType
 from dualsql.formats.json import taken
-from dualsql.sql.scope import excerpt, forbid, invalid
+from dualsql.sql.scope import Scope, excerpt, forbid, invalid
 from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions
 from dualsql_client.ndjson import decoder
@@ -115,6 +115,17 @@ def typed_literal(
     if capabilities.text.reads_dates and isinstance(type_, types.Interval) and _is_dated(text):
         return capabilities.text.reads_dates(text, type_)
     return literal(text, type_) if isinstance(type_, types.Enum | types.String) else element
+
+
+def compared_array(translator: Translator, node: Any, inner: Any, scope: Scope) -> ColumnElement[Any]:
+    """The array of ANY and ALL: a constant text, as in `x = ANY ('{1,2}')`, has items of the type of x."""
+    if not isinstance(node.parent, exp.Binary) or node.parent.expression is not node:
+        invalid("ANY and ALL stand to the right of a comparison.", hint="Write x = ANY (...).")
+    array = translator.expression(inner, scope)
+    if translator.dialect.array is None or not is_text(array):
+        return array
+    items = translator.expression(node.parent.this, scope).type
+    return typed_literal(array, types.ARRAY(items), translator.capabilities)
 
 
 _MOMENTS = (types.Date, types.DateTime, types.Time)

@@ -89,6 +89,7 @@ EQUAL = (
     "SELECT ratio * '-10' FROM one",
     "SELECT k FROM one WHERE raw = '\\x02'",
     "SELECT k FROM one WHERE items = '{3,2}' OR k = ANY ('{1,7}')",
+    "SELECT k FROM one WHERE k <> ALL ('{1,7}') AND a < SOME ('{4,5}')",
     # NOT LIKE ALL is not NOT of LIKE ALL.
     "SELECT s FROM one WHERE s NOT LIKE ALL (ARRAY['s1%', 's2%'])",
     "SELECT s FROM one WHERE s NOT ILIKE ANY (ARRAY['S1%', 'S2%'])",
@@ -111,12 +112,15 @@ async def test_star_shows_what_is_merged_before_the_rest(served: Served) -> None
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
+        ("SELECT k FROM one WHERE ALL ('{1}')", "to the right of a comparison"),
+        ("SELECT k FROM one WHERE NOT ANY ('{1}')", "to the right of a comparison"),
+        ("SELECT k FROM one WHERE SOME ('{1}') = k", "to the right of a comparison"),
         ("SELECT a FROM one JOIN two USING (a), three", "'a' is ambiguous"),
         ("SELECT one.k FROM one JOIN two ON one.k = two.k JOIN three USING (a)", "'a' is ambiguous"),
         ("SELECT a FROM one JOIN two USING (a), three x JOIN three y USING (a)", "'a' is ambiguous"),
     ],
 )
-async def test_what_the_database_calls_ambiguous_is_refused(served: Served, sql: str, message: str) -> None:
+async def test_what_the_database_refuses_is_refused(served: Served, sql: str, message: str) -> None:
     with pytest.raises(InvalidSQLError, match=message):
         read_select(sql, served.registry, "postgresql")
 
