@@ -234,7 +234,28 @@ def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope
             plain = [*plain, *_superaggregate(translator, special, plain, outputs, scope)]
             if not getattr(special, "expressions", None):  # MariaDB's WITH ROLLUP takes the keys before it
                 plain = plain[-1:]
+    if node.find(exp.Rollup, exp.Cube, exp.GroupingSets):
+        _require_one_name(outputs, node, scope)
     yield from plain
+
+
+def _require_one_name(outputs: Sequence[Element], node: Any, scope: Scope) -> None:
+    """Refuse keys that name one expression twice: PostgreSQL has a NULL for each of them by itself."""
+    keys = [key.unnest() for key in _single_keys(node)]
+    labels = {
+        _ordinal(key, outputs) if isinstance(key, exp.Literal) else scope.outputs.get(key.name.lower())
+        for key in keys
+        if isinstance(key, exp.Literal | exp.Column)
+    } - {None}
+    if len({_bare(label) for label in labels}) < len(labels):
+        forbid("One expression under two names in GROUP BY", hint="Group by one of the names.")
+
+
+def _single_keys(node: Any) -> Iterator[Any]:
+    """The keys of GROUP BY, also those in sets of keys."""
+    for key in node.expressions:
+        is_set = isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple)
+        yield from _single_keys(key) if is_set else (key,)
 
 
 def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: Scope) -> Any:

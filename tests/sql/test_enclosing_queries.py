@@ -90,6 +90,8 @@ EQUAL = (
     "SELECT k FROM one WHERE raw = '\\x02'",
     "SELECT k FROM one WHERE items = '{3,2}' OR k = ANY ('{1,7}')",
     "SELECT k FROM one WHERE k <> ALL ('{1,7}') AND a < SOME ('{4,5}')",
+    # One expression under two names, one of which is grouped.
+    "SELECT s AS x, s AS y, b AS z, count(*) FROM one GROUP BY z, ROLLUP (y)",
     # NOT LIKE ALL is not NOT of LIKE ALL.
     "SELECT s FROM one WHERE s NOT LIKE ALL (ARRAY['s1%', 's2%'])",
     "SELECT s FROM one WHERE s NOT ILIKE ANY (ARRAY['S1%', 'S2%'])",
@@ -129,6 +131,8 @@ async def test_what_the_database_refuses_is_refused(served: Served, sql: str, me
     "sql",
     [
         "SELECT a, b, count(*) FROM one GROUP BY DISTINCT ROLLUP (a, b), ROLLUP (a, b)",
+        "SELECT s AS x, s AS y, count(*) FROM one GROUP BY x, ROLLUP (y)",
+        "SELECT s AS x, s AS y, count(*) FROM one GROUP BY GROUPING SETS ((1), (2, b))",
         "SELECT DISTINCT ON (b) b, generate_series(1, 3) FROM one ORDER BY b, a",
         "SELECT * FROM unnest(ARRAY[1, 2], ARRAY['x', 'y']) WITH ORDINALITY AS u(a, b, n)",
     ],
