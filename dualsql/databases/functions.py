@@ -140,9 +140,28 @@ def result_of(name: str, dialect: TextDialect) -> Result | None:
     if name in dialect.absent:
         return None
     own = dialect.functions.get(name)
-    if own is not None:
-        return _OF_ARGUMENTS[own] if isinstance(own, ResultOf) else _always(own)
-    return COMMON.get(name) or AGGREGATES.get(name) or WINDOWS.get(name)
+    if isinstance(own, ResultOf):
+        result: Result | None = _OF_ARGUMENTS[own]
+    elif own is not None:
+        result = _always(own)
+    else:
+        result = COMMON.get(name) or AGGREGATES.get(name) or WINDOWS.get(name)
+    return result if result is None or name in _TEXTS_OF_BYTES else _text_of_texts(result)
+
+
+_TEXTS_OF_BYTES = frozenset("encode hex md5 sha1 sha2 typeof".split())
+_NO_TEXTS = (types.LargeBinary, types.BINARY, types.VARBINARY, ranges.AbstractRange)
+
+
+def _text_of_texts(result: Result) -> Result:
+    """Of bytes, the other functions of texts return what the database decides; lower() of a range is its bound."""
+
+    def read(arguments: list[Any], dialect: TextDialect) -> SQLType:
+        kind = result(arguments, dialect)
+        has_others = any(isinstance(argument.type, _NO_TEXTS) for argument in arguments)
+        return _UNTYPED if has_others and isinstance(kind, types.String) else kind
+
+    return read
 
 
 def _sum(arguments: list[Any], _: TextDialect) -> SQLType:
@@ -240,17 +259,11 @@ _OF_ARGUMENTS: Mapping[ResultOf, Result] = {
 }
 
 
-_NO_TEXTS = (types.LargeBinary, ranges.AbstractRange)
-"""Bytes stay bytes in some functions of texts, and lower() of a range is its bound."""
-
-
 def typed(dialect: TextDialect) -> Callable[[str, Sequence[Any]], SQLType]:
     """The types of what this database's functions return, by name and arguments; NullType where none is known."""
 
     def found(name: str, arguments: Sequence[Any]) -> SQLType:
         result = result_of(name, dialect)
-        kind = _UNTYPED if result is None else result(list(arguments), dialect)
-        has_others = any(isinstance(one.type, _NO_TEXTS) for one in arguments)
-        return _UNTYPED if has_others and isinstance(kind, types.String) else kind
+        return _UNTYPED if result is None else result(list(arguments), dialect)
 
     return found

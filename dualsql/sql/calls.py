@@ -224,8 +224,11 @@ def _join(translator: Translator, node: Any, scope: Scope) -> Element:
         result: Any = call(translator, "group_concat", [values])
     else:
         between: Any = literal(",") if separator is None else translator.expression(separator, scope)
-        # SQLAlchemy writes it as string_agg or group_concat, as the dialect has it.
-        result = func.aggregate_strings(values, between)
+        if isinstance(texts.type, types.LargeBinary) and "string_agg" not in translator.dialect.absent:
+            result = call(translator, "string_agg", [values, between])
+        else:
+            # SQLAlchemy writes it as string_agg or group_concat, as the dialect has it: always a text.
+            result = func.aggregate_strings(values, between)
     if order is None:
         return cast("Element", result)
     if not translator.dialect.orders_joined_texts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
@@ -104,6 +105,19 @@ async def test_the_answer_is_that_of_the_database(served: Served, sql: str) -> N
     direct = await served.direct(sql)
     assert direct
     assert sorted(map(repr, await served.stored(sql))) == sorted(map(repr, direct))
+
+
+async def test_functions_of_texts_give_bytes_of_bytes(served: Served) -> None:
+    sql = """
+        SELECT (SELECT string_agg(raw, raw ORDER BY k) FROM one) AS a, substr(raw, 1, 1) AS b, raw || raw AS c,
+            overlay(raw PLACING raw FROM 1) AS d, trim(raw FROM raw) AS e, md5(raw) AS f FROM one WHERE k = 1"""
+    async with running(served.engine, tables=METADATA) as application:
+        path = await application.create(read_select(sql, served.registry, "postgresql"))
+        page = (await application.http.get(path, params={"limit": 10})).json()
+    encodings = {column["name"]: column["encoding"] for column in page["columns"]}
+    assert encodings == {**dict.fromkeys("abcde", "base64"), "f": "text"}
+    joined = bytes([1, *(k for each in range(2, 8) for k in (each, each))])
+    assert page["data"][0]["a"] == b64encode(joined).decode()
 
 
 async def test_star_shows_what_is_merged_before_the_rest(served: Served) -> None:

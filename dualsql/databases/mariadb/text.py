@@ -27,9 +27,9 @@ _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(
         types.String(),
         """date_format dayname elt format json_extract json_keys json_type json_unquote json_value lcase mid
-            monthname regexp_replace regexp_substr sha1 sha2 substring_index time_format ucase
-            unhex""",
+            monthname regexp_replace regexp_substr sha1 sha2 substring_index time_format ucase""",
     ),
+    "unhex": types.LargeBinary(),
     **functions_that_give(ResultOf.ARGUMENTS, "nvl"),
     **functions_that_give(ResultOf.FIRST_ARGUMENT, "addtime subtime truncate"),
     **functions_that_give(types.String(), "json_array json_arrayagg json_object"),
