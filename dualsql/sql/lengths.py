@@ -69,7 +69,8 @@ _BOUNDED = {
 _JOINS = frozenset(
     "aggregate_strings array_agg group_concat json_agg json_group_array jsonb_agg list listagg string_agg".split()
 )
-_WIDTH = re.compile(r"\*|[0-9]{5}")
+_WIDTH = re.compile(r"%[^%A-Za-z]*(\*|[0-9]{5})|\{[^}]*[0-9]{5}")
+"""A width of printf() or of DuckDB's format(). SQLite's printf() returns NULL for a text that is too long."""
 
 
 def require_short_texts(statement: Any, longest_made: float = math.inf) -> None:
@@ -123,6 +124,13 @@ class Lengths:
                     hint=_SHORTER,
                 )
 
+        if function.name.lower() in _FORMATS and not _is_narrow(
+            function.name.lower(), list(function.clauses)
+        ):
+            invalid(
+                f"{function.name}() takes a constant format with widths of at most 4 digits.",
+                hint="Write '%5d'.",
+            )
         if self._longest_made < math.inf:
             self._check_growth(function, length)
         if function.name in _CUTTERS and len(function.clauses):
@@ -212,8 +220,6 @@ class Lengths:
             return min(first, _number(arguments[_CUTS[name] :]))
         if name in ("replace", "translate") and len(arguments) > 2:
             return first * max(1, self.of(arguments[2])) if name == "replace" else first
-        if name in _FORMATS:
-            return math.inf if any(map(_is_wide, arguments)) else total
         return total * self._gathered if name in _JOINS else total
 
 
@@ -261,6 +267,9 @@ def _number(arguments: list[Any]) -> float:
     return max(0, value) if isinstance(value, int | float) else math.inf
 
 
-def _is_wide(argument: Any) -> bool:
-    value = getattr(argument, "value", None)
-    return isinstance(value, str) and _WIDTH.search(value) is not None
+def _is_narrow(name: str, arguments: list[Any]) -> bool:
+    """Whether the format of a call bounds its result. MariaDB's format() and to_char() have numbers or dates first."""
+    form = next((one for one in arguments[:1] if isinstance(one.type, types.String)), None)
+    is_constant = form is None or name == "to_char" or isinstance(form, BindParameter)
+    texts = [one.value for one in arguments if isinstance(getattr(one, "value", None), str)]
+    return is_constant and not any(map(_WIDTH.search, texts))

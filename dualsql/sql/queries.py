@@ -195,6 +195,8 @@ def _own_name(item: Any, dialect: TextDialect) -> str:
         item = item.this
     if isinstance(item, exp.Anonymous):
         return str(item.this).lower()
+    if isinstance(item, exp.Ceil | exp.Extract | exp.Floor):
+        return item.sql_name().lower()
     if isinstance(item, exp.GroupConcat):
         return "string_agg" if "group_concat" in dialect.absent else "group_concat"
     return ""

@@ -50,7 +50,7 @@ def _of_select(select: Select[Any], tables: str) -> str:
     groups = [name for clause in clauses if (name := _name_in(select, clause))]
     if groups:
         return f"{tables} by {_listed(groups)}"
-    columns = [str(column.key) for column in select.selected_columns]
+    columns = [str(column.key or "computed") for column in select.selected_columns]
     if len(columns) > _MOST_NAMES or columns == _all_columns(select):
         return tables
     distinct = "distinct " if internals.distinct_word(select) else ""

@@ -36,6 +36,7 @@ TITLES = {
     "SELECT strftime('%Y-%m', day) AS month, count(*) FROM flights GROUP BY strftime('%Y-%m', day)": "Flights by month",
     "SELECT strftime('%Y', day) AS year, count(*) FROM flights GROUP BY 1": "Flights by year",
     "SELECT count(*) AS number FROM flights WHERE id = 1": "Flights: number (filtered)",
+    "SELECT id + 1, floor(id / 2.5) FROM flights": "Flights: computed and floor",
     "SELECT DISTINCT carrier FROM flights": "Flights: distinct carrier",
     "SELECT dep_delay FROM flights ORDER BY 1 DESC LIMIT 5": "Flights: dep_delay (first 5)",
     "SELECT a.name, count(*) FROM flights f JOIN air_lines a ON a.carrier = f.carrier GROUP BY a.name": (
