@@ -127,6 +127,7 @@ class TextDialect:
         counts_rows: COUNT(DISTINCT a, b) is understood.
         has_row_values: a row value, (a, b), may stand where another value may; else it is only compared with others.
         sorts_row_values: the rows of a query may be sorted by one.
+        correlates_from: a subquery in FROM may read columns of the queries around its own.
         has_dual: FROM dual means the same as no FROM clause.
         array: makes an array of values; None without arrays.
         at_time_zone: makes an instant in a zone; None without zones.
@@ -190,6 +191,7 @@ class TextDialect:
     counts_rows: bool = False
     has_row_values: bool = False
     sorts_row_values: bool = False
+    correlates_from: bool = False
     has_dual: bool = False
     array: Callable[[Sequence[Expression]], Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None

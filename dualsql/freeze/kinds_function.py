@@ -228,7 +228,10 @@ def _read(dec: Decoder, kind: NodeKind, fields: dict[str, Any]) -> Any:
     state.update(kind.constants)
     dec.fill_state(kind, fields, state)
     _check_arguments(state)
-    check_rows(state["type"], state.get("_table_value_type"))
+    rows = state.get("_table_value_type")
+    if rows is not None and type(rows) is not TableValueType:  # SQLAlchemy asks it for a cache key
+        malformed("rows of a function that are no row type")
+    check_rows(state["type"], rows)
     state["packagenames"] = packages
     if cls is None:
         state["name"] = name

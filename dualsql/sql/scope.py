@@ -239,8 +239,12 @@ class Scope:
         return Scope(self.work, parent=self, hidden=self.hidden, ctes=dict(self.ctes))
 
     def separate(self) -> Scope:
-        """The scope of a subquery in FROM: it sees neither the other relations nor the enclosing queries."""
+        """The scope of a query in WITH: it sees neither the other relations nor the enclosing queries."""
         return Scope(self.work, hidden=self.hidden, ctes=dict(self.ctes))
+
+    def beside(self) -> Scope:
+        """The scope of a subquery in FROM: it sees the enclosing queries, and none of the relations beside it."""
+        return Scope(self.work, parent=self.parent, hidden=self.hidden, ctes=dict(self.ctes))
 
     def add(self, name: str, relation: FromClause) -> FromClause:
         """Add `relation` under `name`."""

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from dualsql.errors import DualResponseError, NotFreezableError, TamperedError
 from dualsql.freeze import freeze, is_bound_to_dialect, thaw
 from dualsql.freeze.document import MAGIC, VERSION, pack
+from dualsql.freeze.kinds import KINDS
 from tests.freeze.hostile import BODIES, MARKER, WORDS, at, leaves, mutate, mutate_bytes, replaced
 from tests.freeze.judge import MARKERS, OPEN, SIZE, TOUCHED_TABLES, judged, judged_body, unquoted
 from tests.freeze.shop import REGISTRY, SHAPES, STRICT
@@ -213,6 +214,24 @@ def _try_place(place: tuple[str, tuple[Any, ...]], value: Any) -> None:
     name, path = place
     with nothing_happens():
         judged_body(replaced(BODIES[name], path, value))
+
+
+def _fields_of_bodies() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Every field that a node of each kind may have, of one node of the kind, whether it has it or not."""
+    tags = {
+        node[0]: (name, place) for name, body in BODIES.items() for place, node in enumerate(body["nodes"])
+    }
+    for tag, (name, place) in tags.items():
+        for field in KINDS[tag].fields:
+            yield name, ("nodes", place, 1, field.name)
+
+
+@pytest.mark.quick(9)
+@pytest.mark.parametrize("wire", ["JSON.JSONPathType", "String", ["table", [["a", "Integer"]]], 0, [0], True])
+def test_any_field_of_any_kind_does_nothing(wire: Any) -> None:
+    """Also one that a node does not have: a type where SQLAlchemy asks for a cache key, for instance."""
+    for place in _fields_of_bodies():
+        _try_place(place, wire)
 
 
 _quiet = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -75,6 +75,12 @@ EQUAL = (
     "SELECT k FROM one x WHERE x.a IN (SELECT x.b UNION SELECT y.a FROM two y WHERE y.k = x.k)",
     "SELECT k FROM one x WHERE EXISTS (SELECT 1 WHERE x.a > 5)",
     "SELECT k FROM one x WHERE (SELECT max(v) FROM (SELECT y.a AS v FROM two y) q WHERE q.v > x.a) > 5",
+    # A subquery in FROM that reads the query around its own.
+    "SELECT x.k, (SELECT sum(a) FROM (SELECT y.a FROM two y WHERE y.k <= x.k ORDER BY y.k DESC LIMIT 2) q) FROM one x",
+    "SELECT k FROM one x WHERE EXISTS (SELECT 1 FROM (SELECT y.a + 1 AS n FROM two y WHERE y.k = x.k) q WHERE n > 5)",
+    "SELECT x.k, (SELECT sum(v) FROM (SELECT 1 AS v UNION ALL SELECT x.a) u) FROM one x",
+    """SELECT x.k, (SELECT max(n) FROM (SELECT y.k AS n FROM two y WHERE y.k < (SELECT max(k) FROM (
+        SELECT w.k FROM three w WHERE w.k <= x.k AND w.k >= y.k) z)) r) FROM one x""",
     # Columns that USING merges.
     "SELECT a FROM one FULL JOIN two USING (a)",
     "SELECT a FROM one FULL JOIN two USING (a) FULL JOIN three USING (a)",

@@ -67,3 +67,21 @@ async def test_a_text_fails_on_no_hidden_row(source_url: str) -> None:
         made = dual.sql.resolve(text.format(seen), principal=ada).select
         with pytest.raises(QueryExecutionError):
             await dual.create_response(made, name="Failing", principal=ada)
+
+
+async def test_a_subquery_in_from_that_reads_the_row_around_it_sees_no_hidden_row(source_url: str) -> None:
+    rule = RowFilter(READINGS, lambda principal: READINGS.c.tenant == principal.tenant)
+    text = """
+        SELECT r.id, (SELECT count(*) FROM (SELECT s.id FROM readings s WHERE s.id <= r.id LIMIT 1000) AS q) AS n
+        FROM readings r ORDER BY r.id"""
+    async with opened(source_url) as engine, engine.begin() as connection:
+        await connection.run_sync(METADATA.create_all)
+        await connection.execute(insert(READINGS), ROWS)
+    if source_url.startswith("mysql"):
+        pytest.skip("MariaDB reads no enclosing query in FROM")
+    async with running(source_url, tables=METADATA, hooks=[rule]) as application:
+        ada = person("south")
+        statement = application.server.sql.resolve(text, principal=ada).select
+        answer = await application.server.create_response(statement, name="Seen", principal=ada)
+    assert [row["n"] for row in answer.sample] == [*range(1, len(answer.sample) + 1)]
+    assert answer.total_count == len(rows_of("south"))

@@ -313,6 +313,7 @@ def _interval(amounts: Sequence[int]) -> Expression:
 _TEXT = TextDialect(
     parser="duckdb",
     has_row_values=True,
+    correlates_from=True,
     sorts_row_values=True,
     longest_made=_LONGEST_MADE,
     functions=_FUNCTIONS,

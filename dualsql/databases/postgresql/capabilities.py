@@ -385,6 +385,7 @@ def _is_plain_json(document: Expression) -> bool:
 _TEXT = TextDialect(
     parser="postgres",
     has_row_values=True,
+    correlates_from=True,
     functions=_FUNCTIONS,
     types={"FLOAT": types.REAL},  # what the parser calls REAL; FLOAT is DOUBLE to it
     argument_types={

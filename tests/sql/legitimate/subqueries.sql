@@ -85,3 +85,9 @@ WITH q(n, label) AS (VALUES (1, 'one'), (2, 'two'), (3, NULL)) SELECT n, label F
 -- values joined
 WITH q(code, label) AS (VALUES ('A', 'came back'), ('R', 'was refused')) SELECT label, count(*) AS n FROM lineitem JOIN q ON code = l_returnflag GROUP BY label ORDER BY label;
 -- not mariadb: the parser takes VALUES for its function there
+-- of a subquery in FROM that reads this row
+SELECT r_name, (SELECT sum(n) FROM (SELECT n_nationkey AS n FROM nation WHERE n_regionkey = r_regionkey ORDER BY n_nationkey DESC LIMIT 2) AS q) AS n FROM region ORDER BY r_name;
+-- not mariadb: reads no enclosing query in FROM
+-- exists in a subquery in FROM that reads this row
+SELECT a FROM x WHERE EXISTS (SELECT 1 FROM (SELECT y.b + 1 AS n FROM y WHERE y.b = x.b) AS q WHERE n > 2) ORDER BY a;
+-- not mariadb: reads no enclosing query in FROM
