@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import make_url
 
 from dualsql import DualResponseError, LocalResultStorage
+from dualsql.http.streaming import CutOffError
 from tests import engines
 from tests.fuzz.running import LIMIT, ONE_CASE, Case, cases, check_problem, result_of
 from tests.fuzz.texts import sql_text
@@ -59,6 +60,7 @@ async def application(
         authenticate=by_header,
         query_timeout=timedelta(seconds=LIMIT),
         maximum_refinements=1_000_000,
+        maximum_stream_rows=100_000,
         storage=LocalResultStorage(tmp_path_factory.mktemp("fuzz") / "kept"),
     ) as found:
         yield found
@@ -105,7 +107,10 @@ async def asked(case: Case, http: httpx.AsyncClient, path: str, text: str) -> st
     body = {"sql": text, **({"parameters": {"p": 1}} if ":p" in text else {})}
     if case.choices.random() < 0.3:
         body["format"] = case.one_of(("ndjson", "csv", "arrow", "json"))
-    answer = await http.post(f"{path}/sql", json=body, headers=HEADERS)
+    try:
+        answer = await http.post(f"{path}/sql", json=body, headers=HEADERS)
+    except CutOffError:  # a stream of more rows than one may have
+        return None
     if answer.status_code == 200:
         return answer.text if body.get("format") != "arrow" else ""
     assert answer.status_code not in {500, 501}, answer.text
