@@ -60,7 +60,7 @@ async def application(
         authenticate=by_header,
         query_timeout=timedelta(seconds=LIMIT),
         maximum_refinements=1_000_000,
-        maximum_stream_rows=100_000,
+        maximum_stream_duration=timedelta(seconds=LIMIT),
         storage=LocalResultStorage(tmp_path_factory.mktemp("fuzz") / "kept"),
     ) as found:
         yield found
