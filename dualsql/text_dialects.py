@@ -128,6 +128,7 @@ class TextDialect:
         has_row_values: a row value, (a, b), may stand where another value may; else it is only compared with others.
         sorts_row_values: the rows of a query may be sorted by one.
         correlates_from: a subquery in FROM may read columns of the queries around its own.
+        merges_in_place: `SELECT *` shows a column of USING where its first table has it, and not before all others.
         has_dual: FROM dual means the same as no FROM clause.
         array: makes an array of values; None without arrays.
         at_time_zone: makes an instant in a zone; None without zones.
@@ -192,6 +193,7 @@ class TextDialect:
     has_row_values: bool = False
     sorts_row_values: bool = False
     correlates_from: bool = False
+    merges_in_place: bool = False
     has_dual: bool = False
     array: Callable[[Sequence[Expression]], Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None

@@ -354,14 +354,20 @@ class Scope:
         return next(matches, None)
 
     def all_columns(self) -> Iterator[ColumnElement[Any]]:
-        """The columns of `SELECT *`: those of each relation in order, and before them what is merged of them."""
+        """The columns of `SELECT *`: those of each relation in order, what is merged of them before or among them."""
+        merged_in_place: set[int] = set()
         for relation in self.relations.values():
-            yield from (
-                output_of(one.name, one.column) for one in self.merged if one.relations[0] is relation
-            )
+            if not self.work.dialect.merges_in_place:
+                yield from (
+                    output_of(one.name, one.column) for one in self.merged if one.relations[0] is relation
+                )
             for name, column in self.starred(relation).items():
-                if self._merged(name, relation) is None:
+                merged = self._merged(name, relation)
+                if merged is None:
                     yield column
+                elif self.work.dialect.merges_in_place and id(merged) not in merged_in_place:
+                    merged_in_place.add(id(merged))
+                    yield output_of(merged.name, merged.column)
 
     def _columns(self) -> list[str]:
         relations = (relation for scope in self.outward() for relation in scope.relations.values())

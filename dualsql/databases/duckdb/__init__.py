@@ -314,6 +314,7 @@ _TEXT = TextDialect(
     parser="duckdb",
     has_row_values=True,
     correlates_from=True,
+    merges_in_place=True,
     sorts_row_values=True,
     longest_made=_LONGEST_MADE,
     functions=_FUNCTIONS,

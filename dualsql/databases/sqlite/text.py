@@ -93,6 +93,7 @@ TEXT = TextDialect(
     # SQLAlchemy puts Python's math.floor in its place, which fails for NULL and makes integers of doubles.
     lacks_floor=True,
     correlates_from=True,
+    merges_in_place=True,
     has_scalar_extremes=True,
     interval_hint="Write date(column, '+3 months').",
     date_cast_hint="SQLite has no such type: write date(column) or strftime('%Y-%m', column).",

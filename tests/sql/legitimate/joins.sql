@@ -39,6 +39,13 @@ SELECT b, a, c FROM x FULL JOIN y USING (b) ORDER BY 1, 2, 3;
 -- not mariadb: has no FULL JOIN
 -- using, all columns
 SELECT * FROM x JOIN y USING (b) ORDER BY 1, 2, 3;
+-- using, all columns, whose order says what is first
+SELECT * FROM x JOIN y USING (b) ORDER BY 1 DESC, 2, 3 LIMIT 3;
+-- using twice, all columns
+SELECT * FROM x JOIN y USING (b) JOIN (SELECT c, b AS d FROM z) AS q USING (c) ORDER BY 1 DESC, 2, 3, 4 LIMIT 3;
+-- right using, all columns
+SELECT * FROM x RIGHT JOIN y USING (b) ORDER BY b, a, c;
+-- not mariadb: shows the right table first
 -- using two columns
 SELECT y.b, y.c FROM y JOIN z USING (b, c) ORDER BY 1, 2;
 -- using, in a chain
