@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
+    cast,
     except_,
     except_all,
     func,
@@ -18,7 +20,7 @@ from sqlalchemy import (
     union,
     union_all,
 )
-from sqlalchemy.sql.elements import Label, WrapsColumnExpression
+from sqlalchemy.sql.elements import Label, Null, WrapsColumnExpression
 from sqlglot import exp
 
 from dualsql import sqlalchemy_internals as internals
@@ -113,7 +115,7 @@ def _select(translator: Translator, node: exp.Select, scope: Scope) -> Any:
         statement = statement.group_by(*groups)
     if args.get("having") is not None:
         statement = statement.having(translator.expression(only(args["having"], "this")["this"], scope))
-    statement = _distinct(translator, statement, args.get("distinct"), scope)
+    statement = _distinct(translator, statement, args.get("distinct"), outputs, scope)
     if args.get("distinct") is not None:
         require_groups(translator, *outputs)
     if any(returns_rows(item, translator.dialect) for item in node.expressions):
@@ -213,7 +215,9 @@ def _starred(item: Any, scope: Scope) -> Iterator[Element]:
     yield from scope.all_columns()
 
 
-def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -> Any:
+def _distinct(
+    translator: Translator, statement: Any, node: Any, outputs: Sequence[Element], scope: Scope
+) -> Any:
     if node is None:
         return statement
     on = only(node, "on").get("on")
@@ -223,7 +227,8 @@ def _distinct(translator: Translator, statement: Any, node: Any, scope: Scope) -
         forbid("DISTINCT ON", hint="Use row_number() OVER (PARTITION BY ... ORDER BY ...) = 1 in a subquery.")
     if any(returns_rows(item, translator.dialect) for item in node.parent.expressions):
         forbid("DISTINCT ON beside a function that returns rows", hint="Use DISTINCT ON in a subquery.")
-    return statement.ext(distinct_on(*(translator.expression(key, scope) for key in on.expressions)))
+    keys = (_bare(_key(translator, key, outputs, scope)) for key in on.expressions)
+    return statement.ext(distinct_on(*keys))
 
 
 def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Iterator[Any]:
@@ -238,7 +243,9 @@ def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope
                 plain = plain[-1:]
     if node.find(exp.Rollup, exp.Cube, exp.GroupingSets):
         _require_one_name(outputs, node, scope)
-    yield from plain
+    # A constant makes no groups of its own. DuckDB takes none that is a parameter.
+    varying = [key for key in plain if not isinstance(key, BindParameter | Null)]
+    yield from varying or (cast(key, types.Text()) for key in plain[:1])
 
 
 def _require_one_name(outputs: Sequence[Element], node: Any, scope: Scope) -> None:
@@ -263,6 +270,7 @@ def _single_keys(node: Any) -> Iterator[Any]:
 def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: Scope) -> Any:
     if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
         return _superaggregate(translator, key, [], outputs, scope)[0]
+    key = key.unnest()
     if isinstance(key, exp.Literal) and not key.is_string:
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
@@ -313,6 +321,7 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
 
 
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
+    node = node.unnest()
     if isinstance(node, exp.Literal) and not node.is_string:
         return _ordinal(node, outputs)
     # A bare name in ORDER BY refers to the SELECT list first.

@@ -98,3 +98,22 @@ SELECT c_custkey FROM customer ORDER BY c_custkey FETCH NEXT ROW ONLY;
 -- not sqlite: has LIMIT alone
 -- limit 0
 SELECT a FROM x ORDER BY a LIMIT 0;
+-- a constant among the groups
+SELECT 'all' AS what, b, count(*) AS n FROM x GROUP BY what, b ORDER BY 2;
+-- a constant as the only group
+SELECT 1 AS k, sum(a) AS n FROM x GROUP BY k;
+-- a constant as the only group of no rows
+SELECT 'none' AS k, sum(a) AS n FROM x WHERE a > 100 GROUP BY 1;
+-- NULL among the groups
+SELECT NULL AS k, b, count(*) AS n FROM x GROUP BY 1, 2 ORDER BY 2;
+-- ordinals in parentheses
+SELECT b, count(*) AS n FROM x GROUP BY (1) ORDER BY (2) DESC, (1);
+-- ordinals in sets
+SELECT b, a, count(*) AS n FROM x GROUP BY GROUPING SETS ((1, 2), (1), ()) ORDER BY 1, 2, 3;
+-- not sqlite, mariadb: has no GROUPING SETS
+-- distinct on an ordinal
+SELECT DISTINCT ON (2) a, b FROM x ORDER BY 2, 1;
+-- not sqlite, mariadb: has no DISTINCT ON
+-- distinct on a name that is a column, too
+SELECT DISTINCT ON (a) b AS a, a AS c FROM x ORDER BY 1, 2;
+-- not sqlite, mariadb: has no DISTINCT ON
