@@ -314,7 +314,7 @@ def _window_of(node: Any, scope: Scope) -> Any:
     name = alias.name.lower()
     if name not in scope.windows:
         invalid(f"There is no window {name[:60]!r}.", hint="Write it in OVER (...).")
-    return scope.windows[name]
+    return _window_of(scope.windows[name], scope)
 
 
 def _frame(spec: Any) -> dict[str, tuple[int | None, int | None]]:

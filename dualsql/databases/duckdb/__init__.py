@@ -312,6 +312,7 @@ def _interval(amounts: Sequence[int]) -> Expression:
 
 _TEXT = TextDialect(
     parser="duckdb",
+    types={"FLOAT": types.REAL},  # four bytes
     has_row_values=True,
     correlates_from=True,
     merges_in_place=True,

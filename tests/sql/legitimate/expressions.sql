@@ -167,3 +167,5 @@ SELECT count AS n FROM (SELECT count(*) AS count FROM x) AS q;
 -- greatest of three
 SELECT greatest(1, 5, 3) AS hi, least(1, 5, 3) AS lo;
 -- not sqlite: says max() and min()
+-- a cast to a number of four bytes, or eight
+SELECT a, CAST(a * 0.1 AS FLOAT) AS f, CAST(a AS FLOAT) / 3 > 0.33333333 AS g FROM x ORDER BY a;

@@ -79,3 +79,5 @@ SELECT c_custkey, o_orderkey, sum(o_totalprice) OVER (PARTITION BY c_nationkey O
 SELECT v_id, max(v_amount) OVER (ORDER BY v_id ROWS UNBOUNDED PRECEDING) AS m FROM event ORDER BY v_id;
 -- the total beside each row
 SELECT s_name, s_acctbal, sum(s_acctbal) OVER () AS total FROM supplier ORDER BY s_suppkey;
+-- a window that is another of the clause
+SELECT a, count(*) OVER w AS n FROM x WINDOW base AS (ORDER BY a), w AS (base) ORDER BY a;
