@@ -30,24 +30,26 @@ class Infix(NamedTuple):
         sign: as the database writes it; `TextDialect.operators` has it where the database has the operator.
         likens: a constant text beside it is read as a value of the other operand's type.
         matches: its right side is a regular expression.
+        precedence: for SQLAlchemy. A stored document has 0 for a sign that is a logical operator of MySQL.
     """
 
     sign: str
     likens: bool = False
     matches: bool = False
+    precedence: int = _COMPARISON
 
 
 INFIX: Mapping[type[exp.Expression], Infix] = {
     exp.ArrayContainsAll: Infix("@>", likens=True),
     exp.ArrayContainedBy: Infix("<@", likens=True),
-    exp.ArrayOverlaps: Infix("&&", likens=True),
+    exp.ArrayOverlaps: Infix("&&", likens=True, precedence=0),
     exp.JSONBContainsTopKey: Infix("?"),
     exp.JSONBContainsAnyTopKeys: Infix("?|"),
     exp.JSONBContainsAllTopKeys: Infix("?&"),
     exp.RegexpILike: Infix("~*", matches=True),
     exp.SimilarTo: Infix("SIMILAR TO", matches=True),
     exp.Overlaps: Infix("OVERLAPS"),
-    exp.Xor: Infix("XOR"),
+    exp.Xor: Infix("XOR", precedence=0),
 }
 
 _NAMED = re.compile(r"\{\s*[\w.$ -]+(?:\s*,\s*[\w.$ -]+)*\s*\}|\{\s*\}")
@@ -64,7 +66,7 @@ def _read(translator: Translator, node: Any, scope: Scope) -> Element:
         require_safe_pattern(translator, right)
     if operator.likens:
         left, right = _likened(left, right), _likened(right, left)
-    return left.op(operator.sign, precedence=_COMPARISON, is_comparison=True)(right)
+    return left.op(operator.sign, precedence=operator.precedence, is_comparison=True)(right)
 
 
 def _likened(element: Element, other: Element) -> Element:
