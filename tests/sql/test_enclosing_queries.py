@@ -95,7 +95,7 @@ EQUAL = (
     "SELECT k FROM one WHERE ratio IN ('1.3', '2.3') OR ratio BETWEEN '4.3' AND '4.3'",
     "SELECT ratio * '-10' FROM one",
     "SELECT k FROM one WHERE raw = '\\x02'",
-    "SELECT k FROM one WHERE NOT items && ARRAY[1, 3] AND (k > 3) = (items && ARRAY[4]) ORDER BY items && ARRAY[4] DESC",
+    "SELECT k FROM one WHERE NOT items && ARRAY[1, 3] ORDER BY items && ARRAY[4] DESC, (k > 3) = (items && ARRAY[4])",
     "SELECT k FROM one WHERE items = '{3,2}' OR k = ANY ('{1,7}')",
     "SELECT k FROM one WHERE k <> ALL ('{1,7}') AND a < SOME ('{4,5}')",
     # One expression under two names, one of which is grouped.
