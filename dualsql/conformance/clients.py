@@ -1,4 +1,4 @@
-"""Plays servers to a client: one run of its command for each sentence of the part client."""
+"""Serves difficult servers to a client: one run of its command for each sentence of the part client."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from dualsql.conformance.played import Played
 from dualsql.conformance.probe import Untestable, Violation, require
+from dualsql.conformance.rows_server import RowsServer
 from dualsql.conformance.run import SentenceOutcome
 from dualsql.conformance.standard import Sentence, sentences, standard_row
 
@@ -41,7 +41,7 @@ async def check_client(command: str) -> list[SentenceOutcome]:
 async def _outcome(sentence: Sentence, command: Sequence[str]) -> SentenceOutcome:
     exchange: dict[str, Any] = {}
     try:
-        await _play(sentence, command, exchange)
+        await _check(sentence, command, exchange)
     except Untestable as error:
         return SentenceOutcome(sentence=sentence, verdict="not testable", reason=str(error))
     except Violation as error:
@@ -49,36 +49,36 @@ async def _outcome(sentence: Sentence, command: Sequence[str]) -> SentenceOutcom
     return SentenceOutcome(sentence=sentence, verdict="passed")
 
 
-async def _play(sentence: Sentence, command: Sequence[str], exchange: dict[str, Any]) -> None:
+async def _check(sentence: Sentence, command: Sequence[str], exchange: dict[str, Any]) -> None:
     async with _listening() as (port, stranger, other):
         origin, elsewhere = (f"http://127.0.0.1:{each}" for each in (port, stranger))
-        played = Played(origin, sentence.play, elsewhere)
-        async with _serving(played.application(), port):
-            job = _job(sentence, played)
+        server = RowsServer(origin, sentence.behaviour, elsewhere)
+        async with _serving(server.application(), port):
+            job = _job(sentence, server)
             exchange |= {"request": json.dumps(job), "status": 0, "headers": {}, "body": ""}
             answer = await _run(command, job)
-    exchange |= {"body": json.dumps(answer), "headers": {"requests": ", ".join(played.requests)}}
+    exchange |= {"body": json.dumps(answer), "headers": {"requests": ", ".join(server.requests)}}
     require(not other.connections, "it sent a request to an address that was not configured")
     _compare(sentence, answer)
 
 
-def _job(sentence: Sentence, played: Played) -> Mapping[str, Any]:
+def _job(sentence: Sentence, server: RowsServer) -> Mapping[str, Any]:
     """What the command reads: the task, the configured address, and the tool result."""
-    result = played.tool_result(played.create(_ROWS))
+    result = server.tool_result(server.create(_ROWS))
     tool_result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     structured = tool_result["structuredContent"]
-    if sentence.play == "error":
+    if sentence.behaviour == "error":
         tool_result["isError"] = True
-    if sentence.play == "more":
+    if sentence.behaviour == "more":
         structured |= {"more": {"of": [1]}}
         structured["resource"]["colour"] = "green"
         structured["metadata"]["weight"] = 3
-    if sentence.play == "text":
+    if sentence.behaviour == "text":
         tool_result["content"] = [{"type": "text", "text": json.dumps(tool_result.pop("structuredContent"))}]
-    if sentence.play == "elsewhere":
-        structured["resource"]["url"] = f"{played.elsewhere}/resources/0123456789abcdefghijkl"
+    if sentence.behaviour == "elsewhere":
+        structured["resource"]["url"] = f"{server.elsewhere}/resources/0123456789abcdefghijkl"
         structured["resource"]["uri"] = "resource://0123456789abcdefghijkl"
-    return {"task": sentence.task, "baseUrl": f"{played.origin}/resources", "toolResult": tool_result}
+    return {"task": sentence.task, "baseUrl": f"{server.origin}/resources", "toolResult": tool_result}
 
 
 async def _run(command: Sequence[str], job: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -126,7 +126,7 @@ class _Stranger:
 
     connections: list[str] = field(default_factory=list)
 
-    async def met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections.append(str(writer.get_extra_info("peername")))
         writer.close()
 
@@ -135,7 +135,7 @@ class _Stranger:
 async def _listening() -> AsyncIterator[tuple[int, int, _Stranger]]:
     """A free port for the server, and a stranger with a port of its own."""
     stranger = _Stranger()
-    async with await asyncio.start_server(stranger.met, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(stranger.accept, "127.0.0.1", 0) as server:
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))
             port = bound.getsockname()[1]

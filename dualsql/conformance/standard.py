@@ -22,7 +22,7 @@ class Sentence:
         steps: requests with what is expected of their answers, in this order; docs/standard describes their keys.
         fresh: the check changes the resource, so it needs one of its own.
         needs: another part that the check needs.
-        task, play, answer: of a client: what it is asked for, the behaviour of the server that it meets, and whether it
+        task, behaviour, answer: of a client: what it is asked for, the behaviour of the server that it meets, and whether it
             must return the rows, an error, or say that there is no dual response.
 
     A sentence with neither `check` nor `steps` nor `task` cannot be tested from outside.
@@ -37,7 +37,7 @@ class Sentence:
     fresh: bool = False
     needs: str | None = None
     task: str | None = None
-    play: str = ""
+    behaviour: str = ""
     answer: Literal["rows", "error", "none"] = "rows"
 
 

@@ -18,14 +18,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from dualsql.conformance.played import (
+from dualsql.conformance.rows_server import (
     COLUMNS,
     LARGEST_PAGE,
     PAGE_SIZE,
     Keys,
-    Played,
-    PlayedResource,
     RefusalError,
+    RowsResource,
+    RowsServer,
 )
 from dualsql.conformance.standard import Row, optional_parts, standard
 
@@ -38,7 +38,7 @@ _MISSING = "There is no such resource."
 
 
 @dataclass
-class Mutant(Played):
+class Mutant(RowsServer):
     """A server that is correct without a fault."""
 
     fault: str = ""
@@ -84,7 +84,7 @@ class Mutant(Played):
             content["more"] = True
         return result
 
-    def create(self, rows: int, lifetime: timedelta = timedelta(minutes=15)) -> PlayedResource:
+    def create(self, rows: int, lifetime: timedelta = timedelta(minutes=15)) -> RowsResource:
         resource = super().create(rows, lifetime)
         if self.is_at("5.5"):
             resource.expires_at = None
@@ -94,7 +94,7 @@ class Mutant(Played):
             self.resources[resource.id] = resource
         return resource
 
-    def tool_result(self, resource: PlayedResource) -> CallToolResult:
+    def tool_result(self, resource: RowsResource) -> CallToolResult:
         result = super().tool_result(resource)
         content = result.structured_content or {}
         link, metadata = content["resource"], content["metadata"]
@@ -149,12 +149,12 @@ class Mutant(Played):
             raise RefusalError(401, "UNAUTHENTICATED", "The token is not valid.")
         return TOKENS.get(token)
 
-    def opened(self, request: Request) -> PlayedResource:
+    def opened(self, request: Request) -> RowsResource:
         caller, resource = self.caller(request), self.resources.get(request.path_params["id"])
         is_stream, is_put = request.url.path.endswith("/rows"), request.method == "PUT"
         lenient = "14.6" if is_stream else "9.4" if is_put else "5.1"
         if resource is None and self.is_at(lenient):
-            return PlayedResource("", 0, None, datetime.now(UTC), timedelta(), None)
+            return RowsResource("", 0, None, datetime.now(UTC), timedelta(), None)
         if resource is not None and resource.owner not in (None, caller):
             if self.is_at("17.4") and request.method == "DELETE":
                 resource.is_deleted = True
@@ -222,7 +222,7 @@ class Mutant(Played):
         middle = len(complete) // 2 if self.is_at("4.13") else 0
         return [*complete[:middle], *empty, *complete[middle:]]
 
-    def page(self, resource: PlayedResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
+    def page(self, resource: RowsResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
         limit = self.whole(wanted, "limit", PAGE_SIZE)
         if "cursor" in wanted:
             wanted = {**wanted, "offset": self.position(resource, wanted)}
@@ -253,7 +253,7 @@ class Mutant(Played):
         return page
 
     def damage(
-        self, page: dict[str, Any], resource: PlayedResource, wanted: Mapping[str, Any], limit: int
+        self, page: dict[str, Any], resource: RowsResource, wanted: Mapping[str, Any], limit: int
     ) -> None:
         """Violate a sentence in the rows and counts of a page."""
         offset, keys = wanted.get("offset", 0), self.keys(wanted.get("sort"))
@@ -276,11 +276,11 @@ class Mutant(Played):
     def seal(self, *parts: object) -> str:
         return hmac.new(self._key, json.dumps(parts).encode(), sha256).hexdigest()[:32]
 
-    def cursor(self, resource: PlayedResource, wanted: Mapping[str, Any], offset: int) -> str:
+    def cursor(self, resource: RowsResource, wanted: Mapping[str, Any], offset: int) -> str:
         identity = "" if self.is_at("10.7") else resource.id
         return f"{offset}.{self.seal(identity, '' if self.is_at('10.6') else wanted.get('sort'), offset)}"
 
-    def position(self, resource: PlayedResource, wanted: Mapping[str, Any]) -> int:
+    def position(self, resource: RowsResource, wanted: Mapping[str, Any]) -> int:
         if "offset" in wanted and not self.is_at("10.8"):
             raise RefusalError(400, "BAD_PARAMETER", "A page begins at a cursor or at an offset.")
         cursor = str(wanted["cursor"])
@@ -298,7 +298,7 @@ class Mutant(Played):
     async def well_known(self, _: Request) -> Response:
         return JSONResponse(self.service())
 
-    def description(self, resource: PlayedResource) -> dict[str, Any]:
+    def description(self, resource: RowsResource) -> dict[str, Any]:
         is_pinned = resource.expires_at is None and not self.is_at("9.2", "5.5")
         until = resource.expires_at
         if until is not None and self.is_at("8.4"):
@@ -311,7 +311,7 @@ class Mutant(Played):
             "expires_at": until and until.isoformat(),
         }
 
-    def pin(self, resource: PlayedResource) -> Response:
+    def pin(self, resource: RowsResource) -> Response:
         resource.expires_at = None
         return JSONResponse({"ok": True} if self.is_at("9.1") else {"status": "pinned", "expires_at": None})
 

@@ -1,4 +1,4 @@
-"""Both clients against played servers, and commands that do what no client may."""
+"""Both clients against careful and careless servers, and commands that do what no client may."""
 
 from __future__ import annotations
 

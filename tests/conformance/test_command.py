@@ -36,10 +36,10 @@ async def run(*options: str) -> tuple[int | None, str]:
 )
 async def test_a_run_says_what_fails(fault: str, code: int) -> None:
     with listening_socket() as bound:
-        played = Mutant(origin_of(bound), fault=fault)
-        async with serving(played.application(), bound):
+        server = Mutant(origin_of(bound), fault=fault)
+        async with serving(server.application(), bound):
             options = ("--part", "pages", "--json")
-            found, text = await run(f"{played.origin}/mcp", *options)
+            found, text = await run(f"{server.origin}/mcp", *options)
     assert found == code, text
     outcomes = {each["number"]: each for each in json.loads(text)}
     assert outcomes.keys() == {each.number for each in sentences() if each.part == "pages"}
@@ -72,8 +72,8 @@ async def test_what_cannot_be_checked_is_said_in_a_line(options: tuple[str, ...]
 @pytest.mark.long
 async def test_a_tool_that_cannot_be_called_is_said_in_a_line() -> None:
     with listening_socket() as bound:
-        played = Mutant(origin_of(bound))
-        async with serving(played.application(), bound):
+        server = Mutant(origin_of(bound))
+        async with serving(server.application(), bound):
             for options, words in (
                 (("--tool", "rows"), "The server has no tool 'rows'; it has standard_rows. Give --tool"),
                 (
@@ -81,7 +81,7 @@ async def test_a_tool_that_cannot_be_called_is_said_in_a_line() -> None:
                     "The call failed: BAD_PARAMETER: rows is",
                 ),
             ):
-                code, text = await run(f"{played.origin}/mcp", *options)
+                code, text = await run(f"{server.origin}/mcp", *options)
                 assert (code, len(text.splitlines())) == (1, 1), text
                 assert words in text
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dualsql.conformance.played import Played
 from dualsql.conformance.probe import Caller, is_below
+from dualsql.conformance.rows_server import RowsServer
 from dualsql.conformance.run import SentenceOutcome, check_server
 from dualsql.conformance.standard import Sentence, sentences
 from tests.client.hosting import listening_socket, origin_of, serving
@@ -20,18 +20,18 @@ CALLERS: dict[Caller, str] = {"owner": ANA, "stranger": BOB}
 
 
 async def outcomes_of(
-    fault: str = "", part: str = "", kind: type[Played] = Mutant
+    fault: str = "", part: str = "", kind: type[RowsServer] = Mutant
 ) -> dict[str, SentenceOutcome]:
     with listening_socket() as bound:
-        played = kind(origin_of(bound))
-        if isinstance(played, Mutant):
-            played.fault = fault
-        async with serving(played.application(), bound):
+        server = kind(origin_of(bound))
+        if isinstance(server, Mutant):
+            server.fault = fault
+        async with serving(server.application(), bound):
             parts = [part] if part else []
-            outcomes = await check_server(f"{played.origin}/mcp", parts=parts, tokens=CALLERS)
+            outcomes = await check_server(f"{server.origin}/mcp", parts=parts, tokens=CALLERS)
     if not fault:
         now = datetime.now(UTC)
-        left = [each for each in played.resources.values() if not each.is_deleted]
+        left = [each for each in server.resources.values() if not each.is_deleted]
         assert all(each.expires_at and each.expires_at < now for each in left)
     return {each.sentence.number: each for each in outcomes}
 
@@ -43,7 +43,7 @@ async def test_a_correct_server_passes() -> None:
 
 
 async def test_a_server_with_the_required_parts_alone_passes() -> None:
-    outcomes = await outcomes_of(kind=Played)
+    outcomes = await outcomes_of(kind=RowsServer)
     verdicts = {each.sentence.part: each.verdict for each in outcomes.values() if each.verdict != "passed"}
     assert set(verdicts.values()) == {"not offered", "not testable"}
 
@@ -58,9 +58,9 @@ async def test_a_violation_is_found_by_name(sentence: Sentence) -> None:
 async def test_tokens_are_sent_to_the_server_alone() -> None:
     """A tool result names another address; only `base_url` says that requests go there."""
     with listening_socket() as bound, listening_socket() as other:
-        played, elsewhere = Mutant(origin_of(bound)), Mutant(origin_of(other))
-        async with serving(played.application(), bound), serving(elsewhere.application(), other):
-            endpoint, played.origin = f"{played.origin}/mcp", elsewhere.origin
+        server, elsewhere = Mutant(origin_of(bound)), Mutant(origin_of(other))
+        async with serving(server.application(), bound), serving(elsewhere.application(), other):
+            endpoint, server.origin = f"{server.origin}/mcp", elsewhere.origin
             alone = await check_server(endpoint, parts=["pages"], tokens=CALLERS)
             assert elsewhere.requests == []
             base_url = f"{elsewhere.origin}/resources"

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from dualsql.conformance import checks
-from dualsql.conformance.played import Played
+from dualsql.conformance.rows_server import RowsServer
 from dualsql.conformance.standard import optional_parts, required_parts, schema_of, sentences, standard
 from dualsql.mcp.resource_server import EXTENSION
 from dualsql.openapi.document import component_schemas
@@ -93,8 +93,8 @@ def test_the_javascript_types_are_made_of_the_same_shapes() -> None:
     assert f"SHA-256 of the shapes: {script['digest']()}" in script["TYPES"].read_text(encoding="utf-8")
 
 
-def test_a_played_server_writes_the_documented_rows() -> None:
-    played = Played("http://127.0.0.1:1")
-    content = played.tool_result(played.create(3)).structured_content
+def test_the_server_for_clients_writes_the_documented_rows() -> None:
+    server = RowsServer("http://127.0.0.1:1")
+    content = server.tool_result(server.create(3)).structured_content
     assert content is not None
     assert content["results"][0] == {"id": 1, "name": "row 0001", "kind": "b", "score": 7}

@@ -1,4 +1,4 @@
-"""A server with the required part over rows in memory, and with `play` one that only a careful client copes with."""
+"""A server with the required part over rows in memory, and with `behaviour` one that only a careful client copes with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RefusalError(Exception):
 
 
 @dataclass(slots=True)
-class PlayedResource:
+class RowsResource:
     """A result: the first `count` rows."""
 
     id: str
@@ -52,19 +52,19 @@ class PlayedResource:
 
 
 @dataclass
-class Played:
+class RowsServer:
     """A server at `origin`.
 
     Attributes:
-        play: how it behaves, by the names of standard.json.
+        behaviour: how it behaves, by the names of standard.json.
         elsewhere: the origin that it redirects to.
         requests: those for resources, as method and path.
     """
 
     origin: str
-    play: str = ""
+    behaviour: str = ""
     elsewhere: str = ""
-    resources: dict[str, PlayedResource] = field(default_factory=dict)
+    resources: dict[str, RowsResource] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
 
     def application(self) -> Starlette:
@@ -103,14 +103,12 @@ class Played:
             return CallToolResult(content=[text], structured_content={"error": problem}, is_error=True)
         return self.tool_result(self.create(rows, lifetime))
 
-    def create(self, rows: int, lifetime: timedelta = timedelta(minutes=15)) -> PlayedResource:
+    def create(self, rows: int, lifetime: timedelta = timedelta(minutes=15)) -> RowsResource:
         """A new resource."""
         now, name = datetime.now(UTC), secrets.token_urlsafe(21)
-        return self.resources.setdefault(
-            name, PlayedResource(name, rows, None, now, lifetime, now + lifetime)
-        )
+        return self.resources.setdefault(name, RowsResource(name, rows, None, now, lifetime, now + lifetime))
 
-    def tool_result(self, resource: PlayedResource) -> CallToolResult:
+    def tool_result(self, resource: RowsResource) -> CallToolResult:
         """What the tool says of a resource."""
         sample, uri = resource.rows[:SAMPLE], f"resource://{resource.id}"
         text = f"{resource.count} rows, the first {len(sample)}: {json.dumps(sample)}. All rows: {uri}"
@@ -151,10 +149,10 @@ class Played:
         body = {"error": error.code.lower(), "message": error.message}
         return JSONResponse(body, error.status, headers)
 
-    def opened(self, request: Request) -> PlayedResource:
+    def opened(self, request: Request) -> RowsResource:
         """The resource of a path."""
         resource = self.resources.get(request.path_params["id"])
-        if resource is None or resource.is_deleted or self.play == "gone":
+        if resource is None or resource.is_deleted or self.behaviour == "gone":
             raise RefusalError(404, "NOT_FOUND", "There is no such resource.")
         if resource.expires_at is not None and resource.expires_at < datetime.now(UTC):
             raise RefusalError(410, "EXPIRED", "The resource has expired.")
@@ -162,10 +160,10 @@ class Played:
 
     async def answer(self, request: Request) -> Response:
         """The answer to a request for a resource."""
-        if self.play == "redirect":
+        if self.behaviour == "redirect":
             return RedirectResponse(f"{self.elsewhere}{request.url.path}", 307)
         if request.method not in ("GET", "POST", "DELETE") or (
-            self.play == "get_only" and request.method != "GET"
+            self.behaviour == "get_only" and request.method != "GET"
         ):
             raise RefusalError(405, "METHOD_NOT_ALLOWED", f"There is no {request.method} here.")
         resource = self.opened(request)
@@ -222,20 +220,22 @@ class Played:
             rows = [*complete, *(row for row in rows if row[name] is None)]
         return rows
 
-    def page(self, resource: PlayedResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
+    def page(self, resource: RowsResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
         """A page, whose offset is told by the name `start`."""
-        limit = min(self.whole(wanted, "limit", PAGE_SIZE), 3 if self.play == "small_pages" else LARGEST_PAGE)
+        limit = min(
+            self.whole(wanted, "limit", PAGE_SIZE), 3 if self.behaviour == "small_pages" else LARGEST_PAGE
+        )
         offset = self.whole(wanted, "offset", 0)
-        if self.play == "broken" and offset:
+        if self.behaviour == "broken" and offset:
             raise RefusalError(500, "QUERY_FAILED", "The database is gone.")
-        if self.play == "shifted" and offset:
+        if self.behaviour == "shifted" and offset:
             offset -= 1
         data = self.in_order(resource.rows, self.keys(wanted.get("sort")))[offset : offset + limit]
         return {
             "data": data,
             "returned_count": len(data),
-            "total_count": None if self.play == "no_total" else resource.count,
-            "has_next": offset + len(data) < resource.count or self.play == "endless",
+            "total_count": None if self.behaviour == "no_total" else resource.count,
+            "has_next": offset + len(data) < resource.count or self.behaviour == "endless",
             start: offset,
-            **({"flavour": {"of": "vanilla"}} if self.play == "more" else {}),
+            **({"flavour": {"of": "vanilla"}} if self.behaviour == "more" else {}),
         }
