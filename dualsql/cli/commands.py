@@ -222,14 +222,21 @@ def conformance_command(
     """Check a server or a client against the standard (docs/standard); exit code 1 if a MUST fails."""
     with errors_in_one_line():
         try:
-            from dualsql.conformance.command import Check, ConformanceError, check
+            from dualsql.conformance.command import ConformanceError, check
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
-        if (url is None) is (client is None):
-            raise ConfigurationError("Give the URL of a server, or --client COMMAND, one of them.")
-        wanted = Check(url, client, tool, arguments, base_url, tuple(part or ()), token, stranger_token)
+        checking = check(
+            url,
+            client,
+            tool=tool,
+            arguments=arguments,
+            base_url=base_url,
+            parts=part or (),
+            tokens={"owner": token, "stranger": stranger_token},
+            as_json=as_json,
+        )
         try:
-            text, is_conforming = asyncio.run(check(wanted, as_json=as_json))
+            text, is_conforming = asyncio.run(checking)
         except ConformanceError as error:
             raise ConfigurationError(str(error)) from error
         typer.echo(text)

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
+import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
 
-from dualsql.conformance.probe import Untestable, Violation, require
+from dualsql.conformance.probe import Violation, require
 from dualsql.conformance.rows_server import RowsServer
 from dualsql.conformance.run import SentenceOutcome
 from dualsql.conformance.standard import Sentence, sentences, standard_row
 
 SECONDS = 30.0
 """For one run of the command."""
+MOST_BYTES = 1024 * 1024
+"""Of what it prints."""
 _ROWS = 23
-_MOST_BYTES = 1024 * 1024
+_HANGS = f"the command does not end within {SECONDS:.0f} seconds"
 
 
 async def check_client(command: str) -> list[SentenceOutcome]:
@@ -30,36 +33,34 @@ async def check_client(command: str) -> list[SentenceOutcome]:
 
     Raises:
         OSError: the command cannot be started.
+        ValueError: it is empty, or a quotation mark in it is not closed.
     """
-    return [
-        await _outcome(sentence, shlex.split(command))
-        for sentence in sentences()
-        if sentence.part == "client"
-    ]
+    if not (words := shlex.split(command)):
+        raise ValueError("the command is empty")
+    first, *others = (each for each in sentences() if each.part == "client")
+    outcomes = [await _outcome(first, words)]
+    if outcomes[0].reason == _HANGS:
+        # It would take as long for each of the others.
+        reason = f"{_HANGS}: see {first.number}"
+        return outcomes + [
+            SentenceOutcome(sentence=each, verdict="not testable", reason=reason) for each in others
+        ]
+    return outcomes + [await _outcome(each, words) for each in others]
 
 
 async def _outcome(sentence: Sentence, command: Sequence[str]) -> SentenceOutcome:
-    exchange: dict[str, Any] = {}
+    exchange: dict[str, Any] = {"status": 0, "headers": {}, "body": ""}
     try:
-        await _check(sentence, command, exchange)
-    except Untestable as error:
-        return SentenceOutcome(sentence=sentence, verdict="not testable", reason=str(error))
+        async with _serving(sentence.behaviour) as (server, connections):
+            job = _job(sentence, server)
+            exchange |= {"request": json.dumps(job)}
+            answer = await _run(command, job)
+        exchange |= {"body": json.dumps(answer), "headers": {"requests": ", ".join(server.requests)}}
+        require(not connections, "it sent a request to an address that was not configured")
+        _compare(sentence, answer)
     except Violation as error:
         return SentenceOutcome(sentence=sentence, verdict="failed", reason=str(error), exchange=exchange)
     return SentenceOutcome(sentence=sentence, verdict="passed")
-
-
-async def _check(sentence: Sentence, command: Sequence[str], exchange: dict[str, Any]) -> None:
-    async with _listening() as (port, stranger, other):
-        origin, elsewhere = (f"http://127.0.0.1:{each}" for each in (port, stranger))
-        server = RowsServer(origin, sentence.behaviour, elsewhere)
-        async with _serving(server.application(), port):
-            job = _job(sentence, server)
-            exchange |= {"request": json.dumps(job), "status": 0, "headers": {}, "body": ""}
-            answer = await _run(command, job)
-    exchange |= {"body": json.dumps(answer), "headers": {"requests": ", ".join(server.requests)}}
-    require(not other.connections, "it sent a request to an address that was not configured")
-    _compare(sentence, answer)
 
 
 def _job(sentence: Sentence, server: RowsServer) -> Mapping[str, Any]:
@@ -83,22 +84,50 @@ def _job(sentence: Sentence, server: RowsServer) -> Mapping[str, Any]:
 
 async def _run(command: Sequence[str], job: Mapping[str, Any]) -> Mapping[str, Any]:
     pipe = asyncio.subprocess.PIPE
-    program = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=_MOST_BYTES)
+    program = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, start_new_session=True)
     try:
         async with asyncio.timeout(SECONDS):
-            written, _ = await program.communicate(json.dumps(job).encode())
+            printed = await _output(program, json.dumps(job).encode())
+            code = await program.wait()
     except TimeoutError as error:
-        raise Violation(f"the command takes more than {SECONDS:.0f} seconds") from error
+        raise Violation(_HANGS) from error
     finally:
-        if program.returncode is None:
-            program.kill()
-            await program.wait()
+        _kill(program)
+        with suppress(TimeoutError):  # of a program that left its process group, and still has the pipe
+            async with asyncio.timeout(1):
+                await program.communicate()
     try:
-        answer = json.loads(written)
+        answer = json.loads(printed)
     except ValueError as error:
-        raise Violation(f"the command printed no JSON: {written[:200]!r}") from error
+        raise Violation(
+            f"the command ended with code {code} and printed no JSON: {printed[:200]!r}"
+        ) from error
     require(isinstance(answer, dict), "the command printed no object")
     return dict(answer)
+
+
+async def _output(program: asyncio.subprocess.Process, text: bytes) -> bytes:
+    """What the program prints when it reads this text."""
+    assert program.stdin is not None
+    assert program.stdout is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
+        program.stdin.write(text)
+        await program.stdin.drain()
+    program.stdin.close()
+    printed = bytearray()
+    while piece := await program.stdout.read(MOST_BYTES):
+        printed += piece
+        require(len(printed) <= MOST_BYTES, f"the command printed more than {MOST_BYTES} bytes")
+    return bytes(printed)
+
+
+def _kill(program: asyncio.subprocess.Process) -> None:
+    """End the program, and what it has started."""
+    with suppress(ProcessLookupError):
+        if sys.platform == "win32":
+            program.kill()
+        else:
+            os.killpg(program.pid, signal.SIGKILL)
 
 
 def _compare(sentence: Sentence, answer: Mapping[str, Any]) -> None:
@@ -120,40 +149,26 @@ def _compare(sentence: Sentence, answer: Mapping[str, Any]) -> None:
     require(rows == expected, f"it returned {len(rows or ())} rows, which are not the {_ROWS} of the result")
 
 
-@dataclass(slots=True)
-class _Stranger:
-    """An address that no client may connect to."""
+@asynccontextmanager
+async def _serving(behaviour: str) -> AsyncIterator[tuple[RowsServer, Sequence[str]]]:
+    """A server on loopback, and the connections to another port, to which no client may connect."""
+    connections: list[str] = []
 
-    connections: list[str] = field(default_factory=list)
-
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections.append(str(writer.get_extra_info("peername")))
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(str(writer.get_extra_info("peername")))
         writer.close()
 
-
-@asynccontextmanager
-async def _listening() -> AsyncIterator[tuple[int, int, _Stranger]]:
-    """A free port for the server, and a stranger with a port of its own."""
-    stranger = _Stranger()
-    async with await asyncio.start_server(stranger.accept, "127.0.0.1", 0) as server:
-        with socket.socket() as bound:
-            bound.bind(("127.0.0.1", 0))
-            port = bound.getsockname()[1]
-        yield port, server.sockets[0].getsockname()[1], stranger
-
-
-@asynccontextmanager
-async def _serving(app: ASGIApp, port: int) -> AsyncIterator[None]:
-    """Serve `app` on loopback until the end of the block."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="critical", ws="none", lifespan="off")
-    config.timeout_graceful_shutdown = 1
-    server = uvicorn.Server(config)
-    running = asyncio.create_task(server.serve())
-    while not server.started:
-        require(not running.done(), "the server did not start")
-        await asyncio.sleep(0.01)
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await running
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as stranger:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            bound = (listening, stranger.sockets[0])
+            origin, elsewhere = (f"http://127.0.0.1:{each.getsockname()[1]}" for each in bound)
+            server = RowsServer(origin, behaviour, elsewhere)
+            config = uvicorn.Config(server.application(), log_level="critical", ws="none", lifespan="off")
+            config.timeout_graceful_shutdown = 1
+            program = uvicorn.Server(config)
+            running = asyncio.create_task(program.serve([listening]))
+            try:
+                yield server, connections
+            finally:
+                program.should_exit = True
+                await running

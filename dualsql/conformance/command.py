@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -11,9 +11,9 @@ import httpx2
 from mcp import MCPError
 
 from dualsql.conformance.clients import check_client
-from dualsql.conformance.probe import Caller, Untestable
+from dualsql.conformance.probe import Caller, Target, Untestable
 from dualsql.conformance.run import SentenceOutcome, check_server, is_conforming, report
-from dualsql.conformance.standard import optional_parts, required_parts
+from dualsql.conformance.standard import standard
 
 _UNREACHABLE = (
     OSError,
@@ -30,58 +30,32 @@ class ConformanceError(Exception):
     """Nothing can be checked: an option is wrong, or the server or the command cannot be reached."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The options of the command: a server's URL, or a client's command."""
-
-    url: str | None
-    client: str | None
-    tool: str | None
-    arguments: str
-    base_url: str | None
-    parts: tuple[str, ...]
-    token: str | None
-    stranger_token: str | None
-
-
-async def check(wanted: Check, *, as_json: bool) -> tuple[str, bool]:
-    """The report, and whether no MUST failed.
+async def check(
+    url: str | None,
+    client: str | None,
+    *,
+    tool: str | None,
+    arguments: str,
+    base_url: str | None,
+    parts: Sequence[str],
+    tokens: Mapping[Caller, str | None],
+    as_json: bool,
+) -> tuple[str, bool]:
+    """The report of a server or of a client, and whether no MUST failed; the options are those of the command.
 
     Raises:
         ConformanceError: nothing can be checked; the message says why to a person.
     """
-    outcomes = await _outcomes(wanted)
+    if (url is None) is (client is None):
+        raise ConformanceError("Give the URL of a server, or --client COMMAND, one of them.")
+    if client is not None:
+        outcomes = await _check_client(client)
+    else:
+        known = {caller: token for caller, token in tokens.items() if token}
+        target = Target(url or "", tool or "", _arguments(arguments), base_url or "", known)
+        outcomes = await _check_server(target, parts)
     text = json.dumps([each.to_json() for each in outcomes], indent=1) if as_json else report(outcomes)
     return text, is_conforming(outcomes)
-
-
-async def _outcomes(wanted: Check) -> list[SentenceOutcome]:
-    if wanted.url is None:
-        try:
-            return await check_client(wanted.client or "")
-        except (OSError, IndexError) as error:
-            raise ConformanceError(f"The command {wanted.client!r} cannot be started.") from error
-    parts = {*required_parts(), *optional_parts()}
-    if unknown := set(wanted.parts) - parts:
-        raise ConformanceError(
-            f"There is no part {min(unknown)!r}. The parts are {', '.join(sorted(parts))}."
-        )
-    tokens: dict[Caller, str] = {"owner": wanted.token or "", "stranger": wanted.stranger_token or ""}
-    try:
-        return await check_server(
-            wanted.url,
-            tool=wanted.tool,
-            arguments=_arguments(wanted.arguments) if wanted.tool else None,
-            base_url=wanted.base_url,
-            parts=wanted.parts,
-            tokens={caller: token for caller, token in tokens.items() if token},
-        )
-    except (*_UNREACHABLE, Untestable, ExceptionGroup) as error:
-        cause = _first(error)
-        line = (str(cause) or type(cause).__name__).splitlines()[0].rstrip(".")
-        if isinstance(cause, Untestable):
-            raise ConformanceError(f"{line[:1].upper()}{line[1:]}. Give --tool and --arguments.") from error
-        raise ConformanceError(f"There is no MCP endpoint at {wanted.url!r}: {line}.") from error
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -94,8 +68,23 @@ def _arguments(text: str) -> dict[str, Any]:
     return arguments
 
 
-def _first(error: BaseException) -> BaseException:
-    """The first error of a group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+async def _check_client(command: str) -> list[SentenceOutcome]:
+    try:
+        return await check_client(command)
+    except (OSError, ValueError) as error:
+        raise ConformanceError(f"The command {command!r} cannot be started: {error}.") from error
+
+
+async def _check_server(target: Target, parts: Sequence[str]) -> list[SentenceOutcome]:
+    names = {*standard()["required"], *standard()["optional"]}
+    if unknown := set(parts) - names:
+        raise ConformanceError(
+            f"There is no part {min(unknown)!r}. The parts are {', '.join(sorted(names))}."
+        )
+    try:
+        return await check_server(target, parts)
+    except (*_UNREACHABLE, Untestable) as error:
+        line = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        if isinstance(error, Untestable):
+            raise ConformanceError(f"{line[:1].upper()}{line[1:]}. Give --tool and --arguments.") from error
+        raise ConformanceError(f"There is no MCP endpoint at {target.url!r}: {line}.") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -13,7 +13,6 @@ import httpx
 import httpx2
 from jsonschema import Draft202012Validator
 from mcp import Client, MCPError
-from mcp.client import advertise
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
@@ -46,6 +45,36 @@ def require(condition: object, reason: str) -> None:
         raise Violation(reason)
 
 
+@dataclass(slots=True)
+class Target:
+    """A server to check.
+
+    Attributes:
+        url: of its MCP endpoint.
+        tool, arguments: the call that makes a result; by default that of the documented tool.
+        base_url: requests go to addresses below it, whatever a tool result says: they have the tokens. By default it is
+            the origin of the endpoint.
+        tokens: bearer tokens of the owner of the results and of a stranger.
+    """
+
+    url: str
+    tool: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    base_url: str = ""
+    tokens: Mapping[Caller, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        documented = standard()["tool"]
+        self.tool = self.tool or documented["name"]
+        if self.is_documented:
+            self.arguments = {**documented["arguments"], **self.arguments}
+
+    @property
+    def is_documented(self) -> bool:
+        """Whether the tool is the documented one, whose rows are known."""
+        return bool(self.tool == standard()["tool"]["name"])
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """The answer to one request."""
@@ -64,14 +93,19 @@ class Exchange:
         except ValueError as error:
             raise Violation("the body is not JSON") from error
 
+    @property
+    def text(self) -> str:
+        """The body as a text."""
+        return self.content.decode("utf-8", "replace")
+
     def to_json(self) -> dict[str, Any]:
         """The request and this answer, for a report."""
-        body = self.content[:_SHOWN].decode("utf-8", "replace")
+        headers = dict(self.headers)
         return {
             "request": self.request,
             "status": self.status,
-            "headers": dict(self.headers),
-            "body": body,
+            "headers": headers,
+            "body": self.text[:_SHOWN],
         }
 
 
@@ -118,48 +152,31 @@ class Probe:
     """The server under test.
 
     Attributes:
-        url: of its MCP endpoint.
-        tool, arguments: the call that makes a result.
-        base_url: requests go to addresses below it, whatever a tool result says: they have the tokens.
-        tokens: bearer tokens of "owner" and "stranger".
+        schema: of the arguments of the tool.
         last: the last answer, for the report of a failure.
     """
 
-    url: str
-    tool: str
-    arguments: Mapping[str, Any]
-    base_url: str
+    target: Target
     http: httpx.AsyncClient
     model: Client
-    tokens: Mapping[Caller, str]
-    last: Exchange | None = None
     schema: Mapping[str, Any] = field(default_factory=dict)
+    last: Exchange | None = None
     _created: list[ProbedResult] = field(default_factory=list)
     _rows: list[Row] | None = None
     _requests: int = 0
 
-    @property
-    def is_documented(self) -> bool:
-        """Whether the tool is the documented one, whose rows are known."""
-        return bool(self.tool == standard()["tool"]["name"])
-
-    def takes(self, argument: str) -> bool:
-        """Whether the tool has an argument."""
-        return argument in self.schema.get("properties", {})
-
     async def call(self, model: Client | None = None, **arguments: Any) -> CallToolResult:
         """A call of the tool as it is; Violation if the SDK refuses the result."""
         self._count()
-        given = {**self.arguments, **arguments}
+        tool, arguments = self.target.tool, {**self.target.arguments, **arguments}
         try:
-            result = await (model or self.model).call_tool(self.tool, given, read_timeout_seconds=SECONDS)
+            result = await (model or self.model).call_tool(tool, arguments)
         except MCPError:
             raise
         except (RuntimeError, ValueError) as error:
             raise Violation(f"the MCP SDK refuses the tool result: {error}") from error
-        self.last = Exchange(
-            f"tools/call {self.tool} {json.dumps(given)}", 200, {}, result.model_dump_json().encode()
-        )
+        request = f"tools/call {tool} {json.dumps(arguments)}"
+        self.last = Exchange(request, 200, {}, result.model_dump_json().encode())
         return result
 
     async def create(self, model: Client | None = None, **arguments: Any) -> ProbedResult:
@@ -178,14 +195,6 @@ class Probe:
         """One result for all checks that do not change it."""
         return self._created[0] if self._created else await self.create()
 
-    @asynccontextmanager
-    async def declaring(self) -> AsyncIterator[Client]:
-        """A model whose client declares the extension."""
-        async with connected(
-            self.url, self.tokens.get("owner"), [advertise(standard()["extension"])]
-        ) as client:
-            yield client
-
     async def send(
         self,
         method: str,
@@ -201,14 +210,15 @@ class Probe:
         self._count()
         result = result or await self.shared()
         address = self._address(result, at)
-        if not is_below(address, self.base_url):
-            raise Violation(
-                f"{address} is not below {self.base_url}, where requests are sent: see --base-url"
-            )
+        base_url = self.target.base_url or str(httpx.URL(self.target.url).join("/"))
+        require(
+            is_below(address, base_url),
+            f"{address} is not below {base_url}, where requests are sent: see --base-url",
+        )
         url = f"{address}{'?' + urlencode(query) if query else ''}"
         content = text if text is not None else None if body is None else json.dumps(body)
         headers = {} if content is None else {"Content-Type": "application/json"}
-        token = "not-a-token" if caller == "wrong" else self.tokens.get(caller)
+        token = "not-a-token" if caller == "wrong" else self.target.tokens.get(caller)
         if token:
             headers["Authorization"] = f"Bearer {token}"
         request = f"{method} {url} {content or ''}".rstrip()
@@ -233,7 +243,7 @@ class Probe:
     def _count(self) -> None:
         self._requests += 1
         if self._requests > MOST_REQUESTS:
-            raise RuntimeError(f"the run is bounded to {MOST_REQUESTS} requests")
+            raise Untestable(f"the run has sent {MOST_REQUESTS} requests")
 
     async def page(
         self, result: ProbedResult | None = None, *, by_get: bool = False, **parameters: Any
@@ -251,26 +261,27 @@ class Probe:
     async def walk(
         self, size: int, *, by_get: bool = False, by_cursor: bool = False, **sort: Any
     ) -> list[Row]:
-        """All rows, by pages of `size`."""
+        """All rows, by pages of `size`; a row more than there may be ends it."""
         rows: list[Row] = []
         cursor: Any = None
+        most = MOST_ROWS if self._rows is None else len(self._rows)
         while True:
             start = {"cursor": cursor} if cursor else {"skip" if by_get else "offset": len(rows)}
             page = await self.page(by_get=by_get, **start, limit=size, **sort)
             rows += page["data"]
-            if not page["has_next"] or not page["data"] or len(rows) > 2 * MOST_ROWS:
+            if not page["has_next"] or not page["data"] or len(rows) > most:
                 return rows
             cursor = page.get("next_cursor") if by_cursor else None
             require(cursor or not by_cursor, "a page that is followed by rows has no next_cursor")
 
     async def rows(self) -> list[Row]:
         """The rows of the shared result: those of the documented tool, or what one large page says."""
-        if self._rows is None and self.is_documented:
-            self._rows = [standard_row(number) for number in range(1, int(self.arguments["rows"]) + 1)]
         if self._rows is None:
-            self._rows = await self.walk(MOST_ROWS)
-            if not FEWEST_ROWS <= len(self._rows) <= MOST_ROWS:
+            known = range(1, self.target.arguments["rows"] + 1) if self.target.is_documented else None
+            rows = await self.walk(MOST_ROWS) if known is None else list(map(standard_row, known))
+            if not FEWEST_ROWS <= len(rows) <= MOST_ROWS:
                 raise Untestable(f"the tool must return {FEWEST_ROWS} to {MOST_ROWS} rows")
+            self._rows = rows
         return self._rows
 
     async def numbers(self) -> list[str]:
@@ -305,7 +316,7 @@ class Probe:
         for result in self._created:
             try:
                 await self.send("DELETE", result=result)
-            except (httpx.HTTPError, Violation, RuntimeError):
+            except (httpx.HTTPError, Violation, Untestable):
                 continue
 
 
@@ -321,44 +332,39 @@ def is_below(address: str, base_url: str) -> bool:
 
 
 @asynccontextmanager
-async def connected(url: str, token: str | None, extensions: Sequence[Any] = ()) -> AsyncIterator[Client]:
-    """A client of the MCP endpoint."""
+async def connected(target: Target, extensions: Sequence[Any] = ()) -> AsyncIterator[Client]:
+    """A client of the MCP endpoint, for the owner of the results."""
+    token = target.tokens.get("owner")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with AsyncExitStack() as stack:
-        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=SECONDS))
-        transport = streamable_http_client(url, http_client=http)
-        yield await stack.enter_async_context(Client(transport, extensions=extensions or None))
+    try:
+        async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
+            transport = streamable_http_client(target.url, http_client=http)
+            async with Client(
+                transport, read_timeout_seconds=SECONDS, extensions=extensions or None
+            ) as client:
+                yield client
+    except BaseExceptionGroup as error:  # by the SDK, of whatever is raised in the block
+        raise _first(error) from error
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 @asynccontextmanager
-async def probing(
-    url: str,
-    *,
-    tool: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    base_url: str | None = None,
-    tokens: Mapping[Caller, str] | None = None,
-) -> AsyncIterator[Probe]:
-    """A probe of the MCP endpoint at `url`; what it made is deleted at the end.
-
-    Args:
-        tool: its name; by default that of the documented one, with the arguments of the standard.
-        base_url: of the results; by default the origin of the endpoint.
-        tokens: bearer tokens of the owner of the results and of a stranger.
-    """
-    documented = standard()["tool"]
-    given = arguments if arguments is not None else documented["arguments"] if tool is None else {}
-    tokens = tokens or {}
+async def probing(target: Target) -> AsyncIterator[Probe]:
+    """A probe of a server; what it made is deleted at the end."""
     async with (
         httpx.AsyncClient(timeout=SECONDS, follow_redirects=False) as http,
-        connected(url, tokens.get("owner")) as model,
+        connected(target) as model,
     ):
-        base_url = base_url or str(httpx.URL(url).copy_with(path="/", query=None, fragment=None))
-        probe = Probe(url, tool or documented["name"], given, base_url, http, model, tokens)
-        listed = {each.name: each for each in (await model.list_tools()).tools}
-        if probe.tool not in listed:
-            raise Untestable(f"the server has no tool {probe.tool!r}; it has {', '.join(listed) or 'none'}")
-        probe.schema = listed[probe.tool].input_schema
+        schemas = {each.name: each.input_schema for each in (await model.list_tools()).tools}
+        if target.tool not in schemas:
+            names = ", ".join(schemas) or "none"
+            raise Untestable(f"the server has no tool {target.tool!r}; it has {names}")
+        probe = Probe(target, http, model, schemas[target.tool])
         try:
             yield probe
         finally:

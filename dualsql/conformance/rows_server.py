@@ -1,4 +1,4 @@
-"""A server with the required part over rows in memory, and with `behaviour` one that only a careful client copes with."""
+"""A server with the required part over rows in memory; with a `behaviour`, one that is difficult for clients."""
 
 from __future__ import annotations
 

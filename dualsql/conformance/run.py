@@ -16,19 +16,20 @@ from mcp import MCPError
 
 from dualsql.conformance import checks
 from dualsql.conformance.probe import (
-    Caller,
     Exchange,
     Probe,
     ProbedResult,
+    Target,
     Untestable,
     Violation,
     probing,
     require,
 )
-from dualsql.conformance.standard import Sentence, required_parts, sentences, standard
+from dualsql.conformance.standard import Sentence, sentences, standard
 
 MOST_SECONDS = 600.0
-"""For a run."""
+"""For a run, the last of them to delete what it made."""
+_CLEANING_SECONDS = 60.0
 
 Verdict = Literal["passed", "failed", "not offered", "not testable"]
 
@@ -60,36 +61,23 @@ def is_conforming(outcomes: Sequence[SentenceOutcome]) -> bool:
     return not any(each.verdict == "failed" and each.sentence.level == "MUST" for each in outcomes)
 
 
-async def check_server(
-    url: str,
-    *,
-    tool: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    base_url: str | None = None,
-    parts: Sequence[str] = (),
-    tokens: Mapping[Caller, str] | None = None,
-) -> list[SentenceOutcome]:
-    """What each sentence for servers gives at the MCP endpoint `url`.
-
-    Args:
-        tool, arguments: the call that makes a result; by default the documented tool.
-        base_url: of the results; by default the origin of the endpoint.
-        parts: only these; by default all.
-        tokens: bearer tokens of the owner and of a stranger.
+async def check_server(target: Target, parts: Sequence[str] = ()) -> list[SentenceOutcome]:
+    """What each sentence for servers gives; of these parts only, if some are named.
 
     Raises:
         Untestable: there is no such tool, or its call fails.
         OSError, httpx.HTTPError, MCPError: the endpoint cannot be reached.
     """
-    wanted = [each for each in sentences() if each.part != "client" and (not parts or each.part in parts)]
-    async with (
-        asyncio.timeout(MOST_SECONDS),
-        probing(url, tool=tool, arguments=arguments, base_url=base_url, tokens=tokens) as probe,
-    ):
+    end = asyncio.get_running_loop().time() + MOST_SECONDS
+    async with asyncio.timeout_at(end), probing(target) as probe:
         with suppress(Violation):  # the checks say what is wrong with it
             await probe.shared()
         offered = await _offered(probe)
-        return [await _outcome(sentence, probe, offered) for sentence in wanted]
+        return [
+            await _outcome(sentence, probe, offered, end - _CLEANING_SECONDS)
+            for sentence in sentences()
+            if sentence.part != "client" and (not parts or sentence.part in parts)
+        ]
 
 
 async def _offered(probe: Probe) -> set[str]:
@@ -97,24 +85,26 @@ async def _offered(probe: Probe) -> set[str]:
     try:
         announced = (await probe.service()).get("parts")
     except (Violation, httpx.HTTPError):
-        return set(required_parts())
-    named = set(announced) | {"discovery"} if isinstance(announced, list) else set()
-    return {*required_parts(), "versions", *named}
+        announced = None
+    optional = ["discovery", *map(str, announced)] if isinstance(announced, list) else []
+    return {*standard()["required"], "versions", *optional}
 
 
-async def _outcome(sentence: Sentence, probe: Probe, offered: set[str]) -> SentenceOutcome:
+async def _outcome(sentence: Sentence, probe: Probe, offered: set[str], end: float) -> SentenceOutcome:
+    """The outcome of a sentence, whose check ends at this time of the loop."""
     if not {sentence.part, sentence.needs or sentence.part} <= offered:
         return SentenceOutcome(sentence=sentence, verdict="not offered")
     probe.last = None
     try:
         if not sentence.check and not sentence.steps:
             raise Untestable("from outside")
-        if sentence.check:
-            await getattr(checks, sentence.check)(probe)
-        if sentence.steps:
+        async with asyncio.timeout_at(end):
+            if sentence.check:
+                await getattr(checks, sentence.check)(probe)
             await _follow(sentence, probe)
-    except Untestable as error:
-        return SentenceOutcome(sentence=sentence, verdict="not testable", reason=str(error))
+    except (Untestable, TimeoutError) as error:
+        reason = str(error) or f"the run is bounded to {MOST_SECONDS:.0f} seconds"
+        return SentenceOutcome(sentence=sentence, verdict="not testable", reason=reason)
     except (Violation, httpx.HTTPError, MCPError) as error:
         reason = str(error) or type(error).__name__
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -127,42 +117,44 @@ async def _outcome(sentence: Sentence, probe: Probe, offered: set[str]) -> Sente
 
 
 async def _follow(sentence: Sentence, probe: Probe) -> None:
-    """Send the requests of a sentence and compare the answers."""
+    """Send the requests of a sentence, if it has some, and compare the answers."""
+    if not sentence.steps:
+        return
     result = await (probe.create() if sentence.fresh else probe.shared())
-    kept: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if any("$number" in json.dumps(step) for step in sentence.steps):
-        kept["number"] = (await probe.numbers())[0]
+        values["number"] = (await probe.numbers())[0]
     for step in sentence.steps:
-        if step.get("as") and not probe.tokens.get("stranger"):
+        if step.get("as") and not probe.target.tokens.get("stranger"):
             raise Untestable("it needs the tokens of two callers")
-        answer = await _send(probe, result, step, kept)
-        await _compare(probe, step, answer, kept)
+        answer = await _send(probe, result, step, values)
+        await _compare(probe, step, answer, values)
         if "alike" in step:
-            other = await _send(probe, result, {**step, "at": step["alike"]}, kept)
+            other = await _send(probe, result, {**step, "at": step["alike"]}, values)
             _require_alike(answer, other, result)
 
 
 async def _send(
-    probe: Probe, result: ProbedResult, step: Mapping[str, Any], kept: Mapping[str, Any]
+    probe: Probe, result: ProbedResult, step: Mapping[str, Any], values: Mapping[str, Any]
 ) -> Exchange:
     return await probe.send(
         step["send"],
         step.get("at", ""),
         result=result,
         query=step.get("query"),
-        body=_filled(step.get("json"), kept),
+        body=_filled(step.get("json"), values),
         text=step.get("text"),
         caller=step.get("as", "owner"),
     )
 
 
-def _filled(value: Any, kept: Mapping[str, Any]) -> Any:
+def _filled(value: Any, values: Mapping[str, Any]) -> Any:
     """The value with each text "$name" replaced by what an earlier answer gave."""
     if isinstance(value, dict):
-        return {name: _filled(each, kept) for name, each in value.items()}
+        return {name: _filled(each, values) for name, each in value.items()}
     if isinstance(value, list):
-        return [_filled(each, kept) for each in value]
-    return kept[value[1:]] if isinstance(value, str) and value.startswith("$") else value
+        return [_filled(each, values) for each in value]
+    return values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
 
 
 def _is_expected(status: int, expected: Any) -> bool:
@@ -173,7 +165,7 @@ def _is_expected(status: int, expected: Any) -> bool:
     return bool(status in expected if isinstance(expected, list) else status == expected)
 
 
-async def _compare(probe: Probe, step: Mapping[str, Any], answer: Exchange, kept: dict[str, Any]) -> None:
+async def _compare(probe: Probe, step: Mapping[str, Any], answer: Exchange, values: dict[str, Any]) -> None:
     expected = step["expect"]
     require(_is_expected(answer.status, expected), f"it was answered {answer.status} in place of {expected}")
     for name, form in step.get("header", {}).items():
@@ -192,7 +184,7 @@ async def _compare(probe: Probe, step: Mapping[str, Any], answer: Exchange, kept
         )
     for name, source in step.get("keep", {}).items():
         require(body.get(source) is not None, f"there is no {source}")
-        kept[name] = body[source]
+        values[name] = body[source]
     if "rows" in step:
         start, stop = step["rows"]
         stop = start + len(body["data"]) if stop is None else stop
@@ -206,33 +198,34 @@ _VARYING = {"date", "content-length", "server"}
 
 def _require_alike(answer: Exchange, other: Exchange, result: ProbedResult) -> None:
     """The same answer, whatever of it names the resource."""
-    require(
-        answer.status == other.status,
-        f"a foreign resource is answered {answer.status}, an unknown {other.status}",
-    )
-    names = [sorted(set(each.headers) - _VARYING) for each in (answer, other)]
-    require(names[0] == names[1], "the headers tell a foreign resource from an unknown one")
-    body, unknown = (each.content.decode("utf-8", "replace") for each in (answer, other))
-    same = body.replace(result.id, "ID") == unknown.replace(result.id[::-1], "ID")
-    require(same, "the body tells a foreign resource from an unknown one")
+    for name, one, unknown in (
+        ("status", answer.status, other.status),
+        ("headers", answer.headers.keys() - _VARYING, other.headers.keys() - _VARYING),
+        ("body", answer.text.replace(result.id, "ID"), other.text.replace(result.id[::-1], "ID")),
+    ):
+        require(
+            one == unknown, f"the {name} tells a foreign resource from an unknown one: {one}, {unknown}"[:300]
+        )
 
 
 def report(outcomes: Sequence[SentenceOutcome]) -> str:
-    """The report for a person: a line for each failure, then the numbers by part."""
-    lines = []
+    """The report for a person: each failure, what was not tested and why, then the numbers by part."""
+    lines, untested = [], dict[str, list[str]]()
     for each in outcomes:
         if each.verdict == "failed":
-            lines += [
-                f"{each.sentence.number} {each.sentence.level}: {each.sentence.text}",
-                f"    {each.reason}",
-            ]
+            lines.append(f"{each.sentence.number} {each.sentence.level}: {each.sentence.text}")
+            lines.append(f"    {each.reason}")
             if each.exchange is not None:
                 lines.append(f"    {each.exchange['request'][:300]}")
                 lines.append(f"    -> {each.exchange['status']} {each.exchange['body'][:300]}")
+        elif each.verdict == "not testable":
+            untested.setdefault(each.reason, []).append(each.sentence.number)
+    lines += [f"Not testable, {reason}: {', '.join(numbers)}" for reason, numbers in untested.items()]
     for part in dict.fromkeys(each.sentence.part for each in outcomes):
         verdicts = Counter(each.verdict for each in outcomes if each.sentence.part == part)
         lines.append(f"{part:10} " + ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items()))
-    failed = [each.sentence.number for each in outcomes if each.verdict == "failed"]
     verdict = "conforms" if is_conforming(outcomes) else "does not conform"
     lines.append(f"It {verdict} to {standard()['title']}, version {standard()['version']}.")
-    return "\n".join(lines + ([f"Failed: {', '.join(failed)}"] if failed else []))
+    if failed := [each.sentence.number for each in outcomes if each.verdict == "failed"]:
+        lines.append(f"Failed: {', '.join(failed)}")
+    return "\n".join(lines)

@@ -22,8 +22,8 @@ class Sentence:
         steps: requests with what is expected of their answers, in this order; docs/standard describes their keys.
         fresh: the check changes the resource, so it needs one of its own.
         needs: another part that the check needs.
-        task, behaviour, answer: of a client: what it is asked for, the behaviour of the server that it meets, and whether it
-            must return the rows, an error, or say that there is no dual response.
+        task, behaviour, answer: for a client: what it fetches, how the server behaves, and whether the client must
+            return the rows, an error, or say that there is no dual response.
 
     A sentence with neither `check` nor `steps` nor `task` cannot be tested from outside.
     """
@@ -54,18 +54,6 @@ def sentences() -> tuple[Sentence, ...]:
     known = {field.name for field in fields(Sentence)}
     assert all(entry.keys() <= known for entry in standard()["sentences"])
     return tuple(Sentence(**entry) for entry in standard()["sentences"])
-
-
-def required_parts() -> Sequence[str]:
-    """The parts that each server has."""
-    parts: Sequence[str] = standard()["required"]
-    return parts
-
-
-def optional_parts() -> Sequence[str]:
-    """The parts that a server announces."""
-    parts: Sequence[str] = standard()["optional"]
-    return parts
 
 
 @cache

@@ -27,7 +27,7 @@ from dualsql.conformance.rows_server import (
     RowsResource,
     RowsServer,
 )
-from dualsql.conformance.standard import Row, optional_parts, standard
+from dualsql.conformance.standard import Row, standard
 
 TOKENS = {"token-of-ana": "ana", "token-of-bob": "bob"}
 DESCRIBED = [
@@ -52,7 +52,7 @@ class Mutant(RowsServer):
 
     def service(self) -> dict[str, Any]:
         named = {} if self.is_at("7.1") else {"baseUrl": f"{self.origin}/resources"}
-        return {**named, "version": 2 if self.is_at("7.2") else 1, "parts": list(optional_parts())}
+        return {**named, "version": 2 if self.is_at("7.2") else 1, "parts": list(standard()["optional"])}
 
     def extensions(self) -> list[Extension]:
         entry = self.service()

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from dualsql.conformance import clients
 from dualsql.conformance.clients import check_client
 from dualsql.conformance.run import report
 from tests.javascript.running import SOURCE, node
+from tests.serve.test_workers import is_running
+from tests.waiting import until
 
 HERE = Path(__file__).parent
 
@@ -55,6 +58,33 @@ async def test_what_a_naive_client_does_is_found() -> None:
     assert failed == {f"19.{number}" for number in range(2, 15)} - passed
 
 
-async def test_a_command_that_is_no_client_fails() -> None:
-    outcomes = await check_client(shlex.join([sys.executable, "-c", "print('no JSON')"]))
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("echo 'no JSON'", "the command ended with code 0 and printed no JSON: b'no JSON"),
+        ("echo 1", "the command printed no object"),
+        ("exit 3", "the command ended with code 3 and printed no JSON: b''"),
+        ("cat /dev/zero", "the command printed more than 1048576 bytes"),
+    ],
+)
+async def test_a_command_that_is_no_client_fails(command: str, reason: str) -> None:
+    outcomes = await check_client(shlex.join(["sh", "-c", command]))
     assert {each.verdict for each in outcomes} == {"failed"}
+    assert all(each.reason.startswith(reason) for each in outcomes), outcomes[0].reason
+
+
+async def test_a_command_that_hangs_is_ended_once_with_what_it_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(clients, "SECONDS", 1.0)
+    numbers = tmp_path / "numbers"
+    command = f"sleep 600 & echo $! >> {numbers}; wait"
+    first, *others = await check_client(shlex.join(["sh", "-c", command]))
+    assert (first.verdict, first.reason) == ("failed", "the command does not end within 30 seconds")
+    assert {each.verdict for each in others} == {"not testable"}
+    (number,) = numbers.read_text().split()
+
+    async def has_ended() -> bool:
+        return not is_running(int(number))
+
+    await until(has_ended)

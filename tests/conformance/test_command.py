@@ -39,8 +39,8 @@ async def test_a_run_says_what_fails(fault: str, code: int) -> None:
         server = Mutant(origin_of(bound), fault=fault)
         async with serving(server.application(), bound):
             options = ("--part", "pages", "--json")
-            found, text = await run(f"{server.origin}/mcp", *options)
-    assert found == code, text
+            status, text = await run(f"{server.origin}/mcp", *options)
+    assert status == code, text
     outcomes = {each["number"]: each for each in json.loads(text)}
     assert outcomes.keys() == {each.number for each in sentences() if each.part == "pages"}
     assert {number for number, each in outcomes.items() if each["verdict"] != "passed"} == (
@@ -59,7 +59,10 @@ async def test_a_run_says_what_fails(fault: str, code: int) -> None:
         (("http://127.0.0.1:9/mcp",), "There is no MCP endpoint at 'http://127.0.0.1:9/mcp'"),
         (("http://127.0.0.1:9/mcp", "--part", "page"), "There is no part 'page'. The parts are"),
         (("http://127.0.0.1:9/mcp", "--tool", "t", "--arguments", "["), "--arguments is not JSON."),
+        (("http://127.0.0.1:9/mcp", "--arguments", "[]"), "--arguments is no JSON object."),
         (("--client", "no-such-command"), "'no-such-command' cannot be started"),
+        (("--client", ""), "The command '' cannot be started: the command is empty."),
+        (("--client", "'node"), "cannot be started: No closing quotation."),
     ],
 )
 @pytest.mark.quick(2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dualsql.conformance.probe import Target
 from dualsql.conformance.run import check_server, report
 from tests.conformance.served import serving_standard
 from tests.conformance.test_server import CALLERS, UNTESTABLE
@@ -19,6 +20,6 @@ async def test_every_sentence(database: str, tmp_path: Path, request: pytest.Fix
     else:
         url = request.getfixturevalue(f"{database}_url")
     async with serving_standard(url) as endpoint:
-        outcomes = await check_server(endpoint, tokens=CALLERS)
+        outcomes = await check_server(Target(endpoint, tokens=CALLERS))
     assert [each for each in outcomes if each.verdict == "failed"] == [], report(outcomes)
     assert {each.sentence.number for each in outcomes if each.verdict != "passed"} == UNTESTABLE

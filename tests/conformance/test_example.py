@@ -11,8 +11,9 @@ from typing import Any
 
 import mcp
 
+from dualsql.conformance.probe import Target
 from dualsql.conformance.run import check_server, report
-from dualsql.conformance.standard import required_parts, standard_row
+from dualsql.conformance.standard import standard, standard_row
 from dualsql_client import DualResponseClient
 from tests.client.hosting import listening_socket
 from tests.javascript.running import node, run
@@ -56,8 +57,8 @@ def test_it_is_short_and_needs_no_package() -> None:
 
 async def test_it_passes_the_required_part() -> None:
     async with serving_example() as origin:
-        outcomes = await check_server(f"{origin}/mcp")
-    required = [each for each in outcomes if each.sentence.part in required_parts()]
+        outcomes = await check_server(Target(f"{origin}/mcp"))
+    required = [each for each in outcomes if each.sentence.part in standard()["required"]]
     assert {each.verdict for each in required} == {"passed"}, report(outcomes)
 
 
@@ -65,9 +66,9 @@ async def test_the_python_client_fetches_all_sorted_paged_and_cancels() -> None:
     async with serving_example() as origin, DualResponseClient(f"{origin}/resources") as client:
         parsed = client.parse(await called(origin, 1_000), strict=True)
         assert await parsed.fetch_all() == ROWS
-        found = [row["score"] for row in await parsed.fetch_all(sort="-score")]
-        assert found[: len(SORTED)] == SORTED
-        assert set(found[len(SORTED) :]) == {None}
+        scores = [row["score"] for row in await parsed.fetch_all(sort="-score")]
+        assert scores[: len(SORTED)] == SORTED
+        assert set(scores[len(SORTED) :]) == {None}
         assert [len(page.data) async for page in parsed.pages(limit=400)] == [400, 400, 200]
         async with aclosing(parsed.fetch_stream(batch_size=10)) as batches:
             assert await anext(batches) == ROWS[:10]
@@ -76,8 +77,8 @@ async def test_the_python_client_fetches_all_sorted_paged_and_cancels() -> None:
 
 async def test_the_javascript_client_fetches_all_sorted_paged_and_cancels() -> None:
     async with serving_example() as origin:
-        given = {"baseUrl": f"{origin}/resources", "toolResult": await called(origin, 1_000)}
-        answer = json.loads(await run(node(), Path(__file__).parent / "fetching.mjs", given=given))
+        job = {"baseUrl": f"{origin}/resources", "toolResult": await called(origin, 1_000)}
+        answer = json.loads(await run(node(), Path(__file__).parent / "fetching.mjs", given=job))
     assert answer["all"] == [row["id"] for row in ROWS]
     assert [score for score in answer["sorted"] if score is not None] == SORTED
     assert answer["pages"] == [400, 400, 200]

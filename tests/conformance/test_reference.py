@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from dualsql.conformance.probe import Target
 from dualsql.conformance.run import check_server, is_conforming, report
 from dualsql.conformance.standard import standard_row
 from tests.client.hosting import listening_socket, origin_of, serving
@@ -111,7 +112,7 @@ async def test_its_differences_are_those_of_the_document() -> None:
     with listening_socket() as bound:
         reference = Reference(origin_of(bound), database)
         async with serving(reference.application(), bound):
-            outcomes = await check_server(f"{reference.origin}/mcp", tool="query", arguments={"sql": SQL})
+            outcomes = await check_server(Target(f"{reference.origin}/mcp", "query", {"sql": SQL}))
     database.close()
     assert reference.queries == {}, "the run left results behind"
     text = DOCUMENT.read_text(encoding="utf-8")

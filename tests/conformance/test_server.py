@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from dualsql.conformance.probe import Caller, is_below
-from dualsql.conformance.rows_server import RowsServer
+from dualsql.conformance import probe, run
+from dualsql.conformance.probe import Caller, Target, is_below
+from dualsql.conformance.rows_server import RefusalError, RowsResource, RowsServer
 from dualsql.conformance.run import SentenceOutcome, check_server
-from dualsql.conformance.standard import Sentence, sentences
+from dualsql.conformance.standard import Sentence, sentences, standard
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.conformance.mutants import TOKENS, Mutant
 
@@ -28,7 +34,7 @@ async def outcomes_of(
             server.fault = fault
         async with serving(server.application(), bound):
             parts = [part] if part else []
-            outcomes = await check_server(f"{server.origin}/mcp", parts=parts, tokens=CALLERS)
+            outcomes = await check_server(Target(f"{server.origin}/mcp", tokens=CALLERS), parts)
     if not fault:
         now = datetime.now(UTC)
         left = [each for each in server.resources.values() if not each.is_deleted]
@@ -48,6 +54,53 @@ async def test_a_server_with_the_required_parts_alone_passes() -> None:
     assert set(verdicts.values()) == {"not offered", "not testable"}
 
 
+class Sorted(Mutant):
+    """Writes rows with sorted names, as programs in Go do, and errors in words that a database has, too."""
+
+    def page(self, resource: RowsResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
+        page = super().page(resource, wanted, start)
+        return {**page, "data": [dict(sorted(row.items())) for row in page["data"]]}
+
+    def refused(self, error: RefusalError) -> Response:
+        words = "Select a column of the result. See line 1 of the body."
+        return super().refused(RefusalError(error.status, error.code, words))
+
+
+async def test_a_server_may_sort_names_and_choose_its_words() -> None:
+    outcomes = await outcomes_of(kind=Sorted)
+    assert {number: each.reason for number, each in outcomes.items() if each.verdict == "failed"} == {}
+
+
+class Announcing(RowsServer):
+    """Announces parts that are no names, and gives a row a page, with more to follow for ever."""
+
+    def optional_routes(self) -> list[Route]:
+        async def answer(_: Request) -> Response:
+            return JSONResponse({"baseUrl": 1, "version": [], "parts": [{}, 3]})
+
+        return [Route(f"/resources{standard()['well_known']}", answer)]
+
+    def page(self, resource: RowsResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
+        page = super().page(resource, {**wanted, "limit": 1, "offset": 0}, start)
+        return {**page, "has_next": True, start: wanted.get("offset", 0)}
+
+
+async def test_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = await outcomes_of(kind=Announcing)
+    assert outcomes["4.7"].verdict == outcomes["7.1"].verdict == "failed"
+    monkeypatch.setattr(probe, "MOST_REQUESTS", 50)
+    outcomes = await outcomes_of(kind=Announcing)
+    assert outcomes["4.12"].reason == outcomes["7.4"].reason == "the run has sent 50 requests"
+
+
+async def test_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MOST_SECONDS", 2.0)
+    monkeypatch.setattr(run, "_CLEANING_SECONDS", 1.0)
+    outcomes = await outcomes_of()
+    assert outcomes["5.4"].reason == "the run is bounded to 2 seconds"
+    assert outcomes["2.1"].verdict == "passed"
+
+
 @pytest.mark.quick(6)
 @pytest.mark.parametrize("sentence", MUTANTS, ids=[each.number for each in MUTANTS])
 async def test_a_violation_is_found_by_name(sentence: Sentence) -> None:
@@ -61,10 +114,10 @@ async def test_tokens_are_sent_to_the_server_alone() -> None:
         server, elsewhere = Mutant(origin_of(bound)), Mutant(origin_of(other))
         async with serving(server.application(), bound), serving(elsewhere.application(), other):
             endpoint, server.origin = f"{server.origin}/mcp", elsewhere.origin
-            alone = await check_server(endpoint, parts=["pages"], tokens=CALLERS)
+            alone = await check_server(Target(endpoint, tokens=CALLERS), ["pages"])
             assert elsewhere.requests == []
             base_url = f"{elsewhere.origin}/resources"
-            await check_server(endpoint, parts=["pages"], base_url=base_url, tokens=CALLERS)
+            await check_server(Target(endpoint, base_url=base_url, tokens=CALLERS), ["pages"])
     assert {each.verdict for each in alone} == {"failed"}
     assert "see --base-url" in alone[0].reason
     assert elsewhere.requests != []

@@ -12,7 +12,7 @@ import pytest
 
 from dualsql.conformance import checks
 from dualsql.conformance.rows_server import RowsServer
-from dualsql.conformance.standard import optional_parts, required_parts, schema_of, sentences, standard
+from dualsql.conformance.standard import schema_of, sentences, standard
 from dualsql.mcp.resource_server import EXTENSION
 from dualsql.openapi.document import component_schemas
 from dualsql.resource import STANDARD_PARTS, WELL_KNOWN
@@ -53,7 +53,7 @@ def test_each_sentence_is_checked_or_says_that_it_cannot_be() -> None:
     numbers = [each.number for each in sentences()]
     assert len(set(numbers)) == len(numbers)
     for each in sentences():
-        assert each.part in {*required_parts(), *optional_parts(), "client", "versions"}
+        assert each.part in {*standard()["required"], *standard()["optional"], "client", "versions"}
         assert re.search(rf"\b{each.level}\b", each.text), each.number
 
 
@@ -61,8 +61,8 @@ def test_the_document_names_each_part_and_each_name_of_the_protocol() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     assert standard()["extension"] == EXTENSION
     assert standard()["well_known"] == WELL_KNOWN
-    assert {*STANDARD_PARTS, "identity"} == set(optional_parts())
-    for name in (EXTENSION, WELL_KNOWN, *(f"`{part}`" for part in optional_parts())):
+    assert {*STANDARD_PARTS, "identity"} == set(standard()["optional"])
+    for name in (EXTENSION, WELL_KNOWN, *(f"`{part}`" for part in standard()["optional"])):
         assert name in text
 
 

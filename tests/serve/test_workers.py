@@ -243,12 +243,12 @@ async def test_workers_end_with_their_parent(shop: str, store: str) -> None:
         await served.process.wait()
 
         async def alive() -> list[int]:
-            return [each for each in workers if _runs(each)]
+            return [each for each in workers if is_running(each)]
 
         await until(alive, lambda found: not found)
 
 
-def _runs(process: int) -> bool:
+def is_running(process: int) -> bool:
     with suppress(ProcessLookupError):
         os.kill(process, 0)
         return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
