@@ -1,13 +1,17 @@
-"""Servers of tests, whose options are those of the server and of its features together."""
+"""Servers of tests, whose options are those of the server and of its features together; and their databases."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
+
+from sqlalchemy import MetaData, Table, create_engine, insert, make_url
 
 from dualsql import Feature, Settings
 from dualsql.features import DualResponseServer, ServerOptions, default_features
 
+_SYNCHRONOUS = {"sqlite+aiosqlite": "sqlite", "postgresql+asyncpg": "postgresql+psycopg"}
 OF_SERVERS = {each.name for each in fields(ServerOptions)}
 
 
@@ -53,3 +57,14 @@ def _features_of(options: dict[str, Any]) -> list[Feature]:
 
 def _taken(options: dict[str, Any], names: list[str]) -> dict[str, Any]:
     return {name: options.pop(name) for name in names if name in options}
+
+
+def fill_tables(url: str, metadata: MetaData, rows: Mapping[Table, Sequence[Mapping[str, Any]]]) -> None:
+    """Make the tables in an empty database, and write their rows."""
+    parsed = make_url(url)
+    engine = create_engine(parsed.set(drivername=_SYNCHRONOUS.get(parsed.drivername, parsed.drivername)))
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        for table, values in rows.items():
+            connection.execute(insert(table), list(values))
+    engine.dispose()

@@ -9,18 +9,7 @@ from datetime import timedelta
 from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
-from sqlalchemy import (
-    Column,
-    Engine,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    create_engine,
-    insert,
-    make_url,
-    select,
-)
+from sqlalchemy import Column, Integer, MetaData, String, Table, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -30,7 +19,7 @@ from dualsql.identity import BearerTokens
 from dualsql.mcp import Answer, add_resources
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.conformance.mutants import TOKENS
-from tests.servers import create_server
+from tests.servers import create_server, fill_tables
 
 METADATA = MetaData()
 ROWS = Table(
@@ -52,21 +41,10 @@ class Verifier(TokenVerifier):
         return name and AccessToken(token=token, client_id="a-host", scopes=[], subject=name, claims=claims)  # type: ignore[return-value]
 
 
-def fill(url: str) -> None:
-    """Write the rows into an empty database."""
-    drivers = {"sqlite+aiosqlite": "sqlite", "postgresql+asyncpg": "postgresql+psycopg"}
-    parts = make_url(url)
-    engine: Engine = create_engine(parts.set(drivername=drivers.get(parts.drivername, parts.drivername)))
-    with engine.begin() as connection:
-        METADATA.create_all(connection)
-        connection.execute(insert(ROWS), [dict(standard_row(number)) for number in range(1, LARGEST + 1)])
-    engine.dispose()
-
-
 @asynccontextmanager
 async def serving_standard(url: str) -> AsyncIterator[str]:
     """The MCP endpoint of a server over the database at `url`, which is filled first."""
-    fill(url)
+    fill_tables(url, METADATA, {ROWS: [standard_row(number) for number in range(1, LARGEST + 1)]})
     with listening_socket() as bound:
         origin = origin_of(bound)
         base_url = f"{origin}/resources"

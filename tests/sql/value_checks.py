@@ -31,8 +31,6 @@ from sqlalchemy import (
     Numeric,
     String,
     Table,
-    create_engine,
-    insert,
     make_url,
     select,
 )
@@ -43,7 +41,7 @@ from starlette.routing import Mount
 from dualsql import DualResponseError, DualResponseServer, LocalResultStorage
 from dualsql_client import DualResponseClient, ParseError
 from dualsql_client.ndjson import decode_rows
-from tests.servers import create_server
+from tests.servers import create_server, fill_tables
 from tests.sql.value_texts import ValueText
 
 METADATA = MetaData()
@@ -114,16 +112,18 @@ Rows = list[tuple[Any, ...]]
 
 def fill(url: str) -> None:
     """Make and fill the two tables."""
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        METADATA.create_all(connection)
-        for table, rows in ((item, _ITEMS), (tag, _TAGS)):
-            filled: Any = [
+    rows: dict[Table, list[tuple[Any, ...]]] = {item: _ITEMS, tag: _TAGS}
+    fill_tables(
+        url,
+        METADATA,
+        {
+            table: [
                 {column.name: _value(column, cell) for column, cell in zip(table.columns, row, strict=True)}
-                for row in rows
+                for row in cells
             ]
-            connection.execute(insert(table), filled)
-    engine.dispose()
+            for table, cells in rows.items()
+        },
+    )
 
 
 def _value(column: Column[Any], cell: Any) -> Any:
