@@ -5,8 +5,8 @@
     probe           one server under test: its tool, its results, requests and answers
     checks          the checks that are more than requests with expected answers
     run             sentence by sentence: passed, failed, not offered, not testable
-    rows_server     a server with the required part, correct or difficult
-    clients         serves them to a client
+    rows_server     results of a server, correct or difficult, for a client
+    clients         runs a client against such servers
     command         the options of `dualsql conformance`
 
 It imports the client and the MCP SDK, and nothing of the server (import-linter holds that).

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 
 from dualsql.conformance.probe import Violation, require
 from dualsql.conformance.rows_server import RowsServer
@@ -65,8 +66,7 @@ async def _outcome(sentence: Sentence, command: Sequence[str]) -> SentenceOutcom
 
 def _job(sentence: Sentence, server: RowsServer) -> Mapping[str, Any]:
     """What the command reads: the task, the configured address, and the tool result."""
-    result = server.tool_result(server.create(_ROWS))
-    tool_result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    tool_result = server.tool_result(server.create(_ROWS))
     structured = tool_result["structuredContent"]
     if sentence.behaviour == "error":
         tool_result["isError"] = True
@@ -163,7 +163,9 @@ async def _serving(behaviour: str) -> AsyncIterator[tuple[RowsServer, Sequence[s
             bound = (listening, stranger.sockets[0])
             origin, elsewhere = (f"http://127.0.0.1:{each.getsockname()[1]}" for each in bound)
             server = RowsServer(origin, behaviour, elsewhere)
-            config = uvicorn.Config(server.application(), log_level="critical", ws="none", lifespan="off")
+            config = uvicorn.Config(
+                Starlette(routes=server.routes()), log_level="critical", ws="none", lifespan="off"
+            )
             config.timeout_graceful_shutdown = 1
             program = uvicorn.Server(config)
             running = asyncio.create_task(program.serve([listening]))

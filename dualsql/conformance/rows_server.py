@@ -9,18 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mcp.server import MCPServer
-from mcp.server.extension import Extension
-from mcp.server.mcpserver import Context
-from mcp_types import CallToolResult, TextContent
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
-from dualsql.conformance.standard import Row, standard, standard_row
+from dualsql.conformance.standard import Row, standard_row
 
-COLUMNS = ("id", "name", "kind", "score")
+_METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH"]
+COLUMNS = tuple(standard_row(1))
 PAGE_SIZE, LARGEST_PAGE, SAMPLE = 100, 1_000, 5
 Keys = Sequence[Mapping[str, Any]]
 
@@ -67,48 +63,16 @@ class RowsServer:
     resources: dict[str, RowsResource] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
 
-    def application(self) -> Starlette:
-        """MCP at /mcp, the results at /resources."""
-        tools = self.tools().streamable_http_app(stateless_http=True)
-        methods = ["GET", "POST", "PUT", "DELETE", "PATCH"]
-        route = Route("/resources/{id}", self.answering(self.answer), methods=methods)
-        routes = [*self.optional_routes(), route, Mount("/", tools)]
-        return Starlette(routes=routes, lifespan=tools.router.lifespan_context)
-
-    def optional_routes(self) -> list[Route]:
-        """Those of optional parts."""
-        return []
-
-    def extensions(self) -> list[Extension]:
-        """Those of the MCP server."""
-        return []
-
-    def tools(self) -> MCPServer[Any]:
-        """The MCP server, with the documented tool."""
-        server: MCPServer[Any] = MCPServer("standard", extensions=self.extensions())
-
-        @server.tool(name=str(standard()["tool"]["name"]))
-        def rows_of_the_standard(
-            ctx: Context[Any, Any], rows: int = 23, lifetime: float = 900
-        ) -> CallToolResult:
-            return self.called(ctx, rows, timedelta(seconds=lifetime))
-
-        return server
-
-    def called(self, context: Context[Any, Any], rows: int, lifetime: timedelta) -> CallToolResult:
-        """The answer to a call of the tool."""
-        if not 0 <= rows <= LARGEST_PAGE:
-            problem = {"code": "BAD_PARAMETER", "message": "rows is 0 to 1000.", "hint": "Give fewer."}
-            text = TextContent(text="BAD_PARAMETER: rows is 0 to 1000. Give fewer.")
-            return CallToolResult(content=[text], structured_content={"error": problem}, is_error=True)
-        return self.tool_result(self.create(rows, lifetime))
+    def routes(self) -> list[Route]:
+        """Those of the results."""
+        return [Route("/resources/{id}", self.answering(self.answer), methods=_METHODS)]
 
     def create(self, rows: int, lifetime: timedelta = timedelta(minutes=15)) -> RowsResource:
         """A new resource."""
         now, name = datetime.now(UTC), secrets.token_urlsafe(21)
         return self.resources.setdefault(name, RowsResource(name, rows, None, now, lifetime, now + lifetime))
 
-    def tool_result(self, resource: RowsResource) -> CallToolResult:
+    def tool_result(self, resource: RowsResource) -> dict[str, Any]:
         """What the tool says of a resource."""
         sample, uri = resource.rows[:SAMPLE], f"resource://{resource.id}"
         text = f"{resource.count} rows, the first {len(sample)}: {json.dumps(sample)}. All rows: {uri}"
@@ -127,7 +91,11 @@ class RowsServer:
                 "expires_at": resource.expires_at and resource.expires_at.isoformat(),
             },
         }
-        return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+        return {
+            "content": [{"type": "text", "text": text}],
+            "structuredContent": structured,
+            "isError": False,
+        }
 
     def answering(self, endpoint: Any) -> Any:
         """The endpoint, with each refusal turned into an answer."""

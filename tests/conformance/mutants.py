@@ -1,4 +1,4 @@
-"""A server with all parts of the standard. With `fault`, the number of a sentence, it violates that one."""
+"""Servers of the standard: the required part; all parts, where a `fault` violates the sentence of that number."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from mcp.server import MCPServer
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import Context
-from mcp_types import CallToolResult, ResourceLink, TextContent
+from mcp_types import CallToolResult
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from dualsql.conformance.rows_server import (
     COLUMNS,
@@ -37,9 +39,41 @@ DESCRIBED = [
 _MISSING = "There is no such resource."
 
 
+class RequiredServer(RowsServer):
+    """A server with the required part."""
+
+    def application(self) -> Starlette:
+        """MCP at /mcp, the results at /resources."""
+        tools = self.tools().streamable_http_app(stateless_http=True)
+        return Starlette(routes=[*self.routes(), Mount("/", tools)], lifespan=tools.router.lifespan_context)
+
+    def tools(self) -> MCPServer[Any]:
+        """The MCP server, with the documented tool."""
+        server: MCPServer[Any] = MCPServer("standard", extensions=self.extensions())
+
+        @server.tool(name=str(standard()["tool"]["name"]))
+        def rows_of_the_standard(
+            ctx: Context[Any, Any], rows: int = 23, lifetime: float = 900
+        ) -> CallToolResult:
+            return CallToolResult.model_validate(self.called(ctx, rows, timedelta(seconds=lifetime)))
+
+        return server
+
+    def extensions(self) -> list[Extension]:
+        return []
+
+    def called(self, context: Context[Any, Any], rows: int, lifetime: timedelta) -> dict[str, Any]:
+        """The answer to a call of the tool."""
+        if 0 <= rows <= LARGEST_PAGE:
+            return self.tool_result(self.create(rows, lifetime))
+        problem = {"code": "BAD_PARAMETER", "message": "rows is 0 to 1000.", "hint": "Give fewer."}
+        text = {"type": "text", "text": "BAD_PARAMETER: rows is 0 to 1000. Give fewer."}
+        return {"content": [text], "structuredContent": {"error": problem}, "isError": True}
+
+
 @dataclass
-class Mutant(RowsServer):
-    """A server that is correct without a fault."""
+class Mutant(RequiredServer):
+    """A server with all parts that is correct without a fault."""
 
     fault: str = ""
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
@@ -61,21 +95,22 @@ class Mutant(RowsServer):
         members = {"identifier": standard()["extension"], "settings": lambda _: entry}
         return [type("Announced", (Extension,), members)()]
 
-    def optional_routes(self) -> list[Route]:
+    def routes(self) -> list[Route]:
         return [
             Route(f"/resources{standard()['well_known']}", self.answering(self.well_known)),
             Route("/resources/{id}/rows", self.answering(self.stream)),
             Route("/resources/{id}/pin", self.answering(self.unpin), methods=["DELETE"]),
+            *super().routes(),
         ]
 
-    def called(self, context: Context[Any, Any], rows: int, lifetime: timedelta) -> CallToolResult:
+    def called(self, context: Context[Any, Any], rows: int, lifetime: timedelta) -> dict[str, Any]:
         result = super().called(context, rows, lifetime)
-        if result.is_error:
-            changes = {"is_error": not self.is_at("2.8")}
-            return result.model_copy(
-                update=changes | ({"structured_content": None} if self.is_at("16.2") else {})
-            )
-        request, content = context.request_context.request, result.structured_content or {}
+        if result["isError"]:
+            result["isError"] = not self.is_at("2.8")
+            if self.is_at("16.2"):
+                del result["structuredContent"]
+            return result
+        request, content = context.request_context.request, result["structuredContent"]
         resource = self.resources[content["resource"]["url"].rstrip("/").rpartition("/")[2].partition("?")[0]]
         resource.owner = self.caller(request) if isinstance(request, Request) else None
         capabilities = context.session.client_capabilities
@@ -94,9 +129,9 @@ class Mutant(RowsServer):
             self.resources[resource.id] = resource
         return resource
 
-    def tool_result(self, resource: RowsResource) -> CallToolResult:
+    def tool_result(self, resource: RowsResource) -> dict[str, Any]:
         result = super().tool_result(resource)
-        content = result.structured_content or {}
+        content = result["structuredContent"]
         link, metadata = content["resource"], content["metadata"]
         metadata |= {"total_count_kind": "exact", "columns": DESCRIBED}
         if self.is_at("2.6"):
@@ -113,9 +148,9 @@ class Mutant(RowsServer):
         if self.is_at("2.1"):
             del content["metadata"]
         if self.is_at("2.5"):
-            result.content[0] = TextContent(text="It is done.")
+            result["content"][0]["text"] = "It is done."
         if self.is_at("2.9"):
-            result.content.append(ResourceLink(uri=link["url"], name="Rows"))
+            result["content"].append({"type": "resource_link", "uri": link["url"], "name": "Rows"})
         return result
 
     # Requests.

@@ -13,11 +13,11 @@ from starlette.routing import Route
 
 from dualsql.conformance import probe, run
 from dualsql.conformance.probe import Caller, Target, is_below
-from dualsql.conformance.rows_server import RefusalError, RowsResource, RowsServer
+from dualsql.conformance.rows_server import RefusalError, RowsResource
 from dualsql.conformance.run import SentenceOutcome, check_server
 from dualsql.conformance.standard import Sentence, sentences, standard
 from tests.client.hosting import listening_socket, origin_of, serving
-from tests.conformance.mutants import TOKENS, Mutant
+from tests.conformance.mutants import TOKENS, Mutant, RequiredServer
 
 ANA, BOB = TOKENS
 UNTESTABLE = {"14.5", "18.1", "18.2", "20.1", "20.2"}
@@ -26,7 +26,7 @@ CALLERS: dict[Caller, str] = {"owner": ANA, "stranger": BOB}
 
 
 async def outcomes_of(
-    fault: str = "", part: str = "", kind: type[RowsServer] = Mutant
+    fault: str = "", part: str = "", kind: type[RequiredServer] = Mutant
 ) -> dict[str, SentenceOutcome]:
     with listening_socket() as bound:
         server = kind(origin_of(bound))
@@ -49,7 +49,7 @@ async def test_a_correct_server_passes() -> None:
 
 
 async def test_a_server_with_the_required_parts_alone_passes() -> None:
-    outcomes = await outcomes_of(kind=RowsServer)
+    outcomes = await outcomes_of(kind=RequiredServer)
     verdicts = {each.sentence.part: each.verdict for each in outcomes.values() if each.verdict != "passed"}
     assert set(verdicts.values()) == {"not offered", "not testable"}
 
@@ -71,14 +71,14 @@ async def test_a_server_may_sort_names_and_choose_its_words() -> None:
     assert {number: each.reason for number, each in outcomes.items() if each.verdict == "failed"} == {}
 
 
-class Announcing(RowsServer):
+class Announcing(RequiredServer):
     """Announces parts that are no names, and gives a row a page, with more to follow for ever."""
 
-    def optional_routes(self) -> list[Route]:
+    def routes(self) -> list[Route]:
         async def answer(_: Request) -> Response:
             return JSONResponse({"baseUrl": 1, "version": [], "parts": [{}, 3]})
 
-        return [Route(f"/resources{standard()['well_known']}", answer)]
+        return [Route(f"/resources{standard()['well_known']}", answer), *super().routes()]
 
     def page(self, resource: RowsResource, wanted: Mapping[str, Any], start: str) -> dict[str, Any]:
         page = super().page(resource, {**wanted, "limit": 1, "offset": 0}, start)

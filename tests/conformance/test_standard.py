@@ -95,6 +95,5 @@ def test_the_javascript_types_are_made_of_the_same_shapes() -> None:
 
 def test_the_server_for_clients_writes_the_documented_rows() -> None:
     server = RowsServer("http://127.0.0.1:1")
-    content = server.tool_result(server.create(3)).structured_content
-    assert content is not None
+    content = server.tool_result(server.create(3))["structuredContent"]
     assert content["results"][0] == {"id": 1, "name": "row 0001", "kind": "b", "score": 7}
