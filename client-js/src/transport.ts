@@ -121,7 +121,7 @@ export class Transport {
     }
     // A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
     const { offset = 0, limit = ROWS_BY_GET } = request;
-    const query = { skip: String(offset), offset: String(offset), limit: String(limit) };
+    const query = { skip: String(offset), limit: String(limit) };
     const { body } = await this.send("GET", uri, { ...options, query });
     const fields = isObject(body) ? body : {};
     const hasPosition = ["skip", "offset", "next_offset"].some((name) => (fields[name] ?? null) !== null);

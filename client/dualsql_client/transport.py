@@ -307,7 +307,7 @@ class Transport:
             )
         # A server of the reference design ignores `skip` where there is no `limit`, and sends everything.
         offset, limit = body.get("offset", 0), body.get("limit", _ROWS_BY_GET)
-        query = {"skip": str(offset), "offset": str(offset), "limit": str(limit)}
+        query = {"skip": str(offset), "limit": str(limit)}
         answer = await self.send("GET", uri, query=query, budget=budget)
         fields: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
         has_position = any(fields.get(name) is not None for name in ("skip", "offset", "next_offset"))

@@ -86,5 +86,9 @@ async def _check_server(target: Target, parts: Sequence[str]) -> list[SentenceOu
     except (*_UNREACHABLE, Untestable) as error:
         line = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         if isinstance(error, Untestable):
-            raise ConformanceError(f"{line[:1].upper()}{line[1:]}. Give --tool and --arguments.") from error
-        raise ConformanceError(f"There is no MCP endpoint at {target.url!r}: {line}.") from error
+            end = "" if line.endswith(("?", "!")) else "."
+            raise ConformanceError(
+                f"{line[:1].upper()}{line[1:]}{end} Give --tool and --arguments."
+            ) from error
+        hint = " Give --token, or another one." if line.endswith(("401", "403")) else ""
+        raise ConformanceError(f"The MCP endpoint {target.url!r} cannot be used: {line}.{hint}") from error

@@ -333,17 +333,33 @@ def is_below(address: str, base_url: str) -> bool:
 
 @asynccontextmanager
 async def connected(target: Target, extensions: Sequence[Any] = ()) -> AsyncIterator[Client]:
-    """A client of the MCP endpoint, for the owner of the results."""
-    token = target.tokens.get("owner")
+    """A client of the MCP endpoint, for the owner of the results.
+
+    Raises:
+        ConnectionError: the endpoint answers with an HTTP error.
+    """
+    token, status, is_open = target.tokens.get("owner"), 0, False
+
+    async def note_status(response: httpx2.Response) -> None:
+        nonlocal status
+        status = response.status_code
+
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    hooks = {"response": [note_status]}
     try:
-        async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=SECONDS, event_hooks=hooks) as http:
             transport = streamable_http_client(target.url, http_client=http)
             async with Client(
                 transport, read_timeout_seconds=SECONDS, extensions=extensions or None
             ) as client:
+                is_open = True
                 yield client
-    except BaseExceptionGroup as error:  # by the SDK, of whatever is raised in the block
+    except (
+        MCPError,
+        BaseExceptionGroup,
+    ) as error:  # the SDK makes a group of whatever is raised in the block
+        if status >= 400 and not is_open:
+            raise ConnectionError(f"it answers {status}") from error
         raise _first(error) from error
 
 

@@ -154,9 +154,9 @@ class RowsServer:
 
     def query(self, request: Request) -> dict[str, Any]:
         """The values of a query, with the offset by one name."""
-        query = self.known(dict(request.query_params), {"skip", "offset", "limit"})
+        query = self.known(dict(request.query_params), {"skip", "limit"})
         values = {name: int(text) if text.isdecimal() else text for name, text in query.items()}
-        return {**values, "offset": values.get("skip", values.get("offset", 0))}
+        return {**values, "offset": values.get("skip", 0)}
 
     def known(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
         """The values, whose names must be among `names`."""

@@ -179,9 +179,7 @@ async function answerResource(id: string, query: URLSearchParams, request: Incom
     return void response.writeHead(204).end();
   }
   if (request.method === "POST") return send(response, 200, page(resource, known(await bodyOf(request), ["offset", "limit", "sort"]), "offset"));
-  // The client of dualsql sends the offset by both of its names.
-  const { offset, skip = offset, ...rest } = known(Object.fromEntries(query), ["skip", "offset", "limit"]);
-  const texts = Object.entries({ ...rest, ...(skip === undefined ? {} : { skip }) });
+  const texts = Object.entries(known(Object.fromEntries(query), ["skip", "limit"]));
   const numbers = texts.map(([name, text]) => [name, /^\d+$/.test(String(text)) ? Number(text) : text]);
   send(response, 200, page(resource, Object.fromEntries(numbers) as Values, "skip"));
 }

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from starlette.responses import JSONResponse
 
 from dualsql.conformance.standard import sentences
 from tests.client.hosting import listening_socket, origin_of, serving
@@ -56,7 +57,10 @@ async def test_a_run_says_what_fails(fault: str, code: int) -> None:
     [
         ((), "Give the URL of a server, or --client COMMAND"),
         (("http://127.0.0.1:9/mcp", "--client", "true"), "one of them"),
-        (("http://127.0.0.1:9/mcp",), "There is no MCP endpoint at 'http://127.0.0.1:9/mcp'"),
+        (
+            ("http://127.0.0.1:9/mcp",),
+            "The MCP endpoint 'http://127.0.0.1:9/mcp' cannot be used: All connection",
+        ),
         (("http://127.0.0.1:9/mcp", "--part", "page"), "There is no part 'page'. The parts are"),
         (("http://127.0.0.1:9/mcp", "--tool", "t", "--arguments", "["), "--arguments is not JSON."),
         (("http://127.0.0.1:9/mcp", "--arguments", "[]"), "--arguments is no JSON object."),
@@ -68,6 +72,18 @@ async def test_a_run_says_what_fails(fault: str, code: int) -> None:
 @pytest.mark.quick(2)
 async def test_what_cannot_be_checked_is_said_in_a_line(options: tuple[str, ...], words: str) -> None:
     code, text = await run(*options)
+    assert (code, len(text.splitlines())) == (1, 1), text
+    assert words in text
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(401, "it answers 401. Give --token"), (404, "it answers 404.\n")]
+)
+@pytest.mark.long
+async def test_an_endpoint_that_refuses_is_said_in_a_line(status: int, words: str) -> None:
+    with listening_socket() as bound:
+        async with serving(JSONResponse({"error": "refused"}, status), bound):
+            code, text = await run(f"{origin_of(bound)}/mcp")
     assert (code, len(text.splitlines())) == (1, 1), text
     assert words in text
 
