@@ -189,8 +189,9 @@ def doctor_command(options: DoctorOptions) -> None:
             )
         findings = asyncio.run(examine(options))
         typer.echo(write_report(findings, as_json=options.as_json))
-    if not is_healthy(findings):
-        raise typer.Exit(1)
+        if is_healthy(findings):
+            return
+    raise typer.Exit(1)
 
 
 @app.command("conformance")
@@ -223,25 +224,31 @@ def conformance_command(
     with errors_in_one_line():
         try:
             from dualsql.conformance.command import ConformanceError, check
+            from dualsql.serve.listening import stop_on_signals
         except ModuleNotFoundError as error:
             raise _missing(error.name, "serve") from error
-        checking = check(
-            url,
-            client,
-            tool=tool,
-            arguments=arguments,
-            base_url=base_url,
-            parts=part or (),
-            tokens={"owner": token, "stranger": stranger_token},
-            as_json=as_json,
-        )
+
+        async def run() -> tuple[str, bool]:
+            stop_on_signals()
+            return await check(
+                url,
+                client,
+                tool=tool,
+                arguments=arguments,
+                base_url=base_url,
+                parts=part or (),
+                tokens={"owner": token, "stranger": stranger_token},
+                as_json=as_json,
+            )
+
         try:
-            text, is_conforming = asyncio.run(checking)
+            text, is_conforming = asyncio.run(run())
         except ConformanceError as error:
             raise ConfigurationError(str(error)) from error
         typer.echo(text)
-    if not is_conforming:
-        raise typer.Exit(1)
+        if is_conforming:
+            return
+    raise typer.Exit(1)
 
 
 @app.command("connect")

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 import uvicorn
@@ -168,6 +168,7 @@ async def _serving(behaviour: str) -> AsyncIterator[tuple[RowsServer, Sequence[s
             )
             config.timeout_graceful_shutdown = 1
             program = uvicorn.Server(config)
+            program.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
             running = asyncio.create_task(program.serve([listening]))
             try:
                 yield server, connections

@@ -13,16 +13,21 @@ from starlette.responses import JSONResponse
 from dualsql.conformance.standard import sentences
 from tests.client.hosting import listening_socket, origin_of, serving
 from tests.conformance.mutants import Mutant
+from tests.waiting import until
 
 PROGRAM = "from dualsql.cli import main; main()"
 
 
-async def run(*options: str) -> tuple[int | None, str]:
-    """The exit code and what was printed."""
-    program = await asyncio.create_subprocess_exec(
+async def start(*options: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, "conformance", *options,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
+
+
+async def run(*options: str) -> tuple[int | None, str]:
+    """The exit code and what was printed."""
+    program = await start(*options)
     written, _ = await program.communicate()
     return program.returncode, written.decode()
 
@@ -103,6 +108,25 @@ async def test_a_tool_that_cannot_be_called_is_said_in_a_line() -> None:
                 code, text = await run(f"{server.origin}/mcp", *options)
                 assert (code, len(text.splitlines())) == (1, 1), text
                 assert words in text
+
+
+@pytest.mark.long
+async def test_a_run_that_is_stopped_deletes_its_results() -> None:
+    with listening_socket() as bound:
+        server = Mutant(origin_of(bound))
+
+        async def pages() -> list[str]:
+            return [each for each in server.requests if each.startswith("POST")]
+
+        async with serving(server.application(), bound):
+            program = await start(f"{server.origin}/mcp")
+            await until(pages)
+            program.terminate()
+            assert await program.communicate() == (b"Stopped.\n", None)
+    assert program.returncode == 1
+    left = [each for each in server.resources.values() if not each.is_deleted]
+    assert len(left) < len(server.resources)
+    assert len(left) <= 1, "the one that a call made while it was stopped"
 
 
 @pytest.mark.long
