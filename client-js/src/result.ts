@@ -468,7 +468,11 @@ function readPage(answer: unknown, requested: number | undefined): Page {
 function requireConfirmed(page: Page, request: PageBody): void {
   if (page.order !== null) return;
   const parts = Array.isArray(request.sort) ? ["several sort keys"] : [];
-  for (const key of Object.keys(request)) if (!EVERY_SERVER_HAS.has(key)) parts.push(PARTS[key] ?? key);
+  for (const key of Object.keys(request)) {
+    // A page that has rows before it is not the first: the server has read the cursor.
+    const isConfirmed = key === "cursor" && page.previousCursor !== null;
+    if (!EVERY_SERVER_HAS.has(key) && !isConfirmed) parts.push(PARTS[key] ?? key);
+  }
   if (!parts.length) return;
   throw new FetchError(`The server does not confirm ${parts[0]}: it may have ignored this part of the request.`, {
     status: 200,

@@ -191,7 +191,9 @@ def require_confirmed(page: FetchResult, request: Mapping[str, Any]) -> None:
     if page.order is not None:
         return
     parts = ["several sort keys"] if isinstance(request.get("sort"), list) else []
-    parts += [_PARTS.get(key, key) for key in request if key not in _EVERY_SERVER_HAS]
+    # A page that has rows before it is not the first: the server has read the cursor.
+    confirmed = {"cursor"} if page.previous_cursor is not None else set[str]()
+    parts += [_PARTS.get(key, key) for key in request if key not in _EVERY_SERVER_HAS | confirmed]
     if parts:
         raise FetchError(
             f"The server does not confirm {parts[0]}: it may have ignored this part of the request.",

@@ -264,7 +264,9 @@ async def several_keys(probe: Probe) -> None:
     if len(names) < 2 or not complete:
         raise Untestable("the result has not two columns of numbers")
     first, second = next(name for name in names if name != complete[-1]), complete[-1]
-    walked = await probe.walk(50, sort=[{"field": first}, {"field": second, "order": "desc"}])
+    keys = [{"field": first}, {"field": second, "order": "desc"}]
+    require((await probe.page(sort=keys)).get("order") == "total", "order is not total")
+    walked = await probe.walk(50, sort=keys)
     values = [(row[first], row[second]) for row in walked]
     known = [pair for pair in values if pair[0] is not None]
     require(known == sorted(known, key=lambda pair: (pair[0], -pair[1])), "it is not sorted by both keys")

@@ -76,6 +76,17 @@ class DualResponses(ServerExtension):
         self.server.add_transform(_DualTools(self._make))
         return ()
 
+    def tools(self) -> Sequence[Any]:
+        """Called by the official SDK alone.
+
+        Raises:
+            ConfigurationError: always.
+        """
+        raise ConfigurationError(
+            "DualResponses is an extension of fastmcp: those of the official SDK see no Select.",
+            hint="Decorate each tool with @dual.tool(mcp).",
+        )
+
     def clone(self) -> ServerExtension:
         """See `ServerExtension`. The server of the results is not copied."""
         extension = DualResponses(self._dual)

@@ -270,6 +270,7 @@ class Mutant(RequiredServer):
         self.damage(page, resource, wanted, limit)
         page |= {
             "total_count_kind": "none" if self.is_at("12.2") else "exact",
+            **({"order": "total"} if isinstance(wanted.get("sort"), list) else {}),
             "columns": DESCRIBED[::-1] if self.is_at("13.1") else DESCRIBED,
             "next_cursor": self.cursor(resource, wanted, offset + len(page["data"]))
             if page["has_next"] or self.is_at("10.1")

@@ -122,8 +122,8 @@ async def test_a_run_that_is_stopped_deletes_its_results() -> None:
             program = await start(f"{server.origin}/mcp")
             await until(pages)
             program.terminate()
-            assert await program.communicate() == (b"Stopped.\n", None)
-    assert program.returncode == 1
+            printed, _ = await program.communicate()
+    assert (program.returncode, printed) == (1, b"Stopped.\n")
     left = [each for each in server.resources.values() if not each.is_deleted]
     assert len(left) < len(server.resources)
     assert len(left) <= 1, "the one that a call made while it was stopped"

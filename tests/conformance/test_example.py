@@ -1,27 +1,38 @@
-"""examples/standard: a server in TypeScript without a package of ours passes, and both clients fetch from it."""
+"""examples/standard passes without a package of ours; both clients fetch from it, and from a server with all parts."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import mcp
+import pytest
 
 from dualsql.conformance.probe import Target
 from dualsql.conformance.run import check_server, report
 from dualsql.conformance.standard import standard, standard_row
 from dualsql_client import DualResponseClient
-from tests.client.hosting import listening_socket
+from tests.client.hosting import listening_socket, origin_of, serving
+from tests.conformance.mutants import Mutant
 from tests.javascript.running import node, run
 
+Server = Callable[[], AbstractAsyncContextManager[str]]
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "examples" / "standard" / "server.ts"
 ROWS = [dict(standard_row(number)) for number in range(1, 1_001)]
 SORTED = sorted((row["score"] for row in ROWS if row["score"] is not None), reverse=True)
+
+
+@asynccontextmanager
+async def serving_all_parts() -> AsyncIterator[str]:
+    """The origin of a server with all parts."""
+    with listening_socket() as bound:
+        async with serving(Mutant(origin_of(bound)).application(), bound):
+            yield origin_of(bound)
 
 
 @asynccontextmanager
@@ -62,8 +73,12 @@ async def test_it_passes_the_required_part() -> None:
     assert {each.verdict for each in required} == {"passed"}, report(outcomes)
 
 
-async def test_the_python_client_fetches_all_sorted_paged_and_cancels() -> None:
-    async with serving_example() as origin, DualResponseClient(f"{origin}/resources") as client:
+servers = pytest.mark.parametrize("server", [serving_example, serving_all_parts])
+
+
+@servers
+async def test_the_python_client_fetches_all_sorted_paged_and_cancels(server: Server) -> None:
+    async with server() as origin, DualResponseClient(f"{origin}/resources") as client:
         parsed = client.parse(await called(origin, 1_000), strict=True)
         assert await parsed.fetch_all() == ROWS
         scores = [row["score"] for row in await parsed.fetch_all(sort="-score")]
@@ -75,8 +90,18 @@ async def test_the_python_client_fetches_all_sorted_paged_and_cancels() -> None:
         assert (await parsed.fetch(limit=1, offset=999)).data == ROWS[999:]
 
 
-async def test_the_javascript_client_fetches_all_sorted_paged_and_cancels() -> None:
-    async with serving_example() as origin:
+async def test_the_python_client_sorts_by_several_keys() -> None:
+    async with serving_all_parts() as origin, DualResponseClient(f"{origin}/resources") as client:
+        parsed = client.parse(await called(origin, 1_000), strict=True)
+        rows = await parsed.fetch_all(sort=["kind", "-id"])
+        pages = [page.data async for page in parsed.pages(limit=300, sort=["kind", "-id"])]
+    assert rows == sorted(ROWS, key=lambda row: (row["kind"], -row["id"]))
+    assert [row for page in pages for row in page] == rows
+
+
+@servers
+async def test_the_javascript_client_fetches_all_sorted_paged_and_cancels(server: Server) -> None:
+    async with server() as origin:
         job = {"baseUrl": f"{origin}/resources", "toolResult": await called(origin, 1_000)}
         answer = json.loads(await run(node(), Path(__file__).parent / "fetching.mjs", given=job))
     assert answer["all"] == [row["id"] for row in ROWS]

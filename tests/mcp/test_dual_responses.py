@@ -13,6 +13,7 @@ from fastmcp import Context
 from fastmcp.dependencies import Depends
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import FunctionTool
+from mcp.server import MCPServer
 from sqlalchemy import Select, select
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -170,6 +171,8 @@ async def test_it_is_announced_and_options_are_checked(dual: DualResponseServer)
         extensions = client.server_capabilities.extensions or {}
     assert extensions[EXTENSION]["baseUrl"] == BASE_URL
     assert extensions[EXTENSION]["version"] == 1
+    with pytest.raises(ConfigurationError, match="an extension of fastmcp"):
+        MCPServer("official", extensions=[DualResponses(dual)])  # type: ignore[list-item]
     with pytest.raises(ConfigurationError, match="links is one of"):
         DualResponses(dual, links="none")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sample_sizes"):
