@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
@@ -16,7 +16,7 @@ from mcp import MCPError
 from mcp.client import advertise
 
 from dualsql.conformance.probe import Exchange, Probe, Untestable, Violation, connected, require
-from dualsql.conformance.standard import standard
+from dualsql.conformance.standard import Row, standard
 
 _LONGEST_RESULT = 32_768
 # A sentence may begin with "Select", and a body has a line 1, too.
@@ -169,40 +169,38 @@ async def random(probe: Probe) -> None:
 # Pages.
 
 
-async def returned_count(probe: Probe) -> None:
+async def _ends(probe: Probe) -> AsyncIterator[tuple[Mapping[str, Any], bool]]:
+    """Pages at both ends of the result and beyond it, by POST and by GET, and whether rows follow."""
     rows = len(await probe.rows())
-    for offset in (0, rows - 2, rows + 5):
-        page = await probe.page(offset=offset, limit=5)
+    for by_get in (False, True):
+        for offset in (0, rows - 6, rows - 5, rows - 3, rows + 5):
+            start: dict[str, Any] = {"skip" if by_get else "offset": offset}
+            page = await probe.page(by_get=by_get, **start, limit=5)
+            yield page, offset + len(page["data"]) < rows
+
+
+async def returned_count(probe: Probe) -> None:
+    async for page, _ in _ends(probe):
         stated, has = page["returned_count"], len(page["data"])
         require(stated == has, f"returned_count is {stated}, of {has} rows")
 
 
 async def has_next(probe: Probe) -> None:
-    rows = len(await probe.rows())
-    for by_get, start in ((False, "offset"), (True, "skip")):
-        for offset, limit in ((0, 5), (rows - 6, 5), (rows - 5, 5), (rows - 3, 5)):
-            parameters: dict[str, Any] = {start: offset, "limit": limit}
-            page = await probe.page(by_get=by_get, **parameters)
-            follows = offset + limit < rows
-            require(
-                page["has_next"] is follows, f"has_next is not {follows} at {start} {offset} of {rows} rows"
-            )
+    async for page, follows in _ends(probe):
+        require(page["has_next"] is follows, f"has_next is not {follows}")
 
 
 async def page_total(probe: Probe) -> None:
-    rows = len(await probe.rows())
-    for offset in (0, rows - 1):
-        await _check_total(await probe.page(offset=offset, limit=5), probe)
+    async for page, _ in _ends(probe):
+        await _check_total(page, probe)
 
 
 async def joined(probe: Probe) -> None:
     rows = await probe.rows()
-    for size, by_get in ((max(4, len(rows) // 50), False), (max(7, len(rows) // 20), False), (5, True)):
-        walked = await probe.walk(max(size, len(rows) // 50), by_get=by_get)
-        how = "skip" if by_get else "offset"
-        require(
-            walked == rows, f"pages of {size} by {how}, joined, are not the {len(rows)} rows of the result"
-        )
+    for size, by_get in ((4, False), (7, False), (5, True)):
+        is_same = await probe.walk(size, by_get=by_get) == rows
+        how = "GET" if by_get else "POST"
+        require(is_same, f"pages of {size} by {how}, joined, are not the {len(rows)} rows of the result")
 
 
 async def largest(probe: Probe) -> None:
@@ -215,22 +213,34 @@ async def largest(probe: Probe) -> None:
     require(page["has_next"] is (len(page["data"]) < len(rows)), "has_next is wrong")
 
 
+async def _sorted_rows(
+    probe: Probe, *, by_cursor: bool = False, with_nulls: bool = False
+) -> AsyncIterator[tuple[str, str, list[Row]]]:
+    """A column of numbers, an order, and the pages of the result in this order, joined."""
+    rows = await probe.rows()
+    names = [
+        name for name in await probe.numbers() if not with_nulls or any(row[name] is None for row in rows)
+    ]
+    if not names:
+        raise Untestable("no column of numbers has NULLs")
+    keys = [{"field": names[0]}, *({"field": names[0], "order": order} for order in ("asc", "desc"))]
+    for key in keys:
+        yield names[0], key.get("order", "asc"), await probe.walk(by_cursor=by_cursor, sort=key)
+
+
 async def sort_order(probe: Probe) -> None:
-    (name, *_), rows = await probe.numbers(), await probe.rows()
-    for order in ("asc", "desc", None):
-        key = {"field": name} if order is None else {"field": name, "order": order}
-        expected = sorted(value for row in rows if (value := row[name]) is not None)
-        expected = expected[::-1] if order == "desc" else expected
-        walked = await probe.walk(max(7, len(rows) // 20), sort=key)
-        values = [row[name] for row in walked if row[name] is not None]
-        require(values == expected, f"the rows are not sorted by {name} {order or ''}")
+    async for name, order, rows in _sorted_rows(probe):
+        expected = sorted(row[name] for row in await probe.rows() if row[name] is not None)
+        values = [row[name] for row in rows if row[name] is not None]
+        require(
+            values == (expected[::-1] if order == "desc" else expected),
+            f"the rows are not sorted by {name} {order}",
+        )
 
 
 async def sorted_joined(probe: Probe) -> None:
-    rows, (name, *_) = await probe.rows(), await probe.numbers()
-    for order in ("asc", "desc"):
-        walked = await probe.walk(max(4, len(rows) // 50), sort={"field": name, "order": order})
-        require(_bag(walked) == _bag(rows), f"pages sorted by {name} lose or repeat rows")
+    async for name, _, rows in _sorted_rows(probe):
+        require(_bag(rows) == _bag(await probe.rows()), f"pages sorted by {name} lose or repeat rows")
 
 
 def _bag(rows: Sequence[Any]) -> list[str]:
@@ -238,23 +248,14 @@ def _bag(rows: Sequence[Any]) -> list[str]:
 
 
 async def nulls(probe: Probe) -> None:
-    for values in await _with_nulls(probe):
-        changes = sum((a is None) != (b is None) for a, b in pairwise(values))
+    async for name, _, rows in _sorted_rows(probe, with_nulls=True):
+        changes = sum((one[name] is None) != (other[name] is None) for one, other in pairwise(rows))
         require(changes == 1, "NULLs come among other values")
 
 
 async def nulls_last(probe: Probe) -> None:
-    for values in await _with_nulls(probe):
-        require(values[-1] is None, "NULLs come first")
-
-
-async def _with_nulls(probe: Probe) -> list[list[Any]]:
-    rows = await probe.rows()
-    names = [name for name in await probe.numbers() if any(row[name] is None for row in rows)]
-    if not names:
-        raise Untestable("no column of numbers has NULLs")
-    keys = [{"field": names[0], "order": order} for order in ("asc", "desc")]
-    return [[row[names[0]] for row in await probe.walk(50, sort=key)] for key in keys]
+    async for name, _, rows in _sorted_rows(probe, with_nulls=True):
+        require(rows[-1][name] is None, "NULLs come first")
 
 
 async def several_keys(probe: Probe) -> None:
@@ -266,7 +267,7 @@ async def several_keys(probe: Probe) -> None:
     first, second = next(name for name in names if name != complete[-1]), complete[-1]
     keys = [{"field": first}, {"field": second, "order": "desc"}]
     require((await probe.page(sort=keys)).get("order") == "total", "order is not total")
-    walked = await probe.walk(50, sort=keys)
+    walked = await probe.walk(sort=keys)
     values = [(row[first], row[second]) for row in walked]
     known = [pair for pair in values if pair[0] is not None]
     require(known == sorted(known, key=lambda pair: (pair[0], -pair[1])), "it is not sorted by both keys")
@@ -356,11 +357,9 @@ async def description_expiry(probe: Probe) -> None:
 
 
 async def cursors_joined(probe: Probe) -> None:
-    rows, (name, *_) = await probe.rows(), await probe.numbers()
-    size = max(4, len(rows) // 50)
-    require(await probe.walk(size, by_cursor=True) == rows, "the pages by cursor, joined, are not the result")
-    for order in ("asc", "desc"):
-        walked = await probe.walk(size, by_cursor=True, sort={"field": name, "order": order})
+    rows = await probe.rows()
+    require(await probe.walk(by_cursor=True) == rows, "the pages by cursor, joined, are not the result")
+    async for name, _, walked in _sorted_rows(probe, by_cursor=True):
         require(_bag(walked) == _bag(rows), f"the pages by cursor, sorted by {name}, lose or repeat rows")
 
 

@@ -259,12 +259,13 @@ class Probe:
         return page
 
     async def walk(
-        self, size: int, *, by_get: bool = False, by_cursor: bool = False, **sort: Any
+        self, size: int = 4, *, by_get: bool = False, by_cursor: bool = False, **sort: Any
     ) -> list[Row]:
-        """All rows, by pages of `size`; a row more than there may be ends it."""
+        """All rows, by at most 50 pages of `size` rows or more; a row more than there may be ends it."""
         rows: list[Row] = []
         cursor: Any = None
         most = MOST_ROWS if self._rows is None else len(self._rows)
+        size = max(size, most // 50)
         while True:
             start = {"cursor": cursor} if cursor else {"skip" if by_get else "offset": len(rows)}
             page = await self.page(by_get=by_get, **start, limit=size, **sort)
