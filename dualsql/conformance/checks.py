@@ -434,7 +434,7 @@ async def _lines(probe: Probe, **query: str) -> tuple[Exchange, list[bytes]]:
 def _decoded(lines: Sequence[bytes]) -> list[Any]:
     try:
         return [json.loads(line) for line in lines]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Violation("a line of the stream is not JSON") from error
 
 

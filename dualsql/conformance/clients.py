@@ -98,7 +98,7 @@ async def _run(command: Sequence[str], job: Mapping[str, Any]) -> Mapping[str, A
                 await program.communicate()
     try:
         answer = json.loads(printed)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Violation(
             f"the command ended with code {code} and printed no JSON: {printed[:200]!r}"
         ) from error

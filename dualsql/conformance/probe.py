@@ -90,7 +90,7 @@ class Exchange:
             return None
         try:
             return json.loads(self.content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Violation("the body is not JSON") from error
 
     @property
@@ -355,13 +355,11 @@ async def connected(target: Target, extensions: Sequence[Any] = ()) -> AsyncIter
             ) as client:
                 is_open = True
                 yield client
-    except (
-        MCPError,
-        BaseExceptionGroup,
-    ) as error:  # the SDK makes a group of whatever is raised in the block
+    except (MCPError, BaseExceptionGroup) as error:
         if status >= 400 and not is_open:
             raise ConnectionError(f"it answers {status}") from error
-        raise _first(error) from error
+        # The SDK makes a group of whatever is raised in the block.
+        raise _first(error) from None
 
 
 def _first(error: BaseException) -> BaseException:

@@ -16,6 +16,7 @@ from mcp import MCPError
 
 from dualsql.conformance import checks
 from dualsql.conformance.probe import (
+    SECONDS,
     Exchange,
     Probe,
     ProbedResult,
@@ -98,13 +99,17 @@ async def _outcome(sentence: Sentence, probe: Probe, offered: set[str], end: flo
     try:
         if not sentence.check and not sentence.steps:
             raise Untestable("from outside")
-        async with asyncio.timeout_at(end):
+        async with asyncio.timeout_at(end) as limit:
             if sentence.check:
                 await getattr(checks, sentence.check)(probe)
             await _follow(sentence, probe)
-    except (Untestable, TimeoutError) as error:
-        reason = str(error) or f"the run is bounded to {MOST_SECONDS:.0f} seconds"
-        return SentenceOutcome(sentence=sentence, verdict="not testable", reason=reason)
+    except Untestable as error:
+        return SentenceOutcome(sentence=sentence, verdict="not testable", reason=str(error))
+    except TimeoutError:
+        if limit.expired():
+            reason = f"the run is bounded to {MOST_SECONDS:.0f} seconds"
+            return SentenceOutcome(sentence=sentence, verdict="not testable", reason=reason)
+        reason = f"it did not answer within {SECONDS:.0f} seconds"
     except (Violation, httpx.HTTPError, MCPError) as error:
         reason = str(error) or type(error).__name__
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

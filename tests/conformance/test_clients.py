@@ -64,6 +64,10 @@ async def test_what_a_naive_client_does_is_found() -> None:
         ("echo 'no JSON'", "the command ended with code 0 and printed no JSON: b'no JSON"),
         ("echo 1", "the command printed no object"),
         ("exit 3", "the command ended with code 3 and printed no JSON: b''"),
+        (
+            "head -c 500000 /dev/zero | tr '\\0' '['",
+            "the command ended with code 0 and printed no JSON: b'[[",
+        ),
         ("cat /dev/zero", "the command printed more than 1048576 bytes"),
     ],
 )
