@@ -7,7 +7,7 @@ import { Origins, isChecked, isWeb, resourceId, uriOfURL } from "./addresses.ts"
 import { isObject } from "./errors.ts";
 import { set } from "./json.ts";
 import { LinkReader, linkIn } from "./links.ts";
-import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, isTypedMap, nested, untyped, type Fields, type Scope } from "./walk.ts";
+import { ANYTHING, NOTHING, RESPONSES, Walk, fieldsOf, nested, untyped, type Fields, type Scope } from "./walk.ts";
 import type { Column, Encoding, Row, TotalCountKind } from "./wire.ts";
 
 /** A dual response as the tool result describes it. It is untrusted; a bare link has little more than the URI. */
@@ -68,74 +68,79 @@ function completeness({ sample, totalCount, columns }: Detected): number {
   return sample ? 2 : totalCount !== null || columns.length ? 1 : 0;
 }
 
-// Names of SDKs, hosts, protocols and tracers, all without case, - and _.
-const FAILED = /^(?:.*(?:error|failed|failure|denied)|error(?:text|json)|retryprompt)$/;
-const isFailure = (word: unknown): boolean => typeof word === "string" && FAILED.test(word);
-const FAILURES = new Map<string, (word: unknown) => boolean>([
-  ...["iserror", "toolcallerror", "error"].map((name) => [name, (word: unknown) => word === true] as const),
-  ...["success", "ok"].map((name) => [name, (word: unknown) => word === false] as const),
-  ...["status", "state", "outcome", "type", "event", "partkind"].map((name) => [name, isFailure] as const),
+// The words of names and kinds that SDKs, hosts, protocols and tracers use, as wordsIn() writes them.
+const FAILED = /^(?:(?:.* )?(?:error|failed|failure|denied)|error .*)$/;
+const STATES = new Set(["status", "state", "outcome", "type", "event", "level"]);
+const KINDS = new Set([
+  "type", "kind", "part kind", "role", "source", "event", "event name", "hook event name", "session update",
 ]);
+/** Kinds of messages of a person, of pieces of arguments, and of events before a call. */
+const QUOTATION =
+  /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|.*\b(?:arguments|args|prompt)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?)$/;
+const RESULT =
+  /^(?:.*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*|(?:role )?(?:tool|function)(?: part)?)$/;
+/** Names of arguments, instructions and errors. */
+const HIDDEN = /^(?:.*\b(?:arguments|args|instructions?|errors?|exceptions?|exc|failure)\b.*|.+ (?:kwargs|inputs?)|cause)$/;
+/** Names of texts of a person. */
+const QUESTION = /^(?:(?:.* )?(?:prompt|question|query)|input text|user message)$/;
+const ARGUMENTS_OF_CALLS = new Set(["input", "inputs", "kwargs", "parameters"]);
+/** Fields of a call of a tool or its result. */
+const CALLS = ["name", "tool name", "call id", "tool call id", "jsonrpc"];
 /** Fields of a message or a content block, and not of a row unless `columns` has them. */
 const OF_MESSAGES = ["type", "kind", "part_kind", "role"];
-const KINDS = new Set(["type", "kind", "partkind", "role", "source", "event", "eventname", "hookeventname", "sessionupdate"]);
-/** Fields of a call of a tool or its result. */
-const CALLS = ["toolname", "callid", "toolcallid", "jsonrpc"];
+const TABLES = new Set(["results", "data", "items", "records"]);
 /** Fields beside the rows of a table. A link in a cell is no result. */
 const OF_TABLES = ["metadata", "columns", "total_count", "totalCount"];
 
-const QUOTATION =
-  /^(?:(?:role|genai\.)?(?:user|human|system|developer)\.?(?:message|part|prompt|promptpart)?(?:chunk|submit)?|.*(?:arguments|callargs|callinput|toolinput|inputjson).*|on\w+start)$/;
-const RESULT =
-  /^(?:(?:genai\.)?(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?)$/;
-/** Names of arguments, instructions and errors. */
-const HIDDEN =
-  /^(?:.*arguments|args|.*(?:call|tool)(?:args|kwargs|inputs?)|(?:raw|span)inputs?|partialjson|args(?:text)?delta|inputtextdelta|systeminstructions?|.*error(?:message|text|str|string|data)?|exception|excmessage|statusmessage|cause)$/;
-/** Names of texts of a person. */
-const QUESTION = /^(?:(?:user|system)?prompt|chatinput|inputtext|question|query|user(?:input|message|query))$/;
-const ARGUMENTS_OF_CALLS = new Set(["input", "inputs", "kwargs", "parameters"]);
-const TABLES = new Set(["results", "data", "items", "records"]);
-
-function plainName(name: unknown): string {
-  return typeof name === "string" ? name.slice(0, 40).replace(/[-_ $]/g, "").toLowerCase() : "";
+/** The words of a name, such as "tool call id" of toolCallId, tool-call-id and TOOL_CALL_ID_0. */
+function wordsIn(name: unknown): string {
+  if (typeof name !== "string") return "";
+  return (name.slice(0, 40).match(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g) ?? []).join(" ").toLowerCase();
 }
 
-/** Names of an object, and the words under them, both without case and marks. */
+/** Words of names of an object, and of the texts under them. */
 type Words = (readonly [name: string, word: unknown])[];
 
 function wordsOf(fields: Fields): Words {
   const words: Words = [];
   for (const name of Object.keys(fields)) {
-    const plain = plainName(name);
-    if (FAILURES.has(plain) || KINDS.has(plain)) words.push([plain, wordOf(fields[name])]);
+    const own = wordsIn(name);
+    const hasWord = KINDS.has(own) || STATES.has(own) || own === "success" || own === "ok" || FAILED.test(own);
+    if (hasWord) words.push([own, wordOf(fields[name])]);
   }
   return words;
 }
 
 /** A text or a flag, also one that is named: in JSON with the type of each value, or as a label. */
 function wordOf(given: unknown): unknown {
-  let value = untyped(given);
-  const values = Object.values(fieldsOf(value) ?? {});
-  if (values.length === 1) value = values[0];
-  return typeof value === "boolean" ? value : plainName(value) || undefined;
+  let value = given;
+  for (let depth = 0; depth < 2; depth++) {
+    const values = Object.values(fieldsOf(value) ?? {});
+    if (values.length === 1) value = values[0];
+  }
+  return typeof value === "boolean" ? value : wordsIn(value) || undefined;
 }
 
 /** What counts in an object: nothing in a person's message or a piece of arguments, all in a tool's result in it. */
 function scopeOf(words: Words, walk: Walk): Scope {
-  const kinds = [plainName(walk.kind), ...words.flatMap(([name, word]) => (KINDS.has(name) && typeof word === "string" ? word : []))];
+  const kinds = [wordsIn(walk.kind), ...words.flatMap(([name, word]) => (KINDS.has(name) && typeof word === "string" ? word : []))];
   if (kinds.some((kind) => RESULT.test(kind))) return walk.scope || ANYTHING;
   return kinds.some((kind) => QUOTATION.test(kind)) ? NOTHING : walk.scope;
 }
 
 /** Whether an object is a failed call, as an SDK or a protocol says it. */
 function isFailed(fields: Fields, words: Words): boolean {
-  if (words.some(([name, word]) => FAILURES.get(name)?.(word))) return true;
-  const isCall = words.some(([name, word]) => name === "type" && word === "mcpcall") || hasAny(namesOf(fields), CALLS);
-  return isCall && (isFilled(fields["error"]) || isFilled(fields["exception"]));
+  if (words.some(saysFailed)) return true;
+  return hasAny(namesOf(fields), CALLS) && (isFilled(fields["error"]) || isFilled(fields["exception"]));
+}
+
+function saysFailed([name, word]: Words[number]): boolean {
+  if (typeof word === "boolean") return word ? FAILED.test(name) : name === "success" || name === "ok";
+  return STATES.has(name) && typeof word === "string" && FAILED.test(word);
 }
 
 function namesOf(fields: Fields): Set<string> {
-  return new Set(Object.keys(fields).map(plainName));
+  return new Set(Object.keys(fields).map(wordsIn));
 }
 
 function hasAny(names: Set<string>, wanted: readonly string[]): boolean {
@@ -150,16 +155,16 @@ function isFilled(value: unknown): boolean {
 /** What counts under each name of an object. */
 function scopesOf(fields: Fields, scope: Scope, failed: boolean, isResponse: boolean): (name: string, value: unknown) => Scope {
   const names = namesOf(fields);
-  const isCall = hasAny(names, ["name", "output", "outputs", "error", ...CALLS]);
+  const isCall = hasAny(names, ["output", "outputs", "error", ...CALLS]);
   const isRequest = names.has("method") && names.has("id");
   return (name, value) => {
-    const plain = plainName(name);
-    if (HIDDEN.test(plain) || (isCall && ARGUMENTS_OF_CALLS.has(plain)) || (isRequest && plain === "params")) return NOTHING;
-    if (typeof value === "string" && QUESTION.test(plain)) return NOTHING;
-    if (isResponse && plain === "results") return NOTHING;
-    if (isResponse && (plain === "resource" || plain === "metadata")) return scope && RESPONSES;
-    if ((plain === "rows" && !isLink(value)) || (TABLES.has(plain) && isTable(value, fields))) return scope && RESPONSES;
-    return !scope && !failed && RESULT.test(plain) ? ANYTHING : scope;
+    const words = wordsIn(name);
+    if (HIDDEN.test(words) || (isCall && ARGUMENTS_OF_CALLS.has(words)) || (isRequest && words === "params")) return NOTHING;
+    if (typeof value === "string" && QUESTION.test(words)) return NOTHING;
+    if (isResponse && words === "results") return NOTHING;
+    if (isResponse && (words === "resource" || words === "metadata")) return scope && RESPONSES;
+    if ((words === "rows" && !isLink(value)) || (TABLES.has(words) && isTable(value, fields))) return scope && RESPONSES;
+    return !scope && !failed && RESULT.test(words) ? ANYTHING : scope;
   };
 }
 
@@ -185,9 +190,10 @@ function toResponse(given: Fields, origins: Origins): Detected | undefined {
   let fields = given;
   let resource = fieldsOf(fields["resource"]);
   if (!resource) return undefined;
-  if (isTypedMap(resource)) {
-    fields = { results: untyped(given["results"]), resource: untyped(resource), metadata: untyped(given["metadata"]) };
-    resource = fieldsOf(fields["resource"]) ?? {};
+  const plain = untyped(resource);
+  if (plain !== resource) {
+    fields = { results: untyped(given["results"]), resource: plain, metadata: untyped(given["metadata"]) };
+    resource = fieldsOf(plain) ?? {};
   }
   const uri = typeof resource["uri"] === "string" ? resource["uri"] : undefined;
   const url = typeof resource["url"] === "string" ? resource["url"] : undefined;

@@ -38,8 +38,14 @@ const SENTENCE =
   /(?:(?:The|Once the query has run, the) application gets every row from|Rows for the application:)\s+[<([`*_]{0,4}$/;
 const IN_RESOURCE = /\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*$/i;
 
-const IN_ARGUMENTS =
-  /\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['"]?\s{0,9}[:=]\s{0,9}['"]?\{[^{}\n]*$/i;
+/** What is before the arguments of a call. */
+export const ARGUMENTS = /\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['"]?\s{0,9}[:=]\s{0,9}['"]?$/i;
+/** Arguments and messages of a person, as they are written by Python and others. */
+const QUOTED = [
+  new RegExp(`${ARGUMENTS.source.slice(0, -1)}\\{[^{}\\n]*$`, "i"),
+  /\brole\b['"]?\s{0,9}[:=]\s{0,9}['"]?(?:user|human|system|developer)\b[^{}()[\]\n]*$/i,
+  /\b(?:user|human|system)\w{0,40}\([^{}()[\]\n]*$/i,
+];
 const ESCAPED = /\\+(?:u00|x)([0-9a-f]{2})/gi;
 
 /** Reads texts up to a number of characters and of links in all, and the ends of further texts. */
@@ -112,7 +118,8 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
   if (!match && start > BEFORE && !ENDS_ADDRESS.test(before)) return undefined;
   const said = match ? before.slice(0, match.index) : before;
   const sentence = SENTENCE.exec(said);
-  if (!sentence && IN_ARGUMENTS.test(said)) return undefined;
+  const isInResource = IN_RESOURCE.test(said);
+  if (!sentence && !isInResource && QUOTED.some((quoted) => quoted.test(said))) return undefined;
   const written = own ? `${own[0]}${id}` : "";
   return {
     id,
@@ -120,7 +127,7 @@ function mentionAt(text: string, start: number, id: string, origins: Origins): M
     url: url ? `${url[0]}${id}` : undefined,
     isAnnounced: sentence !== null,
     beginsParagraph: sentence !== null && endsParagraph(said.slice(0, sentence.index)),
-    isInResource: IN_RESOURCE.test(said),
+    isInResource,
   };
 }
 

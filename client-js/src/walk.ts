@@ -1,6 +1,8 @@
 /** Visits the objects inside any value that an SDK returns, with a bounded search. No getter of an SDK's object runs. */
 import { mayHoldId } from "./addresses.ts";
+import { isObject } from "./errors.ts";
 import { jsonAt, parseJSON } from "./json.ts";
+import { ARGUMENTS } from "./links.ts";
 
 export type Fields = Record<string, unknown>;
 
@@ -29,8 +31,6 @@ const BASE64 = /^(?:data:[\w.+/-]{0,100}(?:;[\w.+=-]{1,100}){0,4},)?([\w+/-]+(?:
 const BEGINS_LINE = /^(?:data:|>) ?/gm;
 /** Where quoted-printable breaks a line. */
 const SOFT_BREAK = /=\r?\n/g;
-const PAIRS = ["key", "name", "Key", "Name"].flatMap((name) => ["value", "Value"].map((value) => [name, value] as const));
-
 interface Entry {
   value: unknown;
   depth: number;
@@ -79,6 +79,7 @@ export class Walk {
       if ((this.seen.get(value) ?? -1) >= scope) continue;
       this.seen.set(value, scope);
       if (typeof value === "string") this.open(value);
+      else if (value instanceof Uint8Array) this.open(textOf(value));
       else if (value instanceof Set) this.pushAll(value, scope, nesting);
       else {
         const fields = Array.isArray(value) ? attributesOf(value) : fieldsOf(value);
@@ -107,31 +108,32 @@ export class Walk {
   }
 
   private open(value: string): void {
-    const text = ofBase64(value) || value;
+    let text = value;
+    for (let plain = ofBase64(text); plain; plain = ofBase64(text)) text = plain;
     const { nesting } = this.here;
     let { scope } = this.here;
-    let values: unknown[] = [];
-    let remains: unknown[] = [];
+    let values: Value[] = [];
     let rest = text;
     if (nesting < MOST_NESTING && text.length <= this.characters) {
       this.characters -= text.length;
       values = whole(text);
-      [values, remains, rest] = values.length ? [values, [], ""] : jsonWithin(joined(text));
+      [values, rest] = values.length ? [values, ""] : jsonWithin(joined(text));
     }
     if (rest && scope === ANYTHING) scope = this.readText(rest);
-    this.pushAll(values, scope, nesting + 1);
-    this.pushAll(remains, scope && RESPONSES, nesting + 1);
+    for (const [inner, most] of values) this.pushAll([inner], most < scope ? most : scope, nesting + 1);
   }
 }
 
+/** A value of JSON, and what counts in it. */
+type Value = readonly [value: unknown, scope: Scope];
+
 /**
  * The JSON values within a text that may hold a result, and the text without them. The lines within a value that is no
- * JSON, or is truncated, are no values of their own. The values behind its error on the same line may be parts of it: they
- * are in the second list, and remain in the text.
+ * JSON, or is truncated, are no values of their own. The values behind its error on the same line may be parts of it: in
+ * them only dual responses count, and they remain in the text.
  */
-function jsonWithin(text: string): [values: unknown[], remains: unknown[], rest: string] {
-  const values: unknown[] = [];
-  const remains: unknown[] = [];
+function jsonWithin(text: string): [values: Value[], rest: string] {
+  const values: Value[] = [];
   const rest: string[] = [];
   const bracket = new RegExp(BRACKET);
   let line = 0;
@@ -141,7 +143,7 @@ function jsonWithin(text: string): [values: unknown[], remains: unknown[], rest:
   let broken = -1;
   let budget = MOST_REPEATED * text.length;
   for (let match = bracket.exec(text); match; match = bracket.exec(text)) {
-    if (budget <= 0 || values.length + remains.length >= MOST_VALUES) break;
+    if (budget <= 0 || values.length >= MOST_VALUES) break;
     const start = match.index;
     const lineEnd = text.slice(scanned, start).lastIndexOf("\n");
     if (lineEnd >= 0) line = scanned + lineEnd + 1;
@@ -168,25 +170,35 @@ function jsonWithin(text: string): [values: unknown[], remains: unknown[], rest:
     if (line > broken) broken = -1;
     if (!mayHoldResult(text.slice(start, end))) continue;
     if (broken === line) {
-      remains.push(value);
-    } else {
-      values.push(value);
-      rest.push(text.slice(taken, start));
-      taken = end;
+      values.push([value, RESPONSES]);
+      continue;
     }
+    values.push([value, ARGUMENTS.test(text.slice(Math.max(start - LONGEST_NAME, 0), start)) ? NOTHING : ANYTHING]);
+    rest.push(text.slice(taken, start));
+    taken = end;
   }
-  return [values, remains, [...rest, text.slice(taken)].join(" ")];
+  return [values, [...rest, text.slice(taken)].join(" ")];
 }
 
 /** Whether a value has values, or is a text that may hold a result. */
 function mayLeadOn(value: unknown): boolean {
-  return typeof value === "string" ? mayHoldResult(value) : typeof value === "object" && value !== null;
+  if (typeof value === "string") return mayHoldResult(value);
+  return value instanceof Uint8Array ? mayHoldResult(textOf(value)) : typeof value === "object" && value !== null;
 }
 
 /** Whether a text may contain a dual response or the id of a result. */
 function mayHoldResult(text: string): boolean {
   if (text.length < SHORTEST_TEXT) return false;
-  return text.includes("resource") || mayHoldId(text) || base64(text) !== undefined || text.includes("=\n") || text.includes("=\r");
+  const isEncoded = ["resource", "=\n", "=\r", "\\u00"].some((mark) => text.includes(mark));
+  return isEncoded || mayHoldId(text) || base64(text) !== undefined;
+}
+
+/** The text of bytes in UTF-8 or UTF-16. Throws if `fatal` and they are none. */
+function textOf(data: Uint8Array, fatal = false): string {
+  const isBigEndian = data[0] === 0xfe && data[1] === 0xff;
+  const isLittleEndian = (data[0] === 0xff && data[1] === 0xfe) || data[1] === 0;
+  const encoding = isBigEndian ? "utf-16be" : isLittleEndian ? "utf-16le" : "utf-8";
+  return new TextDecoder(encoding, { fatal }).decode(data);
 }
 
 /** The base64 that a text is, also for URLs or of a data URI; undefined for any other text. */
@@ -200,8 +212,8 @@ function joined(text: string): string {
 }
 
 /** The JSON that a text is, in a list; an empty list for any other text. */
-function whole(text: string): unknown[] {
-  const value = BEGINS_JSON.test(text) && tryJSON(() => [parseJSON(text)]);
+function whole(text: string): Value[] {
+  const value = BEGINS_JSON.test(text) && tryJSON(() => [[parseJSON(text), ANYTHING] as const]);
   return value || [];
 }
 
@@ -217,7 +229,7 @@ function ofBase64(text: string): string | undefined {
   const encoded = base64(text)?.replace(/-/g, "+").replace(/_/g, "/");
   if (encoded === undefined) return undefined;
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0)));
+    return textOf(Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0)), true);
   } catch {
     return undefined;
   }
@@ -277,46 +289,32 @@ function parted(name: string): [outer: string, last: string] {
 }
 
 /** A list of names and values, such as attributes, headers and tags, as one object; undefined for any other list. */
-function attributesOf(items: readonly unknown[]): Fields | undefined {
-  const first = fieldsOf(items[0]);
-  if (!first || Object.keys(first).length !== 2) return undefined;
-  const pair = PAIRS.find(([name, value]) => name in first && value in first);
-  if (!pair) return undefined;
-  const found = new Map<string, unknown>();
+function attributesOf(items: readonly unknown[], depth = 0): Fields | undefined {
+  const found: [string, unknown][] = [];
   for (const item of items) {
-    const fields = fieldsOf(item) ?? {};
-    const name = fields[pair[0]];
-    if (typeof name === "string" && pair[1] in fields && Object.keys(fields).length === 2) found.set(name, untyped(fields[pair[1]]));
+    const entries = isObject(item) ? Object.entries(fieldsOf(item) ?? {}) : [];
+    const pair = fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]));
+    const name = pair["key"] ?? pair["name"];
+    if (entries.length !== 2 || typeof name !== "string" || !("value" in pair)) return undefined;
+    found.push([name, untyped(pair["value"], depth)]);
   }
-  return found.size === items.length ? fromEntries([...found]) : undefined;
+  return found.length ? fromEntries(found) : undefined;
 }
 
-const MAPS = new Set(["M", "structValue", "struct_value", "mapValue", "map_value"]);
-const LISTS = new Set(["L", "listValue", "list_value", "arrayValue", "array_value"]);
-const NUMBERS = new Set(["N", "integerValue", "integer_value", "intValue", "$numberInt", "$numberLong", "$numberDouble"]);
-const NULLS = new Set(["NULL", "nullValue", "null_value"]);
-const VALUES = new Set(["S", "BOOL", ...["string", "number", "double", "bool", "boolean"].flatMap((kind) => [`${kind}Value`, `${kind}_value`])]);
+/** Names of types: of DynamoDB (S, N, M, BOOL), protobuf, Firestore and OpenTelemetry (stringValue), MongoDB. */
+const TYPE = /^(?:[A-Z]{1,4}|[a-z]+_?[vV]alue|\$number[A-Z][a-z]+)$/;
+const TEXT_TYPES = ["S", "stringValue", "string_value"];
 
-/** Whether it is a map in JSON that names each value's type: of DynamoDB, protobuf's Struct, Firestore. */
-export function isTypedMap(fields: Fields): boolean {
-  const names = Object.keys(fields);
-  return names.length === 1 && MAPS.has(names[0]!);
-}
-
-/** The plain JSON of such typed JSON; any other value unchanged. */
+/** The plain JSON of JSON that names the type of each value; any other value itself. */
 export function untyped(value: unknown, depth = 0): unknown {
   const entries = Object.entries(fieldsOf(value) ?? {});
-  if (entries.length !== 1 || depth > MOST_DEPTH) return value;
-  const [kind, inner] = entries[0]!;
-  if (MAPS.has(kind)) {
-    const fields = fieldsOf(inner) ?? {};
-    return fromEntries(Object.entries(fieldsOf(fields["fields"]) ?? fields).map(([name, item]) => [name, untyped(item, depth + 1)]));
-  }
-  if (LISTS.has(kind)) {
-    const items = Array.isArray(inner) ? inner : fieldsOf(inner)?.["values"];
-    return Array.isArray(items) ? items.map((item) => untyped(item, depth + 1)) : [];
-  }
-  if (NUMBERS.has(kind)) return tryJSON(() => parseJSON(String(inner))) ?? inner;
-  if (NULLS.has(kind)) return null;
-  return VALUES.has(kind) ? inner : value;
+  if (entries.length !== 1 || depth > MOST_DEPTH || !TYPE.test(entries[0]![0])) return value;
+  const [kind, typed] = entries[0]!;
+  const { fields, values } = fieldsOf(typed) ?? {};
+  const inner = fields ?? values ?? typed;
+  if (Array.isArray(inner)) return attributesOf(inner, depth + 1) ?? inner.map((item) => untyped(item, depth + 1));
+  const map = fieldsOf(inner);
+  if (map) return fromEntries(Object.entries(map).map(([name, item]) => [name, untyped(item, depth + 1)]));
+  if (kind === "NULL") return null;
+  return typeof inner === "string" && !TEXT_TYPES.includes(kind) ? (tryJSON(() => parseJSON(inner)) ?? inner) : inner;
 }

@@ -18,14 +18,14 @@ from dualsql_client.addresses import is_checked, is_web, resource_id, uri_of_url
 from dualsql_client.answers import kind_of_total, read_columns
 from dualsql_client.conversions import MOST_COUNTED, is_count, read_instant, whole_or_none
 from dualsql_client.links import LinkReader, link_in
-from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, is_typed_map, nested, untyped
+from dualsql_client.object_walk import Evidence, Fields, Walk, fields_of, nested, untyped
 from dualsql_client.origins import Origins
 from dualsql_client.wire import IMPLIED_ENCODINGS, Column, Row, TotalCountKind
 
 _NO_ORIGINS = Origins(None, ())
 
 Words = list[tuple[str, str | bool | None]]
-"""Names of a mapping, and the words under them, both without case and marks."""
+"""The words of names of a mapping, and those of the texts under them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def _visit(walk: Walk, origins: Origins) -> Detected | None:
         walk.descend(fields)
         return None
     fields = nested(fields)
-    words = [(plain, _word(fields[name])) for name in fields if (plain := _plain_name(name)) in _WORDS]
+    words = [(own, _word(fields[name])) for name in fields if _has_word(own := _words(name))]
     is_failed = _is_failed(fields, words)
     scope = Evidence.NOTHING if is_failed else _scope(words, walk)
     detected = _response(fields, origins) if scope else None
@@ -139,77 +139,82 @@ def _completeness(detected: Detected) -> int:
     )
 
 
-# Names of SDKs, hosts, protocols and tracers, all without case, - and _.
-_FAILED = re.compile(r".*(?:error|failed|failure|denied)|error(?:text|json)|retryprompt")
-_FAILURES: dict[str, Callable[[object], object]] = {
-    **dict.fromkeys(("iserror", "toolcallerror", "error"), lambda word: word is True),
-    **dict.fromkeys(("success", "ok"), lambda word: word is False),
-    **dict.fromkeys(
-        ("status", "state", "outcome", "type", "event", "partkind"),
-        lambda word: isinstance(word, str) and _FAILED.fullmatch(word),
-    ),
-}
+# The words of names and kinds that SDKs, hosts, protocols and tracers use, as `_words` writes them.
+_FAILED = re.compile(r"(?:.* )?(?:error|failed|failure|denied)|error .*")
+_STATES = frozenset({"status", "state", "outcome", "type", "event", "level"})
+_KINDS = frozenset(
+    {
+        "type",
+        "kind",
+        "part kind",
+        "role",
+        "source",
+        "event",
+        "event name",
+        "hook event name",
+        "session update",
+    }
+)
+_QUOTATION = re.compile(
+    r"(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*"
+    r"|.*\b(?:arguments|args|prompt)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?"
+)
+"""Kinds of messages of a person, of pieces of arguments, and of events before a call."""
+_RESULT = re.compile(
+    r".*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*"
+    r"|(?:role )?(?:tool|function)(?: part)?"
+)
+_HIDDEN = re.compile(
+    r".*\b(?:arguments|args|instructions?|errors?|exceptions?|exc|failure)\b.*|.+ (?:kwargs|inputs?)|cause"
+)
+"""Names of arguments, instructions and errors."""
+_QUESTION = re.compile(r"(?:.* )?(?:prompt|question|query)|input text|user message")
+"""Names of texts of a person."""
+_ARGUMENTS_OF_CALLS = frozenset({"input", "inputs", "kwargs", "parameters"})
+_CALLS = frozenset({"name", "tool name", "call id", "tool call id", "jsonrpc"})
+"""Fields of a call of a tool or its result."""
 _OF_MESSAGES = ("type", "kind", "part_kind", "role")
 """Fields of a message or a content block, and not of a row unless `columns` has them."""
-_KINDS = frozenset(
-    {"type", "kind", "partkind", "role", "source", "event", "eventname", "hookeventname", "sessionupdate"}
-)
-_CALLS = frozenset({"toolname", "callid", "toolcallid", "jsonrpc"})
-"""Fields of a call of a tool or its result."""
+_TABLES = frozenset({"results", "data", "items", "records"})
 _OF_TABLES = ("metadata", "columns", "total_count", "totalCount")
 """Fields beside the rows of a table. A link in a cell is no result."""
 
-_WORDS = frozenset((*_FAILURES, *_KINDS))
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-_QUOTATION = re.compile(
-    r"(?:role|genai\.)?(?:user|human|system|developer)\.?(?:message|part|prompt|promptpart)?(?:chunk|submit)?"
-    r"|.*(?:arguments|callargs|callinput|toolinput|inputjson).*|on\w+start"
+
+@lru_cache(maxsize=4_096)
+def _words_of(name: str) -> str:
+    return " ".join(_WORD.findall(name)).lower()
+
+
+def _words(name: object) -> str:
+    """The words of a name, such as "tool call id" of toolCallId, tool-call-id and TOOL_CALL_ID_0."""
+    return _words_of(name[:40]) if isinstance(name, str) else ""
+
+
+@lru_cache(maxsize=4_096)
+def _has_word(name: str) -> bool:
+    """Whether the value of that name may be the kind of a mapping, or say that it is a failure."""
+    return name in _KINDS | _STATES | {"success", "ok"} or _FAILED.fullmatch(name) is not None
+
+
+_MARKS = frozenset(
+    {"resource", "uri", "rows", "method", *_CALLS, *_ARGUMENTS_OF_CALLS, *map(_words, _OF_TABLES)}
 )
-_RESULT = re.compile(
-    r"(?:genai\.)?(?:tool|function|mcp).*(?:result|response|return|output|message).*|(?:role)?(?:tool|function)(?:part)?"
-)
-_HIDDEN = re.compile(
-    r".*arguments|args|.*(?:call|tool)(?:args|kwargs|inputs?)|(?:raw|span)inputs?"
-    r"|partialjson|args(?:text)?delta|inputtextdelta|systeminstructions?"
-    r"|.*error(?:message|text|str|string|data)?|exception|excmessage|statusmessage|cause"
-)
-"""Names of arguments, instructions and errors."""
-_QUESTION = re.compile(
-    r"(?:user|system)?prompt|chatinput|inputtext|question|query|user(?:input|message|query)"
-)
-"""Names of texts of a person."""
-_ARGUMENTS_OF_CALLS = frozenset({"input", "inputs", "kwargs", "parameters"})
-_TABLES = frozenset({"results", "data", "items", "records"})
-
-
-@lru_cache(maxsize=1_024)
-def _without_marks(name: str) -> str:
-    return re.sub(r"[-_ $]", "", name).lower()
-
-
-def _plain_name(name: object) -> str:
-    return _without_marks(name[:40]) if isinstance(name, str) else ""
-
-
-_MARKS = frozenset({"resource", "uri", "rows", "method", *_WORDS, *_CALLS, *map(_plain_name, _OF_TABLES)})
-_MARKS |= _ARGUMENTS_OF_CALLS
 
 
 @lru_cache(maxsize=64)
 def _has_marks(names: tuple[object, ...]) -> bool:
     """Whether a mapping may be a dual response or a failure, or have values that count otherwise than it does."""
-    return any(map(_is_mark, names))
-
-
-@lru_cache(maxsize=4_096)
-def _is_mark(name: object) -> bool:
-    plain = _plain_name(name)
-    return plain in _MARKS or "." in plain or bool(_HIDDEN.fullmatch(plain) or _QUESTION.fullmatch(plain))
+    return any(
+        words in _MARKS or _has_word(words) or _HIDDEN.fullmatch(words) or _QUESTION.fullmatch(words)
+        for words in map(_words, names)
+    ) or any(isinstance(name, str) and "." in name for name in names)
 
 
 def _scope(words: Words, walk: Walk) -> Evidence:
     """What counts in a mapping: nothing in a person's message or a piece of arguments, all in a tool's result in it."""
-    kinds = (_plain_name(walk.kind), *(word for name, word in words if name in _KINDS))
+    kinds = (_words(walk.kind), *(word for name, word in words if name in _KINDS))
     evidence = {_evidence_of_kind(kind) for kind in kinds if isinstance(kind, str)}
     if Evidence.ANYTHING in evidence:
         return walk.scope or Evidence.ANYTHING
@@ -226,47 +231,48 @@ def _evidence_of_kind(kind: str) -> Evidence | None:
 
 def _is_failed(fields: Fields, words: Words) -> bool:
     """Whether a mapping is a failed call, as an SDK or a protocol says it."""
-    if any(name in _FAILURES and _FAILURES[name](word) for name, word in words):
+    if any(map(_says_failed, words)):
         return True
-    is_call = ("type", "mcpcall") in words or not _CALLS.isdisjoint(_plain_names(tuple(fields)))
+    is_call = not _CALLS.isdisjoint(map(_words, fields))
     return is_call and bool(fields.get("error") or fields.get("exception"))
 
 
-@lru_cache(maxsize=64)
-def _plain_names(names: tuple[object, ...]) -> frozenset[str]:
-    return frozenset(map(_plain_name, names))
+def _says_failed(said: tuple[str, str | bool | None]) -> bool:
+    name, word = said
+    if isinstance(word, bool):
+        return _FAILED.fullmatch(name) is not None if word else name in {"success", "ok"}
+    return name in _STATES and word is not None and _FAILED.fullmatch(word) is not None
 
 
 def _word(value: object) -> str | bool | None:
     """A text or a flag, also one that is named: in JSON with the type of each value, or as a label."""
-    if type(value) is dict and len(value) == 1:
-        value = untyped(value)
+    for _ in range(2):
         value = next(iter(value.values())) if type(value) is dict and len(value) == 1 else value
-    return value if isinstance(value, bool) else _plain_name(value) or None
+    return value if isinstance(value, bool) else _words(value) or None
 
 
 def _scopes(
     fields: Fields, scope: Evidence, *, is_failed: bool, is_response: bool
 ) -> Callable[[object, object], Evidence]:
     """What counts under each name of a mapping."""
-    names = _plain_names(tuple(fields))
-    is_call = not names.isdisjoint(("name", "output", "outputs", "error", *_CALLS))
+    names = set(map(_words, fields))
+    is_call = not names.isdisjoint(("output", "outputs", "error", *_CALLS))
     is_request = {"method", "id"} <= names
 
     def scope_of(name: object, value: object) -> Evidence:
-        plain = _plain_name(name)
+        words = _words(name)
         if (
-            _HIDDEN.fullmatch(plain)
-            or (is_call and plain in _ARGUMENTS_OF_CALLS)
-            or (is_request and plain == "params")
-            or (isinstance(value, str) and _QUESTION.fullmatch(plain))
+            _HIDDEN.fullmatch(words)
+            or (is_call and words in _ARGUMENTS_OF_CALLS)
+            or (is_request and words == "params")
+            or (isinstance(value, str) and _QUESTION.fullmatch(words))
         ):
             return Evidence.NOTHING
-        if is_response and plain in {"results", "resource", "metadata"}:
-            return Evidence.NOTHING if plain == "results" else min(scope, Evidence.RESPONSES)
-        if (plain == "rows" and not _is_link(value)) or (plain in _TABLES and _is_table(value, fields)):
+        if is_response and words in {"results", "resource", "metadata"}:
+            return Evidence.NOTHING if words == "results" else min(scope, Evidence.RESPONSES)
+        if (words == "rows" and not _is_link(value)) or (words in _TABLES and _is_table(value, fields)):
             return min(scope, Evidence.RESPONSES)
-        is_result = not scope and not is_failed and _RESULT.fullmatch(plain)
+        is_result = not scope and not is_failed and _RESULT.fullmatch(words)
         return Evidence.ANYTHING if is_result else scope
 
     return scope_of
@@ -299,9 +305,9 @@ def _response(fields: Fields, origins: Origins) -> Detected | None:
     resource = fields_of(fields.get("resource"))
     if resource is None:
         return None
-    if is_typed_map(resource):
+    if (plain := fields_of(untyped(resource))) is not resource:
         fields = {name: untyped(fields.get(name)) for name in ("results", "resource", "metadata")}
-        resource = fields_of(fields["resource"]) or {}
+        resource = plain or {}
     uri, url = _text(resource.get("uri")), _text(resource.get("url"))
     metadata = fields_of(fields.get("metadata")) or {}
     read = partial(

@@ -38,10 +38,15 @@ _IN_RESOURCE = re.compile(
     r"\bresource\b(?:\W+\w{1,14}){0,6}?\W+ur[il]\b(?:\W+\w{1,14}){0,3}?\W*\Z", re.IGNORECASE
 )
 
-_IN_ARGUMENTS = re.compile(
-    r"\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?\{[^{}\n]*\Z",
+ARGUMENTS = r"\b(?:arguments|args|kwargs|(?:tool|raw)_?(?:input|args))\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?"
+"""What is before the arguments of a call."""
+_QUOTED = re.compile(
+    rf"{ARGUMENTS}\{{[^{{}}\n]*\Z"
+    r"|\brole\b['\"]?\s{0,9}[:=]\s{0,9}['\"]?(?:user|human|system|developer)\b[^{}()\[\]\n]*\Z"
+    r"|\b(?:user|human|system)\w{0,40}\([^{}()\[\]\n]*\Z",
     re.IGNORECASE,
 )
+"""Arguments and messages of a person, as they are written by Python and others."""
 
 
 class Link(NamedTuple):
@@ -145,7 +150,8 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
         return None
     said = before[: match.start()] if match else before
     sentence = _SENTENCE.search(said)
-    if sentence is None and _IN_ARGUMENTS.search(said):
+    is_in_resource = _IN_RESOURCE.search(said) is not None
+    if sentence is None and not is_in_resource and _QUOTED.search(said):
         return None
     written = f"{own.group()}{identifier}" if own else ""
     return _Mention(
@@ -154,7 +160,7 @@ def _mention(text: str, start: int, identifier: str, origins: Origins) -> _Menti
         url=f"{url.group()}{identifier}" if url else None,
         is_announced=sentence is not None,
         begins_paragraph=sentence is not None and _ends_paragraph(said[: sentence.start()]),
-        is_in_resource=_IN_RESOURCE.search(said) is not None,
+        is_in_resource=is_in_resource,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
@@ -15,6 +16,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from dualsql_client.addresses import may_hold_id
+from dualsql_client.links import ARGUMENTS
 
 MAXIMUM_NODES = 100_000
 MAXIMUM_HIDDEN_NODES = 20_000
@@ -51,7 +53,7 @@ _BEGINS_LINE = re.compile(r"^(?:data:|>) ?", re.MULTILINE)
 """What begins each line of a server-sent event and of a quotation."""
 _SOFT_BREAK = re.compile(r"=\r?\n")
 """Where quoted-printable breaks a line."""
-_PAIRS = tuple((name, value) for name in ("key", "name", "Key", "Name") for value in ("value", "Value"))
+_IN_ARGUMENTS = re.compile(rf"{ARGUMENTS}\Z", re.IGNORECASE)
 
 
 class Evidence(IntEnum):
@@ -165,38 +167,35 @@ class Walk:
                     self._queue.append((value, self._depth + 1, self._nesting, scope))
 
     def _open(self, value: str | bytes | bytearray) -> None:
-        text = value if isinstance(value, str) else value.decode("utf-8", "replace")
-        text = _of_base64(text) or text
-        values: list[Any] = []
-        remains: list[Any] = []
+        text = _text_of(value)
+        while plain := _of_base64(text):
+            text = plain
+        values: list[tuple[Any, Evidence]] = []
         rest = text
         if self._nesting < MAXIMUM_JSON_NESTING and len(text) <= self._characters:
             self._characters -= len(text)
-            values = _whole(text)
-            values, remains, rest = (values, [], "") if values else _json_within(_joined(text))
+            whole = _whole(text)
+            values, rest = (whole, "") if whole else _json_within(_joined(text))
         scope = self.scope
         if rest and scope is Evidence.ANYTHING:
             scope = self._read_text(rest)
         self._nesting += 1
-        self._push_all(values, scope)
-        self._push_all(remains, min(scope, Evidence.RESPONSES))
+        for inner, evidence in values:
+            self._push_all((inner,), min(scope, evidence))
 
 
-def _json_within(text: str) -> tuple[list[Any], list[Any], str]:
-    """The JSON values within a text that may hold a result, and the text without them.
+def _json_within(text: str) -> tuple[list[tuple[Any, Evidence]], str]:
+    """The JSON values within a text that may hold a result, with what counts in each, and the text without them.
 
     The lines within a value that is no JSON, or is truncated, are no values of their own. The values behind its error
-    on the same line may be parts of it: they are in the second list, and remain in the text.
+    on the same line may be parts of it: in them only dual responses count, and they remain in the text.
     """
-    values: list[Any] = []
-    remains: list[Any] = []
+    values: list[tuple[Any, Evidence]] = []
     rest: list[str] = []
     at = line = scanned = taken = 0
     broken = -1  # the line of such a value
     budget = _MOST_REPEATED * len(text)
-    while (
-        budget > 0 and len(values) + len(remains) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at))
-    ):
+    while budget > 0 and len(values) < MAXIMUM_TEXTS and (bracket := _BRACKET.search(text, at)):
         start = bracket.start()
         line, scanned = max(line, text.rfind("\n", scanned, start) + 1), start
         if -1 < broken < line and text[line] in " \t}]":
@@ -218,12 +217,13 @@ def _json_within(text: str) -> tuple[list[Any], list[Any], str]:
         if not _may_hold_result(text[start:at]):
             continue
         if broken == line:
-            remains.append(value)
-        else:
-            values.append(value)
-            rest.append(text[taken:start])
-            taken = at
-    return values, remains, " ".join((*rest, text[taken:]))
+            values.append((value, Evidence.RESPONSES))
+            continue
+        is_argument = _IN_ARGUMENTS.search(text, max(start - _LONGEST_NAME, 0), start)
+        values.append((value, Evidence.NOTHING if is_argument else Evidence.ANYTHING))
+        rest.append(text[taken:start])
+        taken = at
+    return values, " ".join((*rest, text[taken:]))
 
 
 def _position(error: Exception, end: int) -> int:
@@ -251,19 +251,28 @@ def _may_hold_result(text: str | bytes | bytearray) -> bool:
     """Whether the text may contain a dual response or the id of a result."""
     if len(text) < _SHORTEST_TEXT:
         return False
-    if not isinstance(text, str):
-        text = text.decode("latin-1")
-    return (
-        "resource" in text or may_hold_id(text) or _base64(text) is not None or "=\n" in text or "=\r" in text
-    )
+    text = _text_of(text)
+    is_encoded = any(mark in text for mark in ("resource", "=\n", "=\r", "\\u00"))
+    return is_encoded or may_hold_id(text) or _base64(text) is not None
 
 
-def _whole(text: str) -> list[Any]:
+def _text_of(value: str | bytes | bytearray) -> str:
+    """A text, or that of bytes in UTF-8 or UTF-16."""
+    return value if isinstance(value, str) else value.decode(_encoding(value), "replace")
+
+
+def _encoding(data: bytes | bytearray) -> str:
+    if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE):
+        return "utf-16"
+    return "utf-16-le" if data[1:2] == b"\0" else "utf-8-sig"
+
+
+def _whole(text: str) -> list[tuple[Any, Evidence]]:
     """The JSON that a text is, in a list; an empty list for any other text."""
     if not _BEGINS_JSON.match(text):
         return []
     try:
-        return [json.loads(text)]
+        return [(json.loads(text), Evidence.ANYTHING)]
     except (ValueError, RecursionError):
         return []
 
@@ -277,7 +286,8 @@ def _base64(text: str) -> str | None:
 def _of_base64(text: str) -> str | None:
     encoded = (_base64(text) or "").translate(_FOR_URLS).rstrip("=")
     try:
-        return b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
+        data = b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+        return data.decode(_encoding(data))
     except ValueError:
         return None
 
@@ -287,30 +297,9 @@ def _joined(text: str) -> str:
     return _SOFT_BREAK.sub("", _BEGINS_LINE.sub("", text))
 
 
-def _number(written: object) -> object:
-    """The number of a JSON text; any other value unchanged."""
-    try:
-        return json.loads(str(written))
-    except (ValueError, RecursionError):
-        return written
-
-
-_TYPED_MAPS = frozenset({"M", "structValue", "struct_value", "mapValue", "map_value"})
-_TYPED_LISTS = frozenset({"L", "listValue", "list_value", "arrayValue", "array_value"})
-_TYPED_NUMBERS = frozenset(
-    {"N", "integerValue", "integer_value", "intValue", "$numberInt", "$numberLong", "$numberDouble"}
-)
-_TYPED_VALUES = frozenset(
-    {
-        "S",
-        "BOOL",
-        *(
-            f"{kind}{end}"
-            for kind in ("string", "number", "double", "bool", "boolean")
-            for end in ("Value", "_value")
-        ),
-    }
-)
+_TYPE = re.compile(r"[A-Z]{1,4}|[a-z]+_?[vV]alue|\$number[A-Z][a-z]+")
+"""Names of types: of DynamoDB (S, N, M, BOOL), protobuf, Firestore and OpenTelemetry (stringValue), MongoDB."""
+_TEXT_TYPES = frozenset({"S", "stringValue", "string_value"})
 
 
 def nested(fields: Fields) -> Fields:
@@ -337,38 +326,36 @@ def nested(fields: Fields) -> Fields:
     return levels[""]
 
 
-def _attributes(items: list[object]) -> Fields | None:
+def _attributes(items: list[object], depth: int = 0) -> Fields | None:
     """A list of names and values, such as attributes, headers and tags, as a mapping; None for any other list."""
-    first = items[0] if items else None
-    if type(first) is not dict or len(first) != 2:
-        return None
-    for name, value in _PAIRS:
-        if first.keys() == {name, value}:
-            pairs = [item for item in items if type(item) is dict and item.keys() == first.keys()]
-            found = {pair[name]: untyped(pair[value]) for pair in pairs if isinstance(pair[name], str)}
-            return found if len(found) == len(items) else None
-    return None
-
-
-def is_typed_map(fields: Fields) -> bool:
-    """Whether it is a map in JSON that names each value's type: of DynamoDB, protobuf's Struct, Firestore."""
-    return len(fields) == 1 and not _TYPED_MAPS.isdisjoint(fields)
+    found: dict[str, Any] = {}
+    for item in items:
+        if type(item) is not dict or len(item) != 2:
+            return None
+        pair = {str(name).lower(): value for name, value in item.items()}
+        name = pair.get("key", pair.get("name"))
+        if not isinstance(name, str) or "value" not in pair:
+            return None
+        found[name] = untyped(pair["value"], depth)
+    return found or None
 
 
 def untyped(value: Any, depth: int = 0) -> Any:
-    """The plain JSON of such typed JSON; any other value unchanged."""
+    """The plain JSON of JSON that names the type of each value; any other value itself."""
     if not isinstance(value, Mapping) or len(value) != 1 or depth > MAXIMUM_DEPTH:
         return value
     ((kind, inner),) = value.items()
-    if kind in _TYPED_MAPS and isinstance(inner, Mapping):
-        fields = inner.get("fields")
-        fields = fields if isinstance(fields, Mapping) else inner
-        return {name: untyped(item, depth + 1) for name, item in fields.items()}
-    if kind in _TYPED_LISTS:
-        items = inner.get("values") if isinstance(inner, Mapping) else inner
-        return [untyped(item, depth + 1) for item in items] if isinstance(items, list) else []
-    if kind in _TYPED_NUMBERS:
-        return _number(inner)
-    if kind in {"NULL", "nullValue", "null_value"}:
+    if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
+        return value
+    if isinstance(inner, Mapping):
+        inner = inner.get("fields", inner.get("values", inner))
+    if isinstance(inner, Mapping):
+        return {name: untyped(item, depth + 1) for name, item in inner.items()}
+    if isinstance(inner, list):
+        return _attributes(inner, depth + 1) or [untyped(item, depth + 1) for item in inner]
+    if kind == "NULL":
         return None
-    return inner if kind in _TYPED_VALUES else value
+    try:
+        return json.loads(inner) if isinstance(inner, str) and kind not in _TEXT_TYPES else inner
+    except (ValueError, RecursionError):
+        return inner

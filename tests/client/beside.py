@@ -206,6 +206,12 @@ OTHERS: dict[str, Any] = {
         "type": "tool_calls",
         "tool_calls": [{"function": {"name": "q", "arguments": json.dumps(ASKED), "output": None}}],
     },
+    "DSPy: a call": {"trajectory": {"tool_name_0": "q", "tool_args_0": ASKED, "observation_0": "none"}},
+    "Temporal: a failure": {"failure": {"message": FAILED, "applicationFailureInfo": {"type": "ToolError"}}},
+    "OpenTelemetry: a log of a failure": {"level": "error", "msg": FAILED},
+    "a message in Python's repr": repr(USER),
+    "a message of LangChain in Python's repr": f"HumanMessage(content={QUOTED!r}, additional_kwargs={{}})",
+    "arguments in a log": f"tool=q arguments={json.dumps(ASKED)}",
     "a call in Python's repr": f"ToolCallPart(tool_name='q', args={ASKED!r}, tool_call_id='c')",
     "the result of another server in Python's repr": repr(
         {"results": [], "resource": {"uri": "resource://greeting"}, "metadata": {"total_count": 0}}

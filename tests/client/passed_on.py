@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # it has no types
 
-from tests.client.carriers import LINK, STRUCTURE, TEXT, TOOL_RESULT, URI, URL, doubles
+from tests.client.carriers import LINK, SENTENCE, STRUCTURE, TEXT, TOOL_RESULT, URI, URL, doubles
 from tests.client.hosting import OTHER_ID
 
 OTHER = f"resource://{OTHER_ID}"
@@ -250,6 +250,36 @@ SHAPES: dict[str, tuple[Any, list[list[Any]]]] = {
         "\n".join(base64(json.dumps(TOOL_RESULT))[at : at + 76] for at in range(0, 4_000, 76)).strip(),
         WHOLE,
     ),
+    "base64 twice": ({"payload": base64(base64(LINE))}, WHOLE),
+    "base64 of UTF-16": ({"payload": b64encode(LINE.encode("utf-16")).decode()}, WHOLE),
+    "JSON of code points alone": (
+        '{"out": "' + "".join(f"\\u{ord(letter):04x}" for letter in SENTENCE) + '"}',
+        LINKED,
+    ),
+    "DSPy": (
+        {"trajectory": {"tool_name_0": "q", "tool_args_0": ASKED, "observation_0": json.dumps(TOOL_RESULT)}},
+        WHOLE,
+    ),
+    "OpenTelemetry: a list of values with their types": (
+        {
+            "attributes": [
+                {
+                    "key": "result",
+                    "value": {
+                        "kvlistValue": {
+                            "values": [
+                                {"key": "resource", "value": {"kvlistValue": {"values": attributes(uri=URI)}}}
+                            ]
+                        }
+                    },
+                }
+            ]
+        },
+        LINKED,
+    ),
+    "arguments, then a result": (f"q arguments={json.dumps(ASKED)} result={json.dumps(TOOL_RESULT)}", WHOLE),
+    "a person's name, then a result": (f"user=ann role=admin result={URI}", LINKED),
+    "a role in a cell, then the resource": (f"note='role=user', resource=Resource(uri={URI!r})", LINKED),
     "a data URI": (f"data:application/json;base64,{base64(LINE)}", WHOLE),
     "CloudEvents": (
         {"specversion": "1.0", "type": "tool.done", "source": "/q", "data_base64": base64(LINE)},

@@ -34,6 +34,8 @@ const CARRIERS = {
   "lines of JSON": `{"a": 1}\n${JSON.stringify(result)}\n`,
   "a Map in a Set": new Set([new Map([["output", result]])]),
   "an object without a prototype": Object.assign(Object.create(null), result),
+  "bytes": new TextEncoder().encode(JSON.stringify(result)),
+  "a buffer of Node": { body: Buffer.from(JSON.stringify(result), "utf16le") },
   "columnar results": { ...result.structuredContent, results: { id: [0] } },
   "camel case": {
     ...result.structuredContent,
@@ -61,7 +63,7 @@ const NONE = {
   "a LangChain error": { status: "error", content: JSON.stringify(result) },
   "a getter": { get output() { throw new Error("was run"); } },
   "a proxy that throws": new Proxy({}, { ownKeys() { throw new Error("no"); } }),
-  "nothing": undefined, "null": null, "a number": 1n, "a function": () => result, "bytes": new TextEncoder().encode(JSON.stringify(result)),
+  "nothing": undefined, "null": null, "a number": 1n, "a function": () => result,
   "a template": "resource://${id}", "an id that was cut": `the rows: resource://${ID.slice(0, -1)}...`,
 };
 
