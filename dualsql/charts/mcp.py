@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
 
 from pydantic import Field, SkipValidation
 
-from dualsql.charts.chart import Mark, Sort, charted_aggregates
+from dualsql.charts.chart import Mark, Sort
 from dualsql.charts.feature import Charts
-from dualsql.mcp.decorators import make_tool, tool
+from dualsql.mcp.decorators import make_tool, tool_of_results
 from dualsql.mcp.options import ToolOptions
-from dualsql.query.comparisons import BUCKETS
 from dualsql.resource import Principal
 from dualsql.response import DualResponse
 from dualsql_client.errors import checked_keywords
@@ -19,31 +19,20 @@ from dualsql_client.errors import checked_keywords
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
 
-_CHART = """Draw a chart of an earlier result, computed from all of its rows.
+_CHART = "Draw a chart of all rows of an earlier result."
 
-Example: resource="resource://...", mark="bar", x="state", y={"aggregate": "avg", "field": "debt"}, sort="-y"."""
-
-_AXIS = f'dates also as {{"field", "bucket"}} with bucket {", ".join(BUCKETS)}'
 # What is read by `read_chart` is not validated before, so that errors are in its words.
-_Resource = Annotated[str, Field(description="The URI of the earlier result, such as resource://abc.")]
-_MarkName = Annotated[str, Field(description=f"One of {', '.join(get_args(Mark))}.")]
-_X = Annotated[str | dict[str, Any], SkipValidation, Field(description=f"A column; {_AXIS}.")]
+_MarkName = Annotated[str, Field(description=f"{', '.join(get_args(Mark))}.")]
+_X = Annotated[
+    str | dict[str, Any], SkipValidation, Field(description='A column; dates as {"field", "bucket"}.')
+]
 _Y = Annotated[
     str | dict[str, Any] | None,
     SkipValidation,
-    Field(
-        description='{"aggregate": "count"}, or {"aggregate", "field"} with aggregate '
-        f"{', '.join(charted_aggregates())}. For points a column; for a heatmap the other axis, as x; "
-        "for a histogram nothing."
-    ),
+    Field(description='{"aggregate": "avg", "field": "debt"}; of points a column; of a heatmap as x.'),
 ]
-_Color = Annotated[
-    str | dict[str, Any] | None,
-    SkipValidation,
-    Field(description="A column that parts bars and lines; for a heatmap the aggregate, as y."),
-]
-_SortName = Annotated[str | None, Field(description=f"One of {', '.join(get_args(Sort))}.")]
-_Title = Annotated[str | None, Field(description="The title; by default it says what is shown.")]
+_Color = Annotated[str | dict[str, Any] | None, SkipValidation]
+_SortName = Annotated[str | None, Field(description=f"{', '.join(get_args(Sort))}.")]
 
 
 @checked_keywords(make_tool)
@@ -63,14 +52,14 @@ def add_chart_tool(dual: ResultServer, server: Any, **options: Unpack[ToolOption
     has_pictures = find_spec("vl_convert") is not None
 
     async def chart_result(
-        resource: _Resource,
+        resource: str,
         mark: _MarkName,
         x: _X,
         *,
         y: _Y = None,
         color: _Color = None,
         sort: _SortName = None,
-        title: _Title = None,
+        title: str | None = None,
         caller: Principal | None,
     ) -> DualResponse:
         specification = {"mark": mark, "x": x, "y": y, "color": color, "sort": sort, "title": title}
@@ -79,5 +68,7 @@ def add_chart_tool(dual: ResultServer, server: Any, **options: Unpack[ToolOption
             resource, given, principal=caller, image="png" if has_pictures else None
         )
 
-    tool_options: ToolOptions = {**options, "description": _CHART}
-    tool(dual, server, **tool_options)(chart_result)
+    # Without the sentence about answers, which query_result has.
+    tool_of_results(
+        server, lambda function: replace(make_tool(dual, function, **options), description=_CHART)
+    )(chart_result)

@@ -77,9 +77,8 @@ class Answer:
         }
 
 
-def _object(*optional: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required}
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 _TEXT = {"type": "string"}
@@ -91,13 +90,9 @@ _RESULTS: dict[ResultsFormat, dict[str, Any]] = {
 }
 _RESOURCE = _object(uri=_TEXT, url=_TEXT, name=_TEXT)
 _METADATA = _object(
-    "hint",
-    total_count={"type": ["integer", "null"]},
-    sample_count={"type": "integer"},
-    columns=_OBJECTS,
-    hint=_TEXT,
+    total_count={"type": ["integer", "null"]}, sample_count={"type": "integer"}, columns=_OBJECTS
 )
-_ERROR = _object(code=_TEXT, message=_TEXT, hint=_TEXT)
+_ERROR = {"type": "object"}
 
 
 def output_schema(results_format: ResultsFormat) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sqlalchemy import bindparam, select
 from typing_extensions import TypedDict
 
 from dualsql import DualResponseServer, SavedQuery
+from dualsql.charts.mcp import add_chart_tool
 from dualsql.mcp import add_catalogue, add_data_manager, add_execute_query, add_result_tools, plain_tool
 from dualsql.mcp.resource_server import low_level_server
 from tests.mcp.conftest import Host, MakeDual, text_of
@@ -62,12 +63,14 @@ async def test_every_parameter_has_a_plain_type_and_no_title(dual: DualResponseS
 
 
 async def test_the_list_of_tools_is_short(dual: DualResponseServer, host: Host) -> None:
-    """A host sends it with every request: 4,000 characters, and 9,000 with the schemas of results and the rest."""
+    """A host sends it with every request: 4,000 characters, 800 for charts, 9,000 with the schemas of results."""
     server = host.server()
     ready_made(dual, server)
+    add_chart_tool(dual, server)
     async with host.connected(server) as connection:
         tools = await connection.tools()
-    assert sum(len(shown(tool)) for tool in tools.values()) <= 4_000
+    assert len(shown(tools["chart_result"])) <= 800
+    assert sum(len(shown(tool)) for tool in tools.values()) <= 4_800
     whole = [
         tool.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
         for tool in tools.values()
