@@ -487,7 +487,7 @@ _MISTAKES: Mapping[Asked, tuple[type[DualResponseError], str, str]] = {
     "text": (
         InvalidSQLError,
         "The database has no such function, operator or conversion for the types of the values in it.",
-        "Compare values of the same type, sum only numbers, and use CAST(... AS ...) for a value of another type.",
+        "Compare values of the same type, sum only numbers, and cast others: round(CAST(x AS NUMERIC), 2).",
     ),
 }
 

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
-from dualsql.errors import BadParameterError, ResourceExpiredError, UnauthenticatedError
+from dualsql.errors import (
+    BadParameterError,
+    ResourceExpiredError,
+    ResourceNotFoundError,
+    UnauthenticatedError,
+)
 from dualsql.formats import json
 from dualsql.mcp.calls import tool_call
 from dualsql.mcp.decorators import make_tool, plain_tool, tool, tool_of_results
@@ -24,6 +29,7 @@ from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, id_
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.threads import run_heavy
+from dualsql_client.addresses import is_checked
 from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
@@ -193,7 +199,7 @@ def add_result_tools(dual: ResultServer, server: Any, **options: Unpack[ToolOpti
 
 
 async def _opened(dual: ResultServer, text: str, caller: Principal | None) -> Resource:
-    """The resource that a model names. The error of an expired one says by which calls it is made again."""
+    """The resource that a model names. Errors say how it is named, and by which calls an expired one is made again."""
     try:
         return await dual.open_resource(id_in(text), caller, "read")
     except ResourceExpiredError as error:
@@ -202,6 +208,10 @@ async def _opened(dual: ResultServer, text: str, caller: Principal | None) -> Re
         ]
         if calls:
             error.hint = f"Make it again: {', then of that result '.join(calls)}"
+        raise
+    except ResourceNotFoundError as error:
+        if not is_checked(id_in(text)):
+            error.hint = "Copy the URI of the earlier result as it is written there, such as resource://abc."
         raise
 
 

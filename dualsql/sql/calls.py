@@ -51,10 +51,7 @@ _LARGEST_FRAME = 2**31 - 1
 def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
     """`name(arguments)`, if this database has such a function and dualsql allows it."""
     lowercase = name.lower()
-    is_absent = absent(lowercase, translator.dialect, translator.version)
-    result = None if is_absent else result_of(lowercase, translator.dialect)
-    if result is None:
-        _refuse(translator, lowercase)
+    result = _known_result(translator, lowercase)
     require_safe_patterns(translator, lowercase, arguments)
     # Where instants are kept as texts, the greatest text need not be the latest instant.
     if lowercase in _COMPARING and spells_instants(translator.capabilities, *arguments):
@@ -72,6 +69,13 @@ def call(translator: Translator, name: str, arguments: Sequence[Any]) -> Any:
         invalid(
             f"{lowercase}() takes another number of arguments.", hint="Check the arguments of the function."
         )
+
+
+def _known_result(translator: Translator, name: str) -> Any:
+    """What gives the result type of a function. An unknown one is refused."""
+    is_absent = absent(name, translator.dialect, translator.version)
+    result = None if is_absent else result_of(name, translator.dialect)
+    return result or _refuse(translator, name)
 
 
 def _refuse(translator: Translator, name: str) -> NoReturn:
@@ -153,6 +157,8 @@ def _call(translator: Translator, name: str, nodes: list[Any], scope: Scope) -> 
             return func.count(type_=types.BigInteger())
         if isinstance(single, exp.Distinct):
             return _of_distinct(translator, name, single, scope)
+    # First: the arguments of a function of another database may be none here, such as the unit of DATEDIFF(day, a, b).
+    _known_result(translator, name.lower())
     nodes = _by_position(translator, name, nodes)
     sorted_argument = _ordered_argument(translator, nodes, scope)
     arguments = sorted_argument or [translator.expression(argument, scope) for argument in nodes]

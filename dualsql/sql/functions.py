@@ -68,6 +68,7 @@ _INSTEAD: Mapping[str, str] = {
         "Each page runs the query again, so its rows may not change by chance: order by columns.",
     ),
     **dict.fromkeys(("nvl", "isnull"), "Write coalesce(x, y)."),
+    **dict.fromkeys(("getdate", "sysdate"), "Write CURRENT_TIMESTAMP."),
     "len": "Write length(x).",
     "format": "Write concat(x, y), or x || y.",
 }

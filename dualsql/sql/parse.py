@@ -83,6 +83,7 @@ def parse_text(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
         invalid(f"The SQL is longer than {MAXIMUM_LENGTH:,} characters.", hint="Write less of it.")
     if "\x00" in sql:
         invalid("The SQL holds a NUL character.", hint="Leave it out.")
+    sql = _without_fence(sql.strip())
     statements = [tree for tree in _statements(sql, dialect, work) if not isinstance(tree, _NOTHING)]
     if len(statements) != 1:
         forbid("More than one statement", hint="Send one SELECT.")
@@ -92,6 +93,17 @@ def parse_text(sql: str, dialect: TextDialect, work: WorkBudget) -> Query:
     if dialect.quoted_words_are_texts and '"' in sql:
         _mark_quoted_words(query, sql)
     return query
+
+
+def _without_fence(sql: str) -> str:
+    """The text within a fence of Markdown."""
+    language, _, rest = sql.removeprefix("```").partition("\n")
+    is_fenced = (
+        sql.startswith("```")
+        and rest.endswith("```")
+        and language.strip().isalnum() is bool(language.strip())
+    )
+    return rest.removesuffix("```") if is_fenced else sql
 
 
 def _check_names(query: Query) -> None:
@@ -133,7 +145,10 @@ def _statements(sql: str, dialect: TextDialect, work: WorkBudget) -> list[Any]:
         raise too_deep() from error
     except Exception as error:
         # sqlglot raises errors of Python for some texts: KeyError for the type NULLABLE, AttributeError for |>.
-        raise InvalidSQLError(_message(error), hint="Check the syntax near there.") from error
+        hint = "Check the syntax near there."
+        if "`" in sql and "`" not in dialect.name_quotes:
+            hint = "Write names in double quotes, not in backticks."
+        raise InvalidSQLError(_message(error), hint=hint) from error
 
 
 def _without_top(tokens: list[Token]) -> tuple[list[Token], str | None]:
@@ -234,7 +249,10 @@ _CATALOGUE_COMMANDS = frozenset({"SHOW", "PRAGMA", "DESCRIBE", "DESC", "EXPLAIN"
 def _check_kind(tokens: list[Token]) -> None:
     # The parser would keep an unknown statement as text and write it to the log.
     if tokens and tokens[0].token_type not in _QUERIES:
-        if tokens[0].text.upper() in _CATALOGUE_COMMANDS:
+        word = tokens[0].text.upper()
+        if word == "EXPLAIN" and any("SELECT" in token.text.upper() for token in tokens):
+            forbid("EXPLAIN", hint="Send the SELECT itself.")
+        if word in _CATALOGUE_COMMANDS:
             forbid("A statement that is not a SELECT", hint=CATALOGUE)
         _forbid_kind()
 

