@@ -59,7 +59,8 @@ PIECES = (
     "```\n", "```json\n[1]\n```\n", "`", "`SELECT 1 FROM x` ", "FROM ", "data_access_id ", "error: ", "a_1",
     "_1234567890", " ", "\n", "\r", "\t", "😀", "*😀", "{", "[", '{"resource":', '{"a":1}\n', "data:{}\n", '"', "\\",
     "\\u0041", "0", "1e", "x", "é", f"resource://{RESOURCE_ID} ", f"resource://{RESOURCE_ID}/", RESOURCE_ID, '["',
-    '{"a": x}\n', "[INFO] ", "//a/", "\n \n ", RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T", "role=user ", "user(", "args=", "args={",
+    '{"a": x}\n', "[INFO] ", "//a/", "\n \n ", RESOURCE_ID[::-1], "a://", "a.", "a+", "://", "Z", "2026-01-01T",
+    "role=user ", "user(", "args=", "args={",
 )  # fmt: skip
 SIZE = 16 * 1024
 
