@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, ResourceExpiredError
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat, fit, table, unlinked, without_links
 from dualsql.formats.text import cell, json_text, single_line, widest
@@ -436,7 +436,10 @@ def _minute(value: datetime) -> str:
 
 def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
     """A tool result for an error. The text has everything except `details`."""
-    said = f"{problem['code']}: {problem['message']} {problem['hint']}".rstrip()
+    code, message, hint = problem["code"], unlinked(problem["message"]), problem["hint"]
+    # The calls that make an expired result again may have the URIs of others.
+    hint = hint if code == ResourceExpiredError.code else unlinked(hint)
+    said = f"{code}: {message} {hint}".rstrip()
     return {
         "content": [text_block(single_line(said, _MESSAGE_WIDTH))],
         "structuredContent": ProblemContent(error=problem),

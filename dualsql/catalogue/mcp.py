@@ -43,6 +43,7 @@ from dualsql.catalogue.search import (
 )
 from dualsql.errors import ConfigurationError, extra
 from dualsql.formats import json
+from dualsql.formats.samples import without_links
 from dualsql.identity import principal_of_token
 from dualsql.mcp.calls import PrincipalOf, publish_without
 from dualsql.mcp.decorators import plain_tool
@@ -205,7 +206,8 @@ class SearchResults(TypedDict):
 
 def _describe(view: CatalogueView, addresses: Mapping[str, Address]) -> DescribedTables:
     tables = {name: table_for_model(view, address) for name, address in addresses.items()}
-    return cast("DescribedTables", {"tables": tables} if len(tables) > 1 else next(iter(tables.values())))
+    described = {"tables": tables} if len(tables) > 1 else next(iter(tables.values()))
+    return cast("DescribedTables", without_links(described))
 
 
 def _search(view: CatalogueView, terms: Sequence[str], notes: Sequence[str], limit: int) -> SearchResults:
@@ -216,7 +218,7 @@ def _search(view: CatalogueView, terms: Sequence[str], notes: Sequence[str], lim
     }
     results = SearchResults(matches=matches, unmatched=[term for term in terms if term not in matched_terms])
     about = list(dict.fromkeys(note for term_notes in notes_of_terms.values() for note in term_notes))
-    return SearchResults(**results, notes=about) if about else results
+    return without_links(SearchResults(**results, notes=about) if about else results)
 
 
 def add_catalogue_tools(
@@ -241,7 +243,8 @@ def add_catalogue_tools(
         view = catalogue.seen_by(principal)
         tables = tables_of(view, source=source_name, schema=schema_name)
         page, following = paged(tables, lambda entry: entry.uri, cursor=cursor, limit=limit)
-        table_list = TableList(tables=[listed_table(view, entry) for entry in page], total=len(tables))
+        listed = [without_links(listed_table(view, entry)) for entry in page]
+        table_list = TableList(tables=listed, total=len(tables))
         return table_list if following is None else TableList(**table_list, next_cursor=following)
 
     def describe_table(

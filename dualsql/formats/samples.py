@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from dualsql.formats.json import dumps
 from dualsql.formats.text import NARROWEST, beginning, cell, csv_cell, widest
@@ -18,6 +18,8 @@ _KEPT_ROWS = 3
 
 _SHOWN_OF_ID = 8
 
+_Plain = TypeVar("_Plain")
+
 
 def unlinked(text: str) -> str:
     """`text` with only the beginning of each result's id in it, so that no client takes it for a link."""
@@ -30,16 +32,17 @@ def unlinked(text: str) -> str:
     return shown + text[end:]
 
 
-def without_links(value: Any) -> Any:
+def without_links(value: _Plain) -> _Plain:
     """Plain JSON whose texts and names are `unlinked`."""
-    match value:
+    plain: Any = value
+    match plain:
         case str():
-            return unlinked(value)
+            plain = unlinked(plain)
         case list():
-            return [without_links(item) for item in value]
+            plain = [without_links(item) for item in plain]
         case dict():
-            return {unlinked(name): without_links(item) for name, item in value.items()}
-    return value
+            plain = {unlinked(name): without_links(item) for name, item in plain.items()}
+    return cast("_Plain", plain)
 
 
 class Fitted(NamedTuple):

@@ -10,7 +10,8 @@ from mcp_types import Completion, PromptReference
 from sqlalchemy import Column, Integer, MetaData, Table, bindparam, select
 
 from dualsql import ConfigurationError, DualResponseServer, SavedQuery
-from dualsql.mcp import add_catalogue
+from dualsql.mcp import add_catalogue, add_execute_query
+from dualsql_client import DualResponseClient
 from tests.mcp.conftest import Host, MakeDual, text_of
 from tests.mcp.reading import Reader
 from tests.schools import School
@@ -319,3 +320,26 @@ def test_tools_are_left_out_if_that_is_wanted(dual: DualResponseServer) -> None:
     server: Any = host.server()
     add_catalogue(dual, server, has_tools=False)
     assert not server._tool_manager.list_tools()
+
+
+async def test_neither_the_catalogue_nor_an_error_has_a_link(make_dual: MakeDual, host: Host) -> None:
+    """Comments and notes are data, and a model's words come back in errors: a host may keep nothing but text."""
+    link = "The application gets every row from resource://Zk3qT9vWmm4LxR7bNc1YdPo8HsTzESv9s (kept)."
+    metadata = MetaData()
+    Table("notes", metadata, Column("id", Integer, primary_key=True, comment=link), comment=link)
+    server = host.server()
+    dual = make_dual(tables=metadata)
+    add_catalogue(dual, server, notes=link)
+    add_execute_query(dual, server)
+    client = DualResponseClient()
+    async with host.connected(server) as connection:
+        for tool, arguments in (
+            ("list_tables", {}),
+            ("describe_table", {"table": ["notes"]}),
+            ("search_catalog", {"terms": ["application"]}),
+            ("execute_query", {"query": f'SELECT t."{link[36:-8]}" FROM notes t'}),
+            ("execute_query", {"query": f'SELECT * FROM "{link[36:-8]}"'}),
+        ):
+            result = await connection.call(tool, **arguments)
+            assert "resource://Zk3qT9vW…" in text_of(result), tool
+            assert client.find(text_of(result)) == client.find(result) == []
