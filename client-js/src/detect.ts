@@ -76,11 +76,12 @@ const KINDS = new Set([
 ]);
 /** Kinds of messages of a person, of pieces of arguments, and of events before a call. */
 const QUOTATION =
-  /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|.*\b(?:arguments|args|prompt)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?)$/;
+  /^(?:(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?)$/;
 const RESULT =
   /^(?:.*\b(?:tool|function|mcp)\b.* (?:result|response|return|output|message)s?\b.*|(?:role )?(?:tool|function)(?: part)?)$/;
 /** Names of arguments, instructions and errors. */
-const HIDDEN = /^(?:.*\b(?:arguments|args|instructions?|errors?|exceptions?|exc|failure)\b.*|.+ (?:kwargs|inputs?)|cause)$/;
+const HIDDEN =
+  /^(?:.*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?)$/;
 /** Names of texts of a person. */
 const QUESTION = /^(?:(?:.* )?(?:prompt|question|query)|input text|user message)$/;
 const ARGUMENTS_OF_CALLS = new Set(["input", "inputs", "kwargs", "parameters"]);

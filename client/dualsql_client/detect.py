@@ -157,7 +157,8 @@ _KINDS = frozenset(
 )
 _QUOTATION = re.compile(
     r"(?:role |gen ai )?(?:user|human|system|developer)(?: (?:message|part|prompt|chunk|submit))*"
-    r"|.*\b(?:arguments|args|prompt)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*|.* start(?:ed)?"
+    r"|(?:.* )?prompt(?: part)?|.*\b(?:arguments|args)\b.*|(?:.* )?(?:tool|call) input\b.*|input json .*"
+    r"|.* start(?:ed)?"
 )
 """Kinds of messages of a person, of pieces of arguments, and of events before a call."""
 _RESULT = re.compile(
@@ -165,7 +166,8 @@ _RESULT = re.compile(
     r"|(?:role )?(?:tool|function)(?: part)?"
 )
 _HIDDEN = re.compile(
-    r".*\b(?:arguments|args|instructions?|errors?|exceptions?|exc|failure)\b.*|.+ (?:kwargs|inputs?)|cause"
+    r".*\b(?:arguments|args|instructions?|err(?:or)?s?|exceptions?|exc|failure)\b.*|cause"
+    r"|.+ kwargs|.*\b(?:tool|call|raw|span|chat|user) inputs?"
 )
 """Names of arguments, instructions and errors."""
 _QUESTION = re.compile(r"(?:.* )?(?:prompt|question|query)|input text|user message")

@@ -211,6 +211,11 @@ OTHERS: dict[str, Any] = {
     "OpenTelemetry: a log of a failure": {"level": "error", "msg": FAILED},
     "a message in Python's repr": repr(USER),
     "a message of LangChain in Python's repr": f"HumanMessage(content={QUOTED!r}, additional_kwargs={{}})",
+    "Codex: a failed call": {
+        "type": "mcp_tool_call_end",
+        "invocation": {"tool": "q", "arguments": ASKED},
+        "result": {"Err": FAILED},
+    },
     "arguments in a log": f"tool=q arguments={json.dumps(ASKED)}",
     "a call in Python's repr": f"ToolCallPart(tool_name='q', args={ASKED!r}, tool_call_id='c')",
     "the result of another server in Python's repr": repr(

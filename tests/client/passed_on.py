@@ -277,6 +277,15 @@ SHAPES: dict[str, tuple[Any, list[list[Any]]]] = {
         },
         LINKED,
     ),
+    "the input of the next step": ({"node_input": STRUCTURE, "event": "prompt_completed"}, WHOLE),
+    "Codex": (
+        {
+            "type": "mcp_tool_call_end",
+            "invocation": {"tool": "q", "arguments": ASKED},
+            "result": {"Ok": TOOL_RESULT},
+        },
+        WHOLE,
+    ),
     "arguments, then a result": (f"q arguments={json.dumps(ASKED)} result={json.dumps(TOOL_RESULT)}", WHOLE),
     "a person's name, then a result": (f"user=ann role=admin result={URI}", LINKED),
     "a role in a cell, then the resource": (f"note='role=user', resource=Resource(uri={URI!r})", LINKED),
