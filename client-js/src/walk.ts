@@ -288,15 +288,18 @@ function parted(name: string): [outer: string, last: string] {
   return [name.slice(0, Math.max(dot, 0)), name.slice(dot + 1)];
 }
 
+/** Plain values of typed ones: one value may stand in many places. */
+type Plain = Map<unknown, unknown>;
+
 /** A list of names and values, such as attributes, headers and tags, as one object; undefined for any other list. */
-function attributesOf(items: readonly unknown[], depth = 0): Fields | undefined {
+function attributesOf(items: readonly unknown[], depth = 0, known: Plain = new Map()): Fields | undefined {
   const found: [string, unknown][] = [];
   for (const item of items) {
     const entries = isObject(item) ? Object.entries(fieldsOf(item) ?? {}) : [];
     const pair = fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]));
     const name = pair["key"] ?? pair["name"];
     if (entries.length !== 2 || typeof name !== "string" || !("value" in pair)) return undefined;
-    found.push([name, untyped(pair["value"], depth)]);
+    found.push([name, untyped(pair["value"], depth, known)]);
   }
   return found.length ? fromEntries(found) : undefined;
 }
@@ -306,15 +309,23 @@ const TYPE = /^(?:[A-Z]{1,4}|[a-z]+_?[vV]alue|\$number[A-Z][a-z]+)$/;
 const TEXT_TYPES = ["S", "stringValue", "string_value"];
 
 /** The plain JSON of JSON that names the type of each value; any other value itself. */
-export function untyped(value: unknown, depth = 0): unknown {
+export function untyped(value: unknown, depth = 0, known: Plain = new Map()): unknown {
   const entries = Object.entries(fieldsOf(value) ?? {});
   if (entries.length !== 1 || depth > MOST_DEPTH || !TYPE.test(entries[0]![0])) return value;
-  const [kind, typed] = entries[0]!;
-  const { fields, values } = fieldsOf(typed) ?? {};
-  const inner = fields ?? values ?? typed;
-  if (Array.isArray(inner)) return attributesOf(inner, depth + 1) ?? inner.map((item) => untyped(item, depth + 1));
+  if (!known.has(value)) {
+    known.set(value, value); // what a value within itself is
+    known.set(value, plain(...entries[0]!, depth + 1, known));
+  }
+  return known.get(value);
+}
+
+function plain(kind: string, typed: unknown, depth: number, known: Plain): unknown {
+  const fields = fieldsOf(typed);
+  const only = fields && Object.keys(fields).length === 1 ? (fields["fields"] ?? fields["values"]) : undefined;
+  const inner = only ?? typed;
+  if (Array.isArray(inner)) return attributesOf(inner, depth, known) ?? inner.map((item) => untyped(item, depth, known));
   const map = fieldsOf(inner);
-  if (map) return fromEntries(Object.entries(map).map(([name, item]) => [name, untyped(item, depth + 1)]));
+  if (map) return fromEntries(Object.entries(map).map(([name, item]) => [name, untyped(item, depth, known)]));
   if (kind === "NULL") return null;
   return typeof inner === "string" && !TEXT_TYPES.includes(kind) ? (tryJSON(() => parseJSON(inner)) ?? inner) : inner;
 }

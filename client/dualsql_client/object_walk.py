@@ -326,8 +326,13 @@ def nested(fields: Fields) -> Fields:
     return levels[""]
 
 
-def _attributes(items: list[object], depth: int = 0) -> Fields | None:
+_Plain = dict[int, Any]
+"""Plain values by the ids of typed ones: YAML's aliases make one value stand in many places."""
+
+
+def _attributes(items: list[object], depth: int = 0, known: _Plain | None = None) -> Fields | None:
     """A list of names and values, such as attributes, headers and tags, as a mapping; None for any other list."""
+    known = {} if known is None else known
     found: dict[str, Any] = {}
     for item in items:
         if type(item) is not dict or len(item) != 2:
@@ -336,23 +341,31 @@ def _attributes(items: list[object], depth: int = 0) -> Fields | None:
         name = pair.get("key", pair.get("name"))
         if not isinstance(name, str) or "value" not in pair:
             return None
-        found[name] = untyped(pair["value"], depth)
+        found[name] = untyped(pair["value"], depth, known)
     return found or None
 
 
-def untyped(value: Any, depth: int = 0) -> Any:
+def untyped(value: Any, depth: int = 0, known: _Plain | None = None) -> Any:
     """The plain JSON of JSON that names the type of each value; any other value itself."""
     if not isinstance(value, Mapping) or len(value) != 1 or depth > MAXIMUM_DEPTH:
         return value
     ((kind, inner),) = value.items()
     if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
         return value
-    if isinstance(inner, Mapping):
+    known = {} if known is None else known
+    if id(value) not in known:
+        known[id(value)] = value  # what a value within itself is
+        known[id(value)] = _plain(kind, inner, depth + 1, known)
+    return known[id(value)]
+
+
+def _plain(kind: str, inner: Any, depth: int, known: _Plain) -> Any:
+    if isinstance(inner, Mapping) and len(inner) == 1:
         inner = inner.get("fields", inner.get("values", inner))
     if isinstance(inner, Mapping):
-        return {name: untyped(item, depth + 1) for name, item in inner.items()}
+        return {name: untyped(item, depth, known) for name, item in inner.items()}
     if isinstance(inner, list):
-        return _attributes(inner, depth + 1) or [untyped(item, depth + 1) for item in inner]
+        return _attributes(inner, depth, known) or [untyped(item, depth, known) for item in inner]
     if kind == "NULL":
         return None
     try:

@@ -130,3 +130,14 @@ def test_many_links_of_many_results() -> None:
         f"resource://{with_checksum(f'Tq4x9hXv2ZkLwPmB7sYd1RcE{place:03}')}" for place in range(1_000)
     )
     assert seconds(find, [f"{place} {links}" for place in range(100)]) < 5
+
+
+def test_values_that_stand_in_many_places_are_read_once() -> None:
+    """YAML's aliases make them; these are 2**64 values."""
+    value: object = {"S": "x"}
+    for _ in range(32):
+        value = {"M": {"a": {"M": {"b": value, "c": value}}, "d": value}}
+    assert seconds(find, [{"resource": value, "results": []}, [{"key": "a", "value": value}]]) < 2
+    itself: dict[str, object] = {}
+    itself["M"] = {"a": itself, "uri": {"S": f"resource://{RESOURCE_ID}"}}
+    assert len(find({"resource": itself})) == 1

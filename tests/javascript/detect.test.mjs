@@ -112,3 +112,11 @@ test("the longest texts that are no JSON are read at once", () => {
     assert.ok(performance.now() - started < 6_000, piece);
   }
 });
+
+test("values that stand in many places are read once", () => {
+  let value = { S: "x" };
+  for (let depth = 0; depth < 32; depth++) value = { M: { a: { M: { b: value, c: value } }, d: value } };
+  const itself = {};
+  itself.M = { a: itself, uri: { S: `resource://${ID}` } };
+  assert.equal(dual.find([{ resource: value, results: [] }, [{ key: "a", value }], { resource: itself }]).length, 1);
+});
