@@ -262,30 +262,14 @@ function fromEntries(entries: readonly (readonly [string, unknown])[]): Fields {
 export function nested(fields: Fields): Fields {
   const names = Object.keys(fields).filter((name) => name.includes("."));
   if (!names.length || names.some((name) => name.length > LONGEST_NAME)) return fields;
-  const levels = new Map<string, Fields>([["", fromEntries([])]]);
-  const level = (name: string): Fields => {
-    if (!levels.has(name)) {
-      const [outer, last] = parted(name);
-      const made = fromEntries([]);
-      level(outer)[last] = made;
-      levels.set(name, made);
-    }
-    return levels.get(name)!;
-  };
-  for (const name of names) level(parted(name)[0]);
+  const levels = new Map<string, Fields>();
   for (const [name, value] of Object.entries(fields)) {
-    const own = levels.get(name);
-    const [outer, last] = parted(name);
-    if (own) own[""] = value;
-    else level(outer)[last] = value;
+    const [first] = name.split(".", 1) as [string];
+    if (!levels.has(first)) levels.set(first, fromEntries([]));
+    levels.get(first)![name.slice(first.length + 1)] = value;
   }
-  return level("");
-}
-
-/** A name before and after its last dot. */
-function parted(name: string): [outer: string, last: string] {
-  const dot = name.lastIndexOf(".");
-  return [name.slice(0, Math.max(dot, 0)), name.slice(dot + 1)];
+  const isPlain = (inner: Fields): boolean => Object.keys(inner).join() === "";
+  return fromEntries([...levels].map(([first, inner]) => [first, isPlain(inner) ? inner[""] : nested(inner)]));
 }
 
 /** Plain values of typed ones: one value may stand in many places. */

@@ -307,23 +307,11 @@ def nested(fields: Fields) -> Fields:
     names = [name for name in fields if isinstance(name, str) and "." in name]
     if not names or any(len(name) > _LONGEST_NAME for name in names):
         return fields
-    levels: dict[str, dict[Any, Any]] = {"": {}}
-
-    def level(name: str) -> dict[Any, Any]:
-        if name not in levels:
-            outer, _, last = name.rpartition(".")
-            levels[name] = level(outer)[last] = {}
-        return levels[name]
-
-    for name in names:
-        level(name.rpartition(".")[0])
+    levels: dict[Any, dict[Any, Any]] = {}
     for name, value in fields.items():
-        outer, _, last = name.rpartition(".") if isinstance(name, str) else ("", "", name)
-        if name in levels:
-            levels[name][""] = value
-        else:
-            levels[outer][last] = value
-    return levels[""]
+        first, _, rest = name.partition(".") if isinstance(name, str) else (name, "", "")
+        levels.setdefault(first, {})[rest] = value
+    return {first: inner[""] if inner.keys() == {""} else nested(inner) for first, inner in levels.items()}
 
 
 _Plain = dict[int, Any]
