@@ -69,7 +69,7 @@ function completeness({ sample, totalCount, columns }: Detected): number {
 }
 
 // The words of names and kinds that SDKs, hosts, protocols and tracers use, as wordsIn() writes them.
-const FAILED = /^(?:(?:.* )?(?:error|failed|failure|denied)|error .*)$/;
+const FAILED = /^(?:(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*)$/;
 const STATES = new Set(["status", "state", "outcome", "type", "event", "level"]);
 const KINDS = new Set([
   "type", "kind", "part kind", "role", "source", "event", "event name", "hook event name", "session update",

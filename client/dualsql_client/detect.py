@@ -140,7 +140,7 @@ def _completeness(detected: Detected) -> int:
 
 
 # The words of names and kinds that SDKs, hosts, protocols and tracers use, as `_words` writes them.
-_FAILED = re.compile(r"(?:.* )?(?:error|failed|failure|denied)|error .*")
+_FAILED = re.compile(r"(?:.* )?(?:error|errored|failed|failure|denied|rejected|crashed|timed out)|error .*")
 _STATES = frozenset({"status", "state", "outcome", "type", "event", "level"})
 _KINDS = frozenset(
     {

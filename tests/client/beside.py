@@ -211,6 +211,10 @@ OTHERS: dict[str, Any] = {
     "OpenTelemetry: a log of a failure": {"level": "error", "msg": FAILED},
     "a message in Python's repr": repr(USER),
     "a message of LangChain in Python's repr": f"HumanMessage(content={QUOTED!r}, additional_kwargs={{}})",
+    **{
+        f"a call with the state {state}": {"tool": "q", "state": state, "output": FAILED}
+        for state in ("ERRORED", "rejected", "Crashed", "TIMED_OUT", "permission-denied", "TaskFailed")
+    },
     "Codex: a failed call": {
         "type": "mcp_tool_call_end",
         "invocation": {"tool": "q", "arguments": ASKED},
