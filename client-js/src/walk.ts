@@ -196,7 +196,9 @@ function mayHoldResult(text: string): boolean {
 /** The text of bytes in UTF-8 or UTF-16. Throws if `fatal` and they are none. */
 function textOf(data: Uint8Array, fatal = false): string {
   const isBigEndian = data[0] === 0xfe && data[1] === 0xff;
-  const isLittleEndian = (data[0] === 0xff && data[1] === 0xfe) || data[1] === 0;
+  // Not the header of a message, such as that of gRPC and of Kafka's schemas.
+  const isWide = data[0] && data[1] === 0 && data[2] && data[3] === 0;
+  const isLittleEndian = (data[0] === 0xff && data[1] === 0xfe) || isWide;
   const encoding = isBigEndian ? "utf-16be" : isLittleEndian ? "utf-16le" : "utf-8";
   return new TextDecoder(encoding, { fatal }).decode(data);
 }

@@ -264,7 +264,9 @@ def _text_of(value: str | bytes | bytearray) -> str:
 def _encoding(data: bytes | bytearray) -> str:
     if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE):
         return "utf-16"
-    return "utf-16-le" if data[1:2] == b"\0" else "utf-8-sig"
+    # Not the header of a message, such as that of gRPC and of Kafka's schemas.
+    is_wide = len(data) > 3 and data[0] and not data[1] and data[2] and not data[3]
+    return "utf-16-le" if is_wide else "utf-8-sig"
 
 
 def _whole(text: str) -> list[tuple[Any, Evidence]]:

@@ -251,6 +251,10 @@ SHAPES: dict[str, tuple[Any, list[list[Any]]]] = {
         WHOLE,
     ),
     "base64 twice": ({"payload": base64(base64(LINE))}, WHOLE),
+    "base64 of a message with a header": (
+        {"value": b64encode(b"\0\0\0\0\7" + LINE.encode()).decode()},
+        WHOLE,
+    ),
     "base64 of UTF-16": ({"payload": b64encode(LINE.encode("utf-16")).decode()}, WHOLE),
     "JSON of code points alone": (
         '{"out": "' + "".join(f"\\u{ord(letter):04x}" for letter in SENTENCE) + '"}',

@@ -35,6 +35,7 @@ const CARRIERS = {
   "a Map in a Set": new Set([new Map([["output", result]])]),
   "an object without a prototype": Object.assign(Object.create(null), result),
   "bytes": new TextEncoder().encode(JSON.stringify(result)),
+  "a message of gRPC": Buffer.concat([Buffer.from([0, 0, 0, 9, 9]), Buffer.from(JSON.stringify(result))]),
   "a buffer of Node": { body: Buffer.from(JSON.stringify(result), "utf16le") },
   "columnar results": { ...result.structuredContent, results: { id: [0] } },
   "camel case": {
