@@ -250,7 +250,7 @@ def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope
 
 def _require_one_name(outputs: Sequence[Element], node: Any, scope: Scope) -> None:
     """Refuse keys that name one expression twice: PostgreSQL has a NULL for each of them by itself."""
-    keys = [key.unnest() for key in _single_keys(node)]
+    keys = [_unnested(key) for key in _single_keys(node)]
     labels = {
         _ordinal(key, outputs) if isinstance(key, exp.Literal) else scope.outputs.get(key.name.lower())
         for key in keys
@@ -270,7 +270,7 @@ def _single_keys(node: Any) -> Iterator[Any]:
 def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: Scope) -> Any:
     if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
         return _superaggregate(translator, key, [], outputs, scope)[0]
-    key = key.unnest()
+    key = _unnested(key)
     if isinstance(key, exp.Literal) and not key.is_string:
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
@@ -320,8 +320,13 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
         yield directed(translator, value, key)
 
 
+def _unnested(node: Any) -> Any:
+    """A key without parentheses around it; a subquery keeps its own."""
+    return node if isinstance(node, exp.Subquery) else node.unnest()
+
+
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
-    node = node.unnest()
+    node = _unnested(node)
     if isinstance(node, exp.Literal) and not node.is_string:
         return _ordinal(node, outputs)
     # A bare name in ORDER BY refers to the SELECT list first.

@@ -382,3 +382,9 @@ def test_top_that_is_no_limit_is_refused_with_what_to_write(sql: str) -> None:
 def test_top_is_a_name_elsewhere() -> None:
     assert "AS top" in written("SELECT name AS top FROM school ORDER BY top")
     assert "LIMIT" not in written("SELECT top.name FROM school AS top")
+
+
+@pytest.mark.parametrize("clause", ["ORDER BY", "GROUP BY"])
+def test_a_subquery_is_a_key(clause: str) -> None:
+    text = f"SELECT 1 AS one FROM school {clause} (SELECT max(id) FROM school)"
+    assert f"{clause} (SELECT max(" in str(read_select(text, REGISTRY, "sqlite"))
