@@ -38,10 +38,7 @@ SMALL_MODULES = {
         (f"dualsql/{name}/settings.py" for name in ("kept", "profiles", "query", "web")),
         "the arguments of a feature, read by its services",
     ),
-    **dict.fromkeys(
-        (f"dualsql/databases/{name}/described.py" for name in ("duckdb", "mariadb")),
-        "a table of the types of one database",
-    ),
+    "dualsql/databases/duckdb/described.py": "a table of the types of one database",
     "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",

@@ -6,12 +6,12 @@ import asyncio
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, Table, inspect as inspector_of
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -116,7 +116,15 @@ TableName = tuple[str | None, str]
 
 
 class Guard(ABC):
-    """Makes sessions of one kind of database read-only and limits their time."""
+    """Makes sessions of one kind of database read-only and limits their time.
+
+    Attributes:
+        failures: the meaning of an error by one of its `codes_of`.
+        refusals: the same for errors of connecting.
+    """
+
+    failures: ClassVar[Mapping[Any, FailureKind]] = {}
+    refusals: ClassVar[Mapping[Any, Refusal]] = {}
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027 - most have nothing to prepare
         """Make an engine read-only permanently. Called once, for engines that dualsql made."""
@@ -197,13 +205,17 @@ class Guard(ABC):
         """Whether a pooler is seen between the driver and the database."""
         return False
 
+    def codes_of(self, _error: BaseException | None) -> Iterable[Any]:
+        """The codes that the driver's error has, such as its number or its SQLSTATE; those that say most first."""
+        return ()
+
     def refusal_of(self, error: BaseException | None) -> Refusal | None:
         """Why the database refused a connection, from the driver's `error`; None for any other reason."""
-        return None
+        return next((self.refusals[code] for code in self.codes_of(error) if code in self.refusals), None)
 
-    @abstractmethod
     def failure_kind(self, error: BaseException | None) -> FailureKind | None:
         """The meaning of the driver's `error`; None for any other failure."""
+        return next((self.failures[code] for code in self.codes_of(error) if code in self.failures), None)
 
 
 async def repeat_until_done(working: asyncio.Future[Any], attempt: Callable[[], Any]) -> None:

@@ -18,7 +18,7 @@ from dualsql.capabilities import Capabilities, KeyForm, QueryDialect
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.generic import Expression, grouped, parameter
-from dualsql.databases.guard import FailureKind, Guard, SessionTerms
+from dualsql.databases.guard import Guard, SessionTerms
 from dualsql.databases.spellings import spelling_of
 from dualsql.databases.strict_types import key_type
 from dualsql.text_dialects import TextDialect
@@ -27,7 +27,8 @@ from dualsql.text_dialects import TextDialect
 class OtherGuard(Guard):
     """For any driver: no setting of the session is known, so dualsql alone ends a statement that runs too long.
 
-    It gives up the connection, whose thread goes on until the database has answered. Until then the pool lacks it.
+    It gives up the connection, whose thread goes on until the database has answered. Until then the pool lacks it. What
+    an error means is not known.
     """
 
     @asynccontextmanager
@@ -38,10 +39,6 @@ class OtherGuard(Guard):
     def look(self, connection: Connection) -> None:
         """See `Guard.look`. A user who may read tables need not be allowed to list them."""
         connection.execute(select(literal_column("1")))
-
-    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`. What an error means is not known."""
-        return None
 
 
 def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyForm | None:

@@ -19,6 +19,7 @@ from dualsql.databases.strict_types import DECIMAL, as_double, beginning_of_buck
 from dualsql_client.wire import Bucket
 
 Cut = Callable[[Expression, Bucket], Expression]
+CutDate = Callable[[str, Expression, Bucket], Expression | None]
 OwnFunctions = Mapping[str, Callable[[str], str]]
 
 
@@ -35,6 +36,10 @@ def _substr(text: Expression, characters: int) -> Expression:
     return func.substr(text, 1, characters, type_=types.String())
 
 
+def _no_buckets(_database: str, _element: Expression, _bucket: Bucket) -> None:
+    return None
+
+
 def _added_as(type_: Any) -> Transform:
     """The sum of numbers that are converted first: many databases return a sum in the type of its numbers."""
     return lambda element: cast(func.sum(cast(element, type_)), type_)
@@ -48,9 +53,8 @@ class DialectSpelling:
         beginning: the first characters of a text, of which it counts characters and not bytes.
         position: see `QueryDialect.position`.
         text_length: see `Capabilities.text_length`.
-        cut: the beginning of the bucket of a date, or of an instant without a zone; None if there is no function.
+        cut_date: see `QueryDialect.cut_date`; it gets SQLAlchemy's name of the dialect first.
         own_functions: see `Capabilities.own_functions`.
-        cuts_zoned: the same for instants with a zone.
         double: see `QueryDialect.double`.
         sum_of_integers: see `QueryDialect.sum_of_integers`.
     """
@@ -58,21 +62,22 @@ class DialectSpelling:
     beginning: Callable[[Expression, int], Expression] = _substring
     position: Callable[[Expression, Expression], Expression] = _position
     text_length: Transform = func.char_length
-    cut: Cut | None = None
+    cut_date: CutDate = _no_buckets
     own_functions: OwnFunctions = field(default_factory=dict)
-    cuts_zoned: bool = False
     double: Transform = as_double
     sum_of_integers: tuple[Transform, Transform] = (_added_as(types.BigInteger()), _added_as(DECIMAL))
 
-    def cut_date(self, database: str, element: Expression, bucket: Bucket) -> Expression | None:
-        """See `QueryDialect.cut_date`."""
+
+def _without_zones(cut: Cut) -> CutDate:
+    """Buckets by a function for dates and for instants without a zone."""
+
+    def cut_date(database: str, element: Expression, bucket: Bucket) -> Expression | None:
         plain: Any = stored_in(database, element.type)
-        is_zoned = isinstance(plain, types.DateTime) and plain.timezone
-        if self.cut is None or (is_zoned and not self.cuts_zoned):
+        if isinstance(plain, types.DateTime) and plain.timezone:
             return None
-        if self.cuts_zoned:
-            return beginning_of_bucket(database, element, bucket)
-        return cast(self.cut(element, bucket), types.DateTime() if bucket == "hour" else types.Date())
+        return cast(cut(element, bucket), types.DateTime() if bucket == "hour" else types.Date())
+
+    return cut_date
 
 
 def _cutting(write: Callable[[str, str], str], **parts: str) -> tuple[OwnFunctions, Cut]:
@@ -124,10 +129,14 @@ def _firebird_cut(element: Expression, bucket: Bucket) -> Expression:
 
 
 # A WEEK begins on Sunday.
-_BIGQUERY = _cutting(lambda part, date: f"datetime_trunc({date}, {part})", week="isoweek")
+_bigquery_words, _bigquery_cut = _cutting(
+    lambda part, date: f"datetime_trunc({date}, {part})", week="isoweek"
+)
 # Since SQL Server 2022. When a `week` begins depends on @@DATEFIRST.
-_SQL_SERVER = _cutting(lambda part, date: f"datetrunc({part}, {date})", week="iso_week")
-_ORACLE = _cutting(
+_sql_server_words, _sql_server_cut = _cutting(
+    lambda part, date: f"datetrunc({part}, {date})", week="iso_week"
+)
+_oracle_words, _oracle_cut = _cutting(
     lambda part, date: f"trunc({date}, '{part}')",
     year="YYYY", quarter="Q", month="MM", week="IW", day="DDD", hour="HH24",
 )  # fmt: skip
@@ -136,7 +145,7 @@ _CLICKHOUSE = DialectSpelling(
     # substring() counts bytes.
     beginning=lambda text, characters: func.substringUTF8(text, 1, characters, type_=types.String()),
     position=lambda text, part: func.position(text, part, type_=types.Integer()),
-    cut=_date_trunc,
+    cut_date=_without_zones(_date_trunc),
     # CAST refuses NULL, and a sum of Int64 that does not fit begins again at the lowest number.
     double=lambda element: func.toFloat64(element, type_=types.Double()),
     sum_of_integers=(
@@ -149,8 +158,10 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
     "bigquery": DialectSpelling(
         beginning=_substr,
         position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
-        own_functions=_BIGQUERY[0],
-        cut=lambda element, bucket: _BIGQUERY[1](cast(element, types.DateTime()), bucket),
+        own_functions=_bigquery_words,
+        cut_date=_without_zones(
+            lambda element, bucket: _bigquery_cut(cast(element, types.DateTime()), bucket)
+        ),
         # NUMERIC has 29 digits before the point, and with a precision no more.
         sum_of_integers=(
             lambda element: func.sum(element, type_=types.BigInteger()),
@@ -160,14 +171,14 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
     "chdb": _CLICKHOUSE,
     "clickhouse": _CLICKHOUSE,
     "clickhousedb": _CLICKHOUSE,
-    "databricks": DialectSpelling(cut=_date_trunc),
+    "databricks": DialectSpelling(cut_date=_without_zones(_date_trunc)),
     "firebird": DialectSpelling(
         # A parameter has no type beside IN.
         position=lambda text, part: func.position(
             cast(part, types.String(8191)), text, type_=types.Integer()
         ),
         own_functions=_moving("hour", "day", "month"),
-        cut=_firebird_cut,
+        cut_date=_without_zones(_firebird_cut),
         double=lambda element: cast(element, types.DOUBLE_PRECISION()),
         # Numbers have 18 digits before Firebird 4; a sum that has more is an error.
         sum_of_integers=(_added_as(types.BigInteger()), _added_as(types.BigInteger())),
@@ -176,22 +187,24 @@ SPELLINGS: Mapping[str, DialectSpelling] = {
         position=lambda text, part: func.charindex(part, text, type_=types.Integer()),
         # LEN() leaves blanks at the end out.
         text_length=lambda text: func.len(text.concat(literal_column("'x'")), type_=types.Integer()) - 1,
-        own_functions=_SQL_SERVER[0],
-        cut=_SQL_SERVER[1],
+        own_functions=_sql_server_words,
+        cut_date=_without_zones(_sql_server_cut),
     ),
     "oracle": DialectSpelling(
         beginning=_substr,
         position=lambda text, part: func.instr(text, part, type_=types.Integer()),
-        own_functions=_ORACLE[0],
-        cut=_ORACLE[1],
+        own_functions=_oracle_words,
+        cut_date=_without_zones(_oracle_cut),
     ),
-    "redshift": DialectSpelling(cut=_date_trunc, cuts_zoned=True),
-    "snowflake": DialectSpelling(text_length=func.length, own_functions=_moving("day"), cut=_snowflake_cut),
+    "redshift": DialectSpelling(cut_date=beginning_of_bucket),
+    "snowflake": DialectSpelling(
+        text_length=func.length, own_functions=_moving("day"), cut_date=_without_zones(_snowflake_cut)
+    ),
     "trino": DialectSpelling(
         beginning=_substr,
         position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
         text_length=func.length,
-        cut=_date_trunc,
+        cut_date=_without_zones(_date_trunc),
     ),
 }
 """By SQLAlchemy's name of the dialect (`engine.dialect.name`)."""

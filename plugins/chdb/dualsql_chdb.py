@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from secrets import token_hex
@@ -44,11 +44,13 @@ _FAILURES = {
     6: FailureKind.VALUE,  # CANNOT_PARSE_TEXT
     53: FailureKind.VALUE,  # TYPE_MISMATCH
 }
-_code = re.compile(r"Code: (\d+)").match
+_code = re.compile(r"^Code: (\d+)").findall
 
 
 class ChDBGuard(Guard):
     """For chdb-sqlalchemy, in threads."""
+
+    failures = _FAILURES
 
     def prepare(self, engine: Engine) -> None:
         """See `Guard.prepare`. Every connection of the engine is read-only from its first statement on, and named."""
@@ -83,10 +85,9 @@ class ChDBGuard(Guard):
 
         await repeat_until_done(working, lambda: asyncio.to_thread(kill))
 
-    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`."""
-        code = _code(str(error))
-        return None if code is None else _FAILURES.get(int(code[1]))
+    def codes_of(self, error: BaseException | None) -> Iterable[int]:
+        """See `Guard.codes_of`."""
+        return map(int, _code(str(error)))
 
 
 def _require_folder(url: URL) -> None:

@@ -7,21 +7,21 @@ user should have no USAGE on sequences and no EXECUTE on procedures.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from firebird.driver import DatabaseError, Isolation, TraAccessMode, tpb
 from firebird.driver.types import CancelType
-from sqlalchemy import URL, Connection, literal_column, select
+from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import ConfigurationError
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
-from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
-from dualsql.databases.other import capabilities
+from dualsql.databases.guard import FailureKind, Refusal, SessionTerms, repeat_until_done
+from dualsql.databases.other import OtherGuard, capabilities
 
 _READING = tpb(Isolation.SNAPSHOT, lock_timeout=0, access_mode=TraAccessMode.READ)
 
@@ -46,12 +46,10 @@ _FAILURES = {
 _REFUSALS = {335544472: Refusal.USER, 335544344: Refusal.DATABASE, 335544721: Refusal.HOST}
 
 
-def _codes(error: BaseException | None) -> tuple[int, ...]:
-    return (getattr(error, "gds_codes", None) or ()) if isinstance(error, DatabaseError) else ()
-
-
-class FirebirdGuard(Guard):
+class FirebirdGuard(OtherGuard):
     """For firebird-driver. Firebird 3 has no time limit of its own: `stop` ends a statement that runs too long."""
+
+    failures, refusals = _FAILURES, _REFUSALS
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
@@ -74,17 +72,9 @@ class FirebirdGuard(Guard):
 
         await repeat_until_done(working, lambda: asyncio.to_thread(cancel))
 
-    def look(self, connection: Connection) -> None:
-        """See `Guard.look`."""
-        connection.execute(select(literal_column("1")))
-
-    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`."""
-        return next((_FAILURES[code] for code in _codes(error) if code in _FAILURES), None)
-
-    def refusal_of(self, error: BaseException | None) -> Refusal | None:
-        """See `Guard.refusal_of`."""
-        return next((_REFUSALS[code] for code in _codes(error) if code in _REFUSALS), None)
+    def codes_of(self, error: BaseException | None) -> Iterable[int]:
+        """See `Guard.codes_of`."""
+        return (isinstance(error, DatabaseError) and error.gds_codes) or ()
 
 
 def _require_utf8(url: URL) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from math import prod
@@ -38,7 +47,6 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
 from dualsql.databases.generic import Expression, grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
-from dualsql.databases.mariadb.described import described_type
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
 from dualsql.databases.threads import ThreadedResult
@@ -96,6 +104,8 @@ class MariaDBGuard(Guard):
     CREATE TABLE ends a read-only transaction and then succeeds; the session's tx_read_only prevents it. Both are used,
     because a transaction may have begun before.
     """
+
+    failures, refusals = _FAULTS, _REFUSALS
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
@@ -156,13 +166,10 @@ class MariaDBGuard(Guard):
             if any(_may_write(grant, table.schema or own, table.name) for grant in grants)
         ]
 
-    def refusal_of(self, error: BaseException | None) -> Refusal | None:
-        """See `Guard.refusal_of`."""
-        return _REFUSALS.get(_code_of(error))
-
-    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`."""
-        return _FAULTS.get(_code_of(error))
+    def codes_of(self, error: BaseException | None) -> Iterable[int]:
+        """See `Guard.codes_of`."""
+        code = error.args[0] if error is not None and error.args else None
+        return (code,) if isinstance(code, int) else ()
 
 
 @asynccontextmanager
@@ -220,11 +227,6 @@ def _names(written: str, name: str, *, is_pattern: bool = False) -> bool:
     parts = re.findall(r"\\.|.", plain, re.DOTALL)
     pattern = "".join({"%": ".*", "_": "."}.get(part, re.escape(part[-1])) for part in parts)
     return re.fullmatch(pattern, name, re.DOTALL) is not None
-
-
-def _code_of(error: BaseException | None) -> int:
-    code = error.args[0] if error is not None and error.args else None
-    return code if isinstance(code, int) else 0
 
 
 def _enter(terms: SessionTerms) -> tuple[str, ...]:
@@ -450,6 +452,22 @@ _VALUES = DriverValues(
 )
 """TIME, BIT, SET, and invalid dates."""
 
+# https://mariadb.com/kb/en/result-set-packets/. Texts and bytes share their codes.
+_DESCRIBED: Mapping[int, SQLType] = {
+    **dict.fromkeys((1, 2, 3, 9, 13), types.Integer()),
+    8: types.BigInteger(),
+    **dict.fromkeys((4, 5), types.Double()),
+    **dict.fromkeys((0, 246), types.Numeric()),
+    10: types.Date(),
+    **dict.fromkeys((7, 12), types.DateTime()),
+}
+
+
+def _described_type(code: Any) -> SQLType:
+    """The type of columns with this code of the protocol; NullType for a code that several types share."""
+    return _DESCRIBED.get(code, types.NULLTYPE)
+
+
 CAPABILITIES = Capabilities(
     name="MariaDB",
     nulls_last=False,
@@ -480,5 +498,5 @@ BACKEND = Backend(
     package="'dualsql[mariadb]'",
     # After a restart of the database, the pool has dead connections; this detects them before use.
     engine_options={"pool_pre_ping": True},
-    described_type=described_type,
+    described_type=_described_type,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
@@ -103,7 +103,7 @@ _REFUSALS = {
     "26000": Refusal.POOLER,  # invalid_sql_statement_name
     "42P05": Refusal.POOLER,  # duplicate_prepared_statement
 }
-"""By the beginning of an SQLSTATE."""
+"""By SQLSTATE, or its class."""
 
 
 def _begin(connection: Connection, terms: SessionTerms) -> None:
@@ -140,6 +140,8 @@ class PostgreSQLGuard(Guard):
 
     All settings end with the transaction, because the connection may belong to the application's engine or to a pooler.
     """
+
+    failures, refusals = _FAULTS, _REFUSALS
 
     @asynccontextmanager
     async def read_only(self, connection: AsyncConnection, terms: SessionTerms) -> AsyncIterator[None]:
@@ -210,17 +212,12 @@ class PostgreSQLGuard(Guard):
         """See `Guard.has_policies`. Of all tables: a view or a function may read others than a statement names."""
         return bool((await connection.execute(text(_HAS_POLICIES))).scalar())
 
-    def refusal_of(self, error: BaseException | None) -> Refusal | None:
-        """See `Guard.refusal_of`."""
-        state = str(getattr(error, "sqlstate", None) or "")
-        return next((refusal for begin, refusal in _REFUSALS.items() if state.startswith(begin)), None)
-
-    def failure_kind(self, error: BaseException | None) -> FailureKind | None:
-        """See `Guard.failure_kind`."""
+    def codes_of(self, error: BaseException | None) -> Iterable[str]:
+        """See `Guard.codes_of`. The SQLSTATE and its class."""
         state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
         if state is None and type(error).__name__ == "InterfaceError" and _UNUSABLE.search(str(error)):
-            return FailureKind.BROKEN
-        return _FAULTS.get(state or "")
+            state = "08003"
+        return () if state is None else (state, state[:2])
 
 
 async def _cancel(driver: Any) -> None:
