@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dualsql.errors import ConfigurationError
 from dualsql.extension import Parts
 from dualsql.http.router import FeatureRoutes
 from dualsql.openapi.operations import DescribedFeature, Operation
@@ -13,10 +15,12 @@ from dualsql.query.service import QueryService, RefineService, query_forms
 from dualsql.query.settings import QuerySettings
 from dualsql.settings import Settings, takes
 from dualsql.sql.feature import SQL
-from dualsql.sql.service import NamedSources
+from dualsql.sql.service import NamedSources, require_parser
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
+
+logger = logging.getLogger(__name__)
 
 
 class Queries(DescribedFeature):
@@ -56,6 +60,13 @@ class Queries(DescribedFeature):
             addresses=parts.addresses,
         )
         parts.creator.refine = refinements.create
+
+    async def start(self) -> None:
+        """See `Extension`. A server without the parser of SQL serves all else."""
+        try:
+            require_parser()
+        except ConfigurationError as error:
+            logger.warning("Questions in SQL (/sql) are refused: %s %s", error.message, error.hint)
 
     def routes(self, server: ResultServer) -> FeatureRoutes:
         """See `Feature`."""

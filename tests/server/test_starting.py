@@ -28,6 +28,7 @@ from dualsql import (
     SQLResourceStore,
     StorageError,
     TamperedError,
+    errors,
     health,
     resource,
     run,
@@ -276,6 +277,14 @@ async def test_uvicorn_without_a_limit_is_told(
         pass
     told = [record for record in caplog.records if "--timeout-graceful-shutdown" in record.getMessage()]
     assert [record.levelno for record in told] == [logging.WARNING]
+
+
+async def test_a_server_that_cannot_read_sql_says_so(
+    institutions_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "find_spec", lambda package: None if package == "sqlglot" else package)
+    async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA):
+        assert '(/sql) are refused: SQL texts need a parser. pip install "dualsql[sql]"' in caplog.text
 
 
 async def test_a_worker_that_may_open_more_connections_than_there_are_says_so(

@@ -61,8 +61,7 @@ class SparkGuard(Guard):
 
     async def stop(self, connection: AsyncConnection, working: asyncio.Future[Any]) -> None:
         """See `Guard.stop`."""
-        driver = driver_of(connection)
-        await repeat_until_done(working, lambda: asyncio.to_thread(driver.stop))
+        await repeat_until_done(working, driver_of(connection).stop)
 
     def look(self, connection: Connection) -> None:
         """See `Guard.look`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
@@ -208,9 +209,14 @@ _FINISHED, _FAILED = "FINISHED_STATE", ("ERROR_STATE", "UKNOWN_STATE")
 _STOPPED = ("CANCELED_STATE", "CLOSED_STATE", "TIMEDOUT_STATE")
 _FETCHED = 1_000
 
-_PLANNED = 1.0
-"""Seconds after which a cancelled operation is closed. Spark cancels only jobs that have begun, and most of those that
-it was planning have begun by then. Nothing of its Thrift server cancels one that begins later."""
+_LATE_JOBS = 1.5
+"""Seconds from the cancellation of an operation to its end, which cancels its jobs once more.
+
+Spark cancels jobs that have begun, and interrupts the thread that plans others. A thread that prepares one side of a
+join for broadcast submits its job all the same (BroadcastExchangeExec of Spark 4.3: relationFuture.cancel() interrupts
+it between the code generation and the wait for the job). Nothing of the Thrift server cancels a job that begins after
+the end of its operation.
+"""
 
 
 class SparkConnection:
@@ -219,16 +225,17 @@ class SparkConnection:
     Attributes:
         seconds: the time limit of a statement, in whole seconds; None for no limit.
         only_reads: statements that do not begin as a reading one are not sent.
-        streams: the present statement is a stream, whose rows are computed while they are fetched.
+        streams: the present statement is a stream, whose rows are computed while they are fetched; None while it is
+            not known whether Spark takes it for one.
     """
 
     def __init__(self, options: Mapping[str, Any], *, only_reads: bool) -> None:
         self.only_reads = False
         self.seconds: int | None = None
-        self.operation: Any = None
-        self.streams = False
+        self.streams: bool | None = False
         self._options = options
         self._is_stopped = threading.Event()
+        self._streamed: Any = None
         with _lost_connections():
             self._hive = _opened(options)
         try:
@@ -274,34 +281,37 @@ class SparkConnection:
         if self.only_reads and _READING.match(sql) is None:
             raise SparkError("Only statements that read are sent.")
         if streams != self.streams:
+            self.streams = None
             self.release(self._run(f"SET {_AS_FETCHED}={str(streams).lower()}"))
             self.streams = streams
-        return self._run(sql)
+        operation = self._run(sql)
+        self._streamed = operation if streams else None
+        return operation
 
     def _run(self, sql: str) -> Any:
         from TCLIService import ttypes
 
+        self.require_going()
         request = ttypes.TExecuteStatementReq(self.session, sql, runAsync=True, queryTimeout=self.seconds)
-        self.operation = self.call("ExecuteStatement", request).operationHandle
-        self._wait()
-        return self.operation
+        operation = self.call("ExecuteStatement", request).operationHandle
+        self._wait(operation)
+        return operation
 
-    def _wait(self) -> None:
+    def _wait(self, operation: Any) -> None:
         from TCLIService import ttypes
 
         states, pause = ttypes.TOperationState._VALUES_TO_NAMES, _FIRST_PAUSE
-        request = ttypes.TGetOperationStatusReq(self.operation)
+        request = ttypes.TGetOperationStatusReq(operation)
         while True:
+            if self._is_stopped.is_set():
+                self.call("CancelOperation", ttypes.TCancelOperationReq(operation))
             answer = self.call("GetOperationStatus", request)
             state = states.get(answer.operationState, "")
+            if state in _STOPPED:
+                self._close_later(operation)
+                raise stopped()
             if state == _FINISHED:
                 return
-            if self._is_stopped.is_set():
-                self.call("CancelOperation", ttypes.TCancelOperationReq(self.operation))
-                state = _STOPPED[0]
-            if state in _STOPPED:
-                self._close_later(self.operation)
-                raise stopped()
             if state in _FAILED:
                 raise spark_error(answer.errorMessage or "")
             self._is_stopped.wait(pause)
@@ -312,41 +322,40 @@ class SparkConnection:
         # Whole seconds, of which 0 means no limit; dualsql stops them on time.
         self.seconds = ceil(seconds)
         self._is_stopped.clear()
-        self.operation = None
+        self._streamed = None
 
     def stop(self) -> None:
-        """From another thread: cancel what runs, over a connection of its own. What is not sent yet will not run."""
-        from TCLIService import ttypes
+        """From another thread: what runs is cancelled, and what is not sent yet will not run.
 
+        The thread that waits for an operation cancels it. One whose rows are fetched as they are computed is FINISHED
+        for Spark, which cancels nothing that is: it is closed, once, because a job may still be planned.
+        """
         self._is_stopped.set()
-        operation = self.operation
-        if operation is not None:
-            with _lost_connections():
-                spare = _opened(self._options)
-                try:
-                    if self.streams:
-                        # It is FINISHED as soon as rows can be fetched, and Spark cancels nothing that is.
-                        spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
-                    else:
-                        spare.client.CancelOperation(ttypes.TCancelOperationReq(operation))
-                finally:
-                    spare.close()
+        streamed, self._streamed = self._streamed, None
+        if streamed is not None:
+            self._close_later(streamed)
+
+    def require_going(self) -> None:
+        """Raise the error of a stopped statement after `stop`."""
+        if self._is_stopped.is_set():
+            raise stopped()
 
     def _close_later(self, operation: Any) -> None:
-        """Close a cancelled operation, which cancels its jobs once more: one that was being planned may have begun."""
+        """Close an operation after `_LATE_JOBS`, over a connection of its own."""
         from TCLIService import ttypes
+
+        due = time.monotonic() + _LATE_JOBS
 
         def close() -> None:
             with suppress(Exception):  # the server may be gone
                 spare = _opened(self._options)
                 try:
+                    time.sleep(max(0, due - time.monotonic()))
                     spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
                 finally:
                     spare.close()
 
-        timer = threading.Timer(_PLANNED, close)
-        timer.daemon = True
-        timer.start()
+        threading.Thread(target=close, daemon=True, name="dualsql-spark-close").start()
 
     def release(self, operation: Any) -> None:
         """The server may forget the operation and its rows."""
@@ -422,6 +431,7 @@ class SparkCursor:
     def _fetch(self, number: int) -> None:
         from TCLIService import ttypes
 
+        self._connection.require_going()
         described, forward = self.description or [], ttypes.TFetchOrientation.FETCH_NEXT
         request = ttypes.TFetchResultsReq(self._operation, orientation=forward, maxRows=number)
         columns = self._connection.call("FetchResults", request).results.columns or []
@@ -472,11 +482,7 @@ def _login(error: BaseException) -> str:
 
 
 _AS_FETCHED = "spark.sql.thriftServer.incrementalCollect"
-"""Rows are computed as they are fetched: on for a stream, or the server would hold all of its rows in memory.
-
-The jobs of such a statement begin with the first rows that are fetched: a job that is still being planned when the
-statement is stopped begins afterwards.
-"""
+"""Rows are computed as they are fetched: on for a stream, or the server would hold all of its rows in memory."""
 
 _SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
