@@ -430,7 +430,7 @@ def _borne(loads: Sequence[Load]) -> Section:
     units = {"creation": "/s", "page": "/s", "stream": " rows/s"}
     return Section(
         "What workers bear",
-        f"Two PostgreSQL, one for data and one for results, and the asker on the same {os.cpu_count()} cores. "
+        f"Measured: two PostgreSQL, one for data and one for results, and the asker on the same {os.cpu_count()} cores. "
         f"Creations: sample and count of {KIND_ROWS:,} rows; pages of 100 rows x 10 columns; streams of {ROWS:,} rows, "
         f"NDJSON, {STREAMS} at once. ms: processor time for one, of streams for 1,000 rows.",
         ("workers", "what", "rate", "worker ms", "database ms", "store ms", "MB, worker", "MB, session", "sessions"),
@@ -448,7 +448,7 @@ def _borne(loads: Sequence[Load]) -> Section:
 def _alone(works: Sequence[Work]) -> Section:
     return Section(
         "What a store bears",
-        "Asked by one process, four at a time.",
+        "Measured: asked by one process, four at a time.",
         ("what", "in a second", "store ms"),
         [(work.what, f"{work.rate:,.0f}", f"{work.store_ms:.2f}") for work in works],
     )
@@ -476,7 +476,7 @@ def _grown(flatnesses: Sequence[Flatness]) -> Section:
     many = flatnesses[0].many
     return Section(
         "A million results",
-        f"The median of {CALLS} calls, in milliseconds, with {FEW:,} and {many:,} stored results.",
+        f"Measured: the median of {CALLS} calls, in milliseconds, with {FEW:,} and {many:,} stored results.",
         ("store", "what", f"{FEW:,}", f"{many:,}", "times"),
         [
             (

@@ -2,6 +2,7 @@
 send them.
 
 Read on 2026-11-28. A name that a manual lacks is not in its list, such as POSITION in those of SQL Server and Oracle.
+test_dialects.py compares each list with the functions that sqlglot knows of the database.
 """
 
 from __future__ import annotations
@@ -41,3 +42,12 @@ FUNCTIONS: Mapping[str, frozenset[str]] = {
     "oracle": _with("instr length mod number numeric substr trunc varchar2", without="char_length"),
 }  # fmt: skip
 """By dialect."""
+
+TYPES = frozenset("decimal number numeric nvarchar varchar varchar2".split())
+"""Names in the lists that are types."""
+
+ONLY_MANUALS = {
+    "clickhouse": frozenset("lengthutf8 substringutf8 todecimal128 tofloat64 toint64".split()),
+    "redshift": frozenset({"timezone"}),
+}
+"""Functions that sqlglot does not know. chDB has those of ClickHouse."""

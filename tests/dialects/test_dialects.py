@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import sqlglot
 
-from tests.dialects.functions import FUNCTIONS
+from tests.dialects.functions import FUNCTIONS, ONLY_MANUALS, TYPES
 
 pytestmark = pytest.mark.exhaustive
 
@@ -105,3 +105,10 @@ def test_the_database_has_each_function(texts: dict[str, dict[str, list[str]]], 
     sent = {word.lower() for text in found for word in re.findall(r"\b([A-Za-z]\w*)\(", text)}
     own_names = {"numbers"}  # of a recursive query
     assert sent - own_names <= FUNCTIONS[name]
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_sqlglot_knows_each_function_of_the_manual(name: str) -> None:
+    parser = sqlglot.Dialect.get_or_raise(PARSERS[name]).parser_class
+    known = {word.lower() for words in (parser.FUNCTIONS, parser.FUNCTION_PARSERS) for word in words}
+    assert FUNCTIONS[name] - TYPES - known == ONLY_MANUALS.get(name, frozenset())

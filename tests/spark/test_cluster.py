@@ -152,7 +152,7 @@ async def test_a_caller_who_leaves_stops_the_jobs_of_spark(
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    await until(lambda: not spark.jobs(), 20)
+    await until(lambda: not spark.jobs())
 
 
 async def test_the_deadline_stops_the_jobs_of_spark(spark: Cluster, make_server: Callable[..., Any]) -> None:
@@ -160,8 +160,8 @@ async def test_the_deadline_stops_the_jobs_of_spark(spark: Cluster, make_server:
     started = time.monotonic()
     with pytest.raises(Exception, match="longer than 5 seconds"):
         await server.create_response(SLOW, name="Slow", count="none")
-    assert time.monotonic() - started < 20
-    await until(lambda: not spark.jobs(), 20)
+    assert time.monotonic() - started < 60
+    await until(lambda: not spark.jobs())
 
 
 async def _streamed(server: DualResponseServer, during: Callable[[], Any]) -> list[int]:
