@@ -48,6 +48,7 @@ OF_FEATURES = frozenset(
     databases/test_every_database.py::TestEveryDatabase::test_any_text_is_found_by_a_filter
     databases/test_every_database.py::TestEveryDatabase::test_buckets_of_dates
     databases/test_every_database.py::TestEveryDatabase::test_groups
+    databases/test_time.py::test_a_creation_whose_rows_would_be_kept_ends_in_time
     databases/test_unproved.py
     databases/test_writing.py::test_a_duckdb_engine_that_has_files_is_refused
     databases/test_writing.py::test_a_duckdb_engine_that_has_none_is_taken

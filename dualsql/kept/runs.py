@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from datetime import timedelta
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -22,8 +21,8 @@ from dualsql.kept.views import KeptViews
 from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, opened
 from dualsql.log import log_failure
 from dualsql.pending.progress import report_to_caller
-from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total
-from dualsql.results.create import RunProgress, RunRequest, RunResult, ShownSample
+from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total
+from dualsql.results.create import NOT_COUNTED, RunProgress, RunRequest, RunResult, ShownSample
 from dualsql.results.options import MAXIMUM_SAMPLE_SIZE
 from dualsql.results.view import (
     NOT_KEPT_ROWS,
@@ -106,17 +105,16 @@ class KeptRunner:
         report_to_caller(progress)
         if request.answer is not None:
             return await self._run_over_kept_rows(request, request.answer)
-        file, started = None, asyncio.get_running_loop().time()
+        file, ends = None, _end_of(view)
         if keep == "slow":
             run = await self._run_quickly(request)
             if isinstance(run, RunResult):
                 return run
             file = run
-        spent = timedelta(seconds=asyncio.get_running_loop().time() - started)
         outcome = await self._keep(
-            view, request.resource, progress, must_succeed=keep is True, file=file, spent=spent
+            view, request.resource, progress, must_succeed=keep is True, file=file, ends=ends
         )
-        return await self._read_sample(request, outcome)
+        return await self._read_sample(request, outcome, ends)
 
     def _asked(self, request: RunRequest) -> KeepOption:
         return self._kept.keep if request.options.keep is None else request.options.keep
@@ -124,13 +122,13 @@ class KeptRunner:
     async def _run_over_kept_rows(self, request: RunRequest, answer: KeptAnswer) -> RunResult:
         """Keep the answer to a question over kept rows. If that is not possible, its statement reads the database."""
         view = request.view
-        outcome = _Outcome(KeptRows(reason=_UNANSWERABLE), view)
+        outcome, ends = _Outcome(KeptRows(reason=_UNANSWERABLE), view), _end_of(view)
         names = None if answer.view is None else [column.name for column in answer.view.columns]
         if names == [column.name for column in view.columns]:
             outcome = await self._keep(
-                view, request.resource, request.progress, must_succeed=False, answer=answer
+                view, request.resource, request.progress, must_succeed=False, answer=answer, ends=ends
             )
-        return await self._read_sample(request, outcome)
+        return await self._read_sample(request, outcome, ends)
 
     async def _run_quickly(self, request: RunRequest) -> RunResult | RunFile | None:
         """Read the sample from the database.
@@ -171,8 +169,8 @@ class KeptRunner:
             raise UnusableError(obstacle)
         return await opened(self._keeper, resource)
 
-    async def _read_sample(self, request: RunRequest, outcome: _Outcome) -> RunResult:
-        """Read the sample of a run: from the file, from the first rows of the run, or from the database."""
+    async def _read_sample(self, request: RunRequest, outcome: _Outcome, ends: float) -> RunResult:
+        """Read the sample of a run: from the file, from its first rows, or from the database until `ends`."""
         kept, view, rows = outcome
         if "rows" in kept:
             try:
@@ -186,8 +184,9 @@ class KeptRunner:
                 return RunResult(_with_total_of(kept, sample), view, kept)
         if rows is None:
             request.progress.rows = 0  # of the run that failed
-            return RunResult(await request.sample(request.view, None), request.view, kept)
-        sample = await request.sample(request.view, partial(rows.sample, request.view))
+            async with _until(ends, request.view):
+                return RunResult(await request.sample(request.view, None), request.view, kept)
+        sample = await request.sample(request.view, partial(rows.sample, request.view, ends))
         return RunResult(sample, request.view, kept)
 
     async def _keep(
@@ -199,7 +198,7 @@ class KeptRunner:
         must_succeed: bool,
         answer: KeptAnswer | None = None,
         file: RunFile | None = None,
-        spent: timedelta = timedelta(),
+        ends: float | None = None,
     ) -> _Outcome:
         """Run a statement once and keep its rows.
 
@@ -207,26 +206,24 @@ class KeptRunner:
             must_succeed: raise the error of a run that fails. Otherwise it is tried as one that is not kept.
             answer: where the rows are read; None for the database.
             file: for the rows, if it is open already.
-            spent: what an earlier attempt took of `query_timeout`, which bounds both.
+            ends: when `query_timeout` is over, of which an earlier attempt may have had a part.
         """
-        limit = view.settings.query_timeout
         most_bytes = view.source.limits.page_bytes
         writer = KeptWriter(
             view.columns, view.dialect, most_first=MAXIMUM_SAMPLE_SIZE + 1, most_bytes=most_bytes
         )
         try:
-            async with asyncio.timeout((limit - spent).total_seconds()):
+            async with _until(_end_of(view) if ends is None else ends, view):
                 file = file or await self._opened(view, resource)
                 kept, is_complete = await keep(file, self._run_of(view, writer, progress, answer))
         except UnusableError as error:
             return _Outcome(KeptRows(reason=str(error)), view)
-        except (TimeoutError, DualResponseError) as error:
-            failure = ran_too_long(limit) if isinstance(error, TimeoutError) else error
+        except DualResponseError as error:
             reason = _UNFINISHED if file is None else file.reason or _UNFINISHED
-            is_late = isinstance(failure, QueryTimeoutError) and answer is None and not writer.first_rows
+            is_late = isinstance(error, QueryTimeoutError) and answer is None and not writer.first_rows
             if is_late or (must_succeed and reason == _UNFINISHED):
-                raise failure from error
-            log_failure(_log, failure, "keeping the rows of a slow query", level=logging.WARNING)
+                raise
+            log_failure(_log, error, "keeping the rows of a slow query", level=logging.WARNING)
             if answer is not None and isinstance(error, OF_VALUES):
                 reason = _UNANSWERABLE
             kept, is_complete = KeptRows(reason=reason), False
@@ -271,13 +268,19 @@ class _RunRows(NamedTuple):
     number: int
     is_complete: bool
 
-    async def sample(self, view: View, size: int, asked: CountMethod) -> Sample:
-        """The first rows, and the total; as `View.sample`."""
+    async def sample(self, view: View, ends: float, size: int, asked: CountMethod) -> Sample:
+        """The first rows, and the total, which is counted until `ends`; as `View.sample`."""
         if len(self.first) < min(size, self.number):
             raise too_large()
-        total = Total(self.number, "exact")
-        if not self.is_complete:
-            total = (await view.total(asked)).at_least(self.number)
+        if self.is_complete:
+            total = Total(self.number, "exact")
+        elif asked == NOT_COUNTED:
+            total = UNCOUNTED
+        else:
+            total = Total(self.number, "capped")
+            with suppress(QueryTimeoutError):
+                async with _until(ends, view):
+                    total = (await view.total(asked)).at_least(self.number)
         return Sample(self.first[:size], total)
 
 
@@ -293,6 +296,21 @@ class _Outcome(NamedTuple):
     kept: KeptRows
     view: View
     rows: _RunRows | None = None
+
+
+def _end_of(view: View) -> float:
+    """When `query_timeout` is over, in the time of the event loop."""
+    return asyncio.get_running_loop().time() + view.settings.query_timeout.total_seconds()
+
+
+@asynccontextmanager
+async def _until(ends: float, view: View) -> AsyncIterator[None]:
+    """Stop what runs in the block when `query_timeout` of the whole creation is over."""
+    try:
+        async with asyncio.timeout_at(ends):
+            yield
+    except TimeoutError as error:
+        raise ran_too_long(view.settings.query_timeout) from error
 
 
 async def _closed(opening: asyncio.Future[RunFile]) -> None:

@@ -68,6 +68,21 @@ async def test_a_slow_query_is_stopped_and_says_so(make_server: MakeServer, data
     await assert_idle(database, await make_server())
 
 
+@pytest.mark.quick(1)
+async def test_a_creation_whose_rows_would_be_kept_ends_in_time(
+    make_server: MakeServer, database: Database, tmp_path: Path
+) -> None:
+    """`query_timeout` is that of the quick attempt, of the run whose rows are kept, and of what follows, together."""
+    server = await make_server(
+        storage=tmp_path / "kept", keep_after=timedelta(seconds=0.3), query_timeout=timedelta(seconds=1)
+    )
+    began = time.monotonic()
+    with pytest.raises(QueryTimeoutError, match="longer than 1 seconds"):
+        await server.create_response(SLOW, name="slow", keep="slow")
+    assert time.monotonic() - began < 1 + 2
+    await assert_idle(database, await make_server())
+
+
 async def test_the_database_keeps_the_time_by_itself(driver: str, source: Source) -> None:
     """Nobody here looks at a clock."""
     if driver == "duckdb":
