@@ -209,13 +209,14 @@ _FINISHED, _FAILED = "FINISHED_STATE", ("ERROR_STATE", "UKNOWN_STATE")
 _STOPPED = ("CANCELED_STATE", "CLOSED_STATE", "TIMEDOUT_STATE")
 _FETCHED = 1_000
 
-_LATE_JOBS = 1.5
-"""Seconds from the cancellation of an operation to its end, which cancels its jobs once more.
+_PLANNED, _LATE_JOBS = 1.0, 1.7
+"""Seconds from the beginning of a statement to its cancellation, and from its stop to its end, which cancels once more.
 
 Spark cancels jobs that have begun, and interrupts the thread that plans others. A thread that prepares one side of a
 join for broadcast submits its job all the same (BroadcastExchangeExec of Spark 4.3: relationFuture.cancel() interrupts
-it between the code generation and the wait for the job). Nothing of the Thrift server cancels a job that begins after
-the end of its operation.
+it between the code generation and the wait for the job). And a thread that is interrupted while it asks an embedded
+metastore keeps one of its ten connections: then the whole server hangs. So a statement is cancelled when its first jobs
+have begun. Nothing of the Thrift server cancels a job that begins after its statement is closed.
 """
 
 
@@ -254,7 +255,7 @@ class SparkConnection:
     rollback = commit
 
     def close(self) -> None:
-        with suppress(Exception):  # the session may have ended with its server
+        with suppress(Exception):  # the session may have ended with its server, or with a statement
             self._hive.close()
 
     def ping(self) -> None:
@@ -265,10 +266,12 @@ class SparkConnection:
 
     @property
     def session(self) -> Any:
-        return self._hive.sessionHandle
+        return None if self._hive is None else self._hive.sessionHandle
 
     def call(self, name: str, request: Any) -> Any:
         """The answer of the Thrift server to a request."""
+        if self._hive is None:
+            raise SparkError("The session has ended with a statement that was stopped", FailureKind.BROKEN)
         with _lost_connections():
             answer = getattr(self._hive.client, name)(request)
         if answer.status.statusCode not in (0, 1):
@@ -293,8 +296,14 @@ class SparkConnection:
 
         self.require_going()
         request = ttypes.TExecuteStatementReq(self.session, sql, runAsync=True, queryTimeout=self.seconds)
+        begun = time.monotonic()
         operation = self.call("ExecuteStatement", request).operationHandle
-        self._wait(operation)
+        try:
+            self._wait(operation)
+        except SparkError as error:
+            if error.kind is FailureKind.TIMEOUT:
+                self._end_later(operation, begun + _PLANNED)
+            raise
         return operation
 
     def _wait(self, operation: Any) -> None:
@@ -303,12 +312,10 @@ class SparkConnection:
         states, pause = ttypes.TOperationState._VALUES_TO_NAMES, _FIRST_PAUSE
         request = ttypes.TGetOperationStatusReq(operation)
         while True:
-            if self._is_stopped.is_set():
-                self.call("CancelOperation", ttypes.TCancelOperationReq(operation))
+            self.require_going()
             answer = self.call("GetOperationStatus", request)
             state = states.get(answer.operationState, "")
             if state in _STOPPED:
-                self._close_later(operation)
                 raise stopped()
             if state == _FINISHED:
                 return
@@ -325,37 +332,36 @@ class SparkConnection:
         self._streamed = None
 
     def stop(self) -> None:
-        """From another thread: what runs is cancelled, and what is not sent yet will not run.
+        """From another thread: end what runs. What is not sent yet will not run.
 
-        The thread that waits for an operation cancels it. One whose rows are fetched as they are computed is FINISHED
-        for Spark, which cancels nothing that is: it is closed, once, because a job may still be planned.
+        The thread that waits for a statement ends it. One whose rows are fetched as they are computed is FINISHED for
+        Spark, which cancels nothing that is: it is closed, once.
         """
         self._is_stopped.set()
         streamed, self._streamed = self._streamed, None
         if streamed is not None:
-            self._close_later(streamed)
+            _in_background(self._close_stream, streamed, time.monotonic() + _LATE_JOBS)
 
     def require_going(self) -> None:
         """Raise the error of a stopped statement after `stop`."""
         if self._is_stopped.is_set():
             raise stopped()
 
-    def _close_later(self, operation: Any) -> None:
-        """Close an operation after `_LATE_JOBS`, over a connection of its own."""
+    def _end_later(self, operation: Any, planned: float) -> None:
+        """Cancel a statement when it is planned, and close it with the session, which is lost to this connection."""
+        hive, self._hive = self._hive, None
+        _in_background(_end, hive, operation, planned)
+
+    def _close_stream(self, operation: Any, due: float) -> None:
+        """Close a stream over a connection of its own: this one waits for rows."""
         from TCLIService import ttypes
 
-        due = time.monotonic() + _LATE_JOBS
-
-        def close() -> None:
-            with suppress(Exception):  # the server may be gone
-                spare = _opened(self._options)
-                try:
-                    time.sleep(max(0, due - time.monotonic()))
-                    spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
-                finally:
-                    spare.close()
-
-        threading.Thread(target=close, daemon=True, name="dualsql-spark-close").start()
+        spare = _opened(self._options)
+        try:
+            time.sleep(max(0, due - time.monotonic()))
+            spare.client.CloseOperation(ttypes.TCloseOperationReq(operation))
+        finally:
+            spare.close()
 
     def release(self, operation: Any) -> None:
         """The server may forget the operation and its rows."""
@@ -363,6 +369,26 @@ class SparkConnection:
 
         with suppress(SparkError):
             self.call("CloseOperation", ttypes.TCloseOperationReq(operation))
+
+
+def _end(hive: Any, operation: Any, planned: float) -> None:
+    from TCLIService import ttypes
+
+    ends = time.monotonic() + _LATE_JOBS
+    try:
+        time.sleep(max(0, planned - time.monotonic()))
+        hive.client.CancelOperation(ttypes.TCancelOperationReq(operation))
+        time.sleep(max(0, ends - time.monotonic()))
+    finally:
+        hive.close()  # and its statements
+
+
+def _in_background(work: Callable[..., None], *arguments: Any) -> None:
+    def run() -> None:
+        with suppress(Exception):  # the server may be gone, and with it what it runs
+            work(*arguments)
+
+    threading.Thread(target=run, daemon=True, name="dualsql-spark-end").start()
 
 
 class SparkCursor:
