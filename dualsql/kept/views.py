@@ -35,6 +35,8 @@ _MOST_PLANS = 16
 class KeptViews:
     """Opens the kept rows of one server's results; a `KeptReader`."""
 
+    late_hint = "POST to /refresh of the result: its query runs once, and any order of its rows is fast then."
+
     def __init__(self, keeper: ResultKeeper, policy: Policy, settings: Settings, kept: KeptSettings) -> None:
         self._keeper = keeper
         self._policy = policy

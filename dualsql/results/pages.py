@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases import Rows
-from dualsql.errors import BadParameterError, blaming
+from dualsql.errors import BadParameterError, QueryTimeoutError, blaming
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
@@ -154,7 +154,12 @@ class ResultPages:
         """
         self._access.admit("ask", target.principal)
         with blaming(target.asked, reads_conversions=target.reads_conversions):
-            page = await self._read(target, request)
+            try:
+                page = await self._read(target, request)
+            except QueryTimeoutError as error:
+                if not target.late_hint:
+                    raise
+                raise QueryTimeoutError(error.message, hint=target.late_hint) from error
         await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)

@@ -470,6 +470,7 @@ class ReadTarget:
         asked: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
         parent: the statement that a question reads; None where the rows are those of the resource.
         notes: what else the answer says.
+        late_hint: what to do where a page takes too long; empty for the usual advice.
     """
 
     resource: Resource
@@ -480,6 +481,7 @@ class ReadTarget:
     asked: Asked | None = None
     parent: AnySelect | None = None
     notes: Sequence[str] = ()
+    late_hint: str = ""
 
     def reads_conversions(self) -> bool:
         """Whether the statement that a question reads converts values."""
@@ -487,7 +489,13 @@ class ReadTarget:
 
 
 class KeptReader(Protocol):
-    """Reads the rows that a run of a statement left elsewhere than in its database."""
+    """Reads the rows that a run of a statement left elsewhere than in its database.
+
+    Attributes:
+        late_hint: what to do where a page of rows that are not kept takes too long.
+    """
+
+    late_hint: str
 
     async def view(self, resource: Resource, live: View) -> View | None:
         """The kept rows of a resource; None if its database has to be read.
@@ -516,6 +524,8 @@ class KeptReader(Protocol):
 
 class NothingKept:
     """The reader of a server that keeps no rows."""
+
+    late_hint = ""
 
     async def view(self, resource: Resource, live: View) -> None:
         """See `KeptReader`."""
@@ -681,6 +691,7 @@ class Views:
             key=f"{resource.id}{view.run}",
             total=total,
             notes=notes,
+            late_hint=self.kept.late_hint if view.kept is None else "",
         )
 
     def live_target(self, resource: Resource, principal: Principal | None) -> ReadTarget:

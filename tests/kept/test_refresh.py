@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import func, select, true
 
 from dualsql import (
     BadCursorError,
@@ -23,6 +24,7 @@ from dualsql import (
     PageRequest,
     Principal,
     QueryInterruptedError,
+    QueryTimeoutError,
     Resource,
     ResourceNotFoundError,
     Resumption,
@@ -38,7 +40,7 @@ from dualsql.results.create import RunProgress
 from dualsql_client import DualResponseClient, FetchError
 from dualsql_client.progress import Progress
 from dualsql_client.wire import row_digest
-from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, altered, change, kept_server, stored
+from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, altered, change, kept_server, sales, stored
 from tests.waiting import until
 
 LEFT = 21
@@ -74,6 +76,28 @@ async def test_the_rows_are_those_of_a_new_run(kept: KeptServer) -> None:
     with closing(sqlite3.connect(kept.data)) as connection, connection:
         connection.execute("DELETE FROM sales")
     assert len(await kept.lines(made, ANN)) == LEFT  # the database is not asked
+
+
+@pytest.mark.long
+async def test_an_order_that_takes_too_long_is_read_from_kept_rows_after_a_refresh(tmp_path: Path) -> None:
+    a, b, c = (sales.alias(name) for name in "abc")
+    pairs = a.join(b, true()).join(c, c.c.id < 8)
+    each = select(func.count()).select_from(pairs).where(a.c.id + b.c.id != sales.c.id).scalar_subquery()
+    async with kept_server(tmp_path, query_timeout=timedelta(seconds=1)) as kept:
+        made = await kept.make(
+            ANN,
+            select=select(sales.c.id, each.label("n")).order_by(sales.c.id),
+            sample_size=1,
+            count="none",
+            keep=False,
+        )
+        in_order = PageRequest(limit=5, sort=[{"field": "n", "direction": "desc"}])
+        with pytest.raises(QueryTimeoutError) as caught:
+            await kept.dual.read_page(made.resource_id, ANN, in_order)
+        assert "/refresh" in caught.value.hint
+        await kept.dual.kept.refresh(made.resource_id, ANN)
+        page = await kept.dual.read_page(made.resource_id, ANN, in_order)
+        assert len(page.rows) == 5 and page.as_of is not None
 
 
 async def test_a_result_that_was_read_from_the_database_is_kept_from_then_on(kept: KeptServer) -> None:

@@ -209,15 +209,18 @@ _FINISHED, _FAILED = "FINISHED_STATE", ("ERROR_STATE", "UKNOWN_STATE")
 _STOPPED = ("CANCELED_STATE", "CLOSED_STATE", "TIMEDOUT_STATE")
 _FETCHED = 1_000
 
-_PLANNED, _LATE_JOBS = 1.0, 1.7
+_PLANNED, _LATE_JOBS = 1.5, 5.0
 """Seconds from the beginning of a statement to its cancellation, and from its stop to its end, which cancels once more.
 
 Spark cancels jobs that have begun, and interrupts the thread that plans others. A thread that prepares one side of a
 join for broadcast submits its job all the same (BroadcastExchangeExec of Spark 4.3: relationFuture.cancel() interrupts
-it between the code generation and the wait for the job). And a thread that is interrupted while it asks an embedded
+it between the code generation and the wait for the job), and one that is interrupted while it asks an embedded
 metastore keeps one of its ten connections: then the whole server hangs. So a statement is cancelled when its first jobs
-have begun. Nothing of the Thrift server cancels a job that begins after its statement is closed.
+have begun. Nothing of the Thrift server cancels a job that begins after its statement has ended.
 """
+
+_STREAM_PLANNED = 1.5
+"""Seconds from the stop of a stream to its end, which alone cancels its jobs."""
 
 
 class SparkConnection:
@@ -340,7 +343,7 @@ class SparkConnection:
         self._is_stopped.set()
         streamed, self._streamed = self._streamed, None
         if streamed is not None:
-            _in_background(self._close_stream, streamed, time.monotonic() + _LATE_JOBS)
+            _in_background(self._close_stream, streamed, time.monotonic() + _STREAM_PLANNED)
 
     def require_going(self) -> None:
         """Raise the error of a stopped statement after `stop`."""
@@ -523,6 +526,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
     # Jobs begin in the thread of the statement, which a cancellation interrupts, and not in the call that fetches rows.
     _AS_FETCHED: "false",
+    # The state of a statement is answered after this time at most (5 seconds), and a stop is noticed then.
+    "hive.server2.long.polling.timeout": "100ms",
     # The tasks of a statement that is cancelled end, too, and give back their cores.
     "spark.sql.thriftServer.interruptOnCancel": "true",
 }
