@@ -214,9 +214,10 @@ _PLANNED, _LATE_JOBS = 1.5, 5.0
 
 Spark cancels jobs that have begun, and interrupts the thread that plans others. A thread that prepares one side of a
 join for broadcast submits its job all the same (BroadcastExchangeExec of Spark 4.3: relationFuture.cancel() interrupts
-it between the code generation and the wait for the job), and one that is interrupted while it asks an embedded
-metastore keeps one of its ten connections: then the whole server hangs. So a statement is cancelled when its first jobs
-have begun. Nothing of the Thrift server cancels a job that begins after its statement has ended.
+it between the code generation and the wait for the job). And after some tens of statements that were interrupted while
+they were planned, an embedded metastore had none of its ten connections left, and the whole server hung (seen twice).
+So a statement is cancelled when its first jobs have begun. Nothing of the Thrift server cancels a job that begins after
+its statement has ended.
 """
 
 _STREAM_PLANNED = 1.5
