@@ -430,9 +430,9 @@ def _borne(loads: Sequence[Load]) -> Section:
     units = {"creation": "/s", "page": "/s", "stream": " rows/s"}
     return Section(
         "What workers bear",
-        f"Measured: two PostgreSQL, one for data and one for results, and the asker on the same {os.cpu_count()} cores. "
-        f"Creations: sample and count of {KIND_ROWS:,} rows; pages of 100 rows x 10 columns; streams of {ROWS:,} rows, "
-        f"NDJSON, {STREAMS} at once. ms: processor time for one, of streams for 1,000 rows.",
+        f"Measured: two PostgreSQL, one for data and one for results, and the asker on the same {os.cpu_count()} "
+        f"cores. Creations: sample and count of {KIND_ROWS:,} rows; pages of 100 rows x 10 columns; streams of "
+        f"{ROWS:,} rows, NDJSON, {STREAMS} at once. ms: processor time for one, of streams for 1,000 rows.",
         ("workers", "what", "rate", "worker ms", "database ms", "store ms", "MB, worker", "MB, session", "sessions"),
         [
             (

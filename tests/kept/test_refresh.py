@@ -91,7 +91,7 @@ async def test_an_order_that_takes_too_long_is_read_from_kept_rows_after_a_refre
             count="none",
             keep=False,
         )
-        in_order = PageRequest(limit=5, sort=[{"field": "n", "direction": "desc"}])
+        in_order = PageRequest(limit=5, sort=[{"field": "n", "order": "desc"}])
         with pytest.raises(QueryTimeoutError) as caught:
             await kept.dual.read_page(made.resource_id, ANN, in_order)
         assert "/refresh" in caught.value.hint

@@ -156,7 +156,7 @@ async def test_a_caller_who_leaves_stops_the_jobs_of_spark(
 
 
 async def test_the_deadline_stops_the_jobs_of_spark(spark: Cluster, make_server: Callable[..., Any]) -> None:
-    server = await make_server(query_timeout=timedelta(seconds=5))
+    server = await make_server(query_timeout=timedelta(seconds=5), queue_timeout=timedelta(minutes=1))
     started = time.monotonic()
     with pytest.raises(Exception, match="longer than 5 seconds"):
         await server.create_response(SLOW, name="Slow", count="none")
