@@ -32,7 +32,7 @@ from dualsql.feature import Feature
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider, Observation
     from opentelemetry.trace import Span, Tracer, TracerProvider
-    from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
 
 Sink = Callable[[float, Attributes | None, Any], None]
 """Takes a value, its attributes, and the context in which it was measured."""
@@ -603,7 +603,6 @@ def merged_metrics(texts: Mapping[str, str], request: Request) -> Response:
     Args:
         texts: what `metrics_route` of each worker answered, by its label.
     """
-    from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
     from prometheus_client.parser import text_string_to_metric_families
     from prometheus_client.registry import Collector
@@ -619,13 +618,11 @@ def merged_metrics(texts: Mapping[str, str], request: Request) -> Response:
         def collect(self) -> Iterable[Metric]:
             return families.values()
 
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(AllWorkers())
-    return _exposition(registry, request)
+    return _exposition(AllWorkers(), request)
 
 
-def _exposition(registry: CollectorRegistry, request: Request) -> Response:
+def _exposition(collector: Collector, request: Request) -> Response:
     from prometheus_client.exposition import choose_encoder
 
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(registry), headers={"Cache-Control": "no-store", "Content-Type": media_type})
+    return Response(encode(collector), headers={"Cache-Control": "no-store", "Content-Type": media_type})

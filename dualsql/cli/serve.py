@@ -125,53 +125,20 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
                 hint="Give the URL at which callers reach it: --base-url https://...",
             )
         base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
-        build = partial(_server_of, options, files, base_url, authenticate=authenticate)
-        show = partial(_show, options=options)
         with _admin_listener(options) as admin:
+            serve = partial(_over_http, options, files, base_url, listener, admin_origin=_origin_of(admin))
+            show = partial(_show, options=options)
             if options.stdio:
-                serve = partial(_serve_rest, options, files, build, listener, admin=admin)
-                await _over_stdio(options, files, base_url, serve)
+                build = partial(_server_of, options, files, base_url, authenticate=authenticate)
+                serve_rest = partial(_serve_rest, options, files, build, listener, admin=admin)
+                await _over_stdio(options, files, base_url, serve_rest)
             elif options.workers > 1:
                 _configure_log(options)
-                same = replace(options, base_url=base_url.removesuffix("/resources"))
-                serve_one = partial(serve_as_worker, listener=listener, admin_origin=_origin_of(admin))
-                workers = Workers(same, serve_one, show=show)
-                async with administered(workers.health(), admin):
+                workers = Workers(options.workers, serve, show=show, has_metrics=options.metrics)
+                async with _administered(workers.health(), admin):
                     await workers.run()
             else:
-                await _over_http(
-                    options, files, build, listener, admin, admin_origin=_origin_of(admin), show=show
-                )
-
-
-async def serve_as_worker(
-    options: ServeOptions,
-    *,
-    listener: socket,
-    admin: socket,
-    admin_origin: str | None,
-    show: Callable[[Iterable[str]], None],
-    answers_at_once: bool,
-) -> None:
-    """Serve on the listener of several workers until cancelled; on SIGUSR1 leave it to the others, and end.
-
-    Args:
-        admin_origin: where operators ask for the health of all workers.
-        show: is called with what a person should read, once requests are served.
-        answers_at_once: answer 503 until then, because no other worker is there.
-    """
-    stop_on_signals()
-    build = partial(
-        _server_of,
-        options,
-        ServedFiles(),
-        f"{options.base_url}/resources",
-        authenticate=authenticate_of(options),
-    )
-    await _over_http(
-        options, ServedFiles(), build, listener, admin,
-        admin_origin=admin_origin, show=show, answers_at_once=answers_at_once,
-    )  # fmt: skip
+                await serve(admin=admin, show=show)
 
 
 def require_shareable(options: ServeOptions) -> None:
@@ -212,14 +179,14 @@ def _origin_of(admin: socket | None) -> str | None:
 
 
 @asynccontextmanager
-async def administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
+async def _administered(health: ASGIApp, admin: socket | None) -> AsyncIterator[None]:
     """Answer health checks during the block, where there is a port for them."""
     if admin is None:
         yield
         return
     # On other addresses any Host is served: probes send addresses and names of their own networks.
     guard = HostCheck(health, hosts=LOOPBACK_NAMES, origins=(), is_local=True, needs_host=False)
-    async with running(guard if is_loopback(admin) else health, admin, has_lifespan=False):
+    async with running(guard if is_loopback(admin) else health, admin):
         yield
 
 
@@ -501,21 +468,29 @@ Serve = Callable[["Started"], Coroutine[Any, Any, None]]
 async def _over_http(
     options: ServeOptions,
     files: ServedFiles,
-    build: Build,
+    base_url: str,
     listener: socket,
-    admin: socket | None,
     *,
+    admin: socket | None,
     admin_origin: str | None,
     show: Callable[[Iterable[str]], None],
     answers_at_once: bool = True,
 ) -> None:
-    """Listen, and with `answers_at_once` answer 503 until the databases can be reached and are proved."""
+    """Serve until cancelled, as the only process or as one of several workers.
+
+    Args:
+        admin: where health checks of this process are answered.
+        admin_origin: where operators ask, also for all workers.
+        show: is called with what a person should read, once requests are served.
+        answers_at_once: answer 503 until then; otherwise listen only then, because another worker answers.
+    """
+    build = partial(_server_of, options, files, base_url, authenticate=authenticate_of(options))
     front, health = (
         StandIn(Starting(partial(_waits_for, files))),
         StandIn(Starlette(routes=routes_until_started())),
     )
     proxies = proxies_in(options.trusted_proxies or "")
-    async with administered(health, admin), AsyncExitStack() as stack:
+    async with _administered(health, admin), AsyncExitStack() as stack:
         served = running(front, listener, trusted_proxies=proxies)
         serving = await stack.enter_async_context(served) if answers_at_once else None
         setup = await _patiently(build)
@@ -625,9 +600,11 @@ async def _serve_rest(
     mark = new_mark() if local is None else local.mark
     setup = await build(local=local, mark=mark)
     mcp = _build_mcp(options, setup.server)
+    app = _app(options, setup, mcp)
     async with (
-        administered(_health(options, setup.server), admin),
-        running(_app(options, setup, mcp), listener, trusted_proxies=proxies),
+        app.router.lifespan_context(app),
+        _administered(_health(options, setup.server), admin),
+        running(app, listener, trusted_proxies=proxies),
     ):
         startup.with_(mcp)
         keeps_results = (local or options.store_url) is not None
@@ -640,7 +617,7 @@ async def _serve_no_rest(
     options: ServeOptions, files: ServedFiles, build: Build, admin: socket | None, startup: Started
 ) -> None:
     setup = await build()
-    async with setup.server, administered(_health(options, setup.server), admin):
+    async with setup.server, _administered(_health(options, setup.server), admin):
         startup.with_(_build_mcp(options, setup.server))
         _show(_announcement(options, files, setup, _origin_of(admin)), options)
         await asyncio.Event().wait()

@@ -23,19 +23,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from dualsql.cli.options import ServeOptions
 from dualsql.cli.process import errors_in_one_line, run_in_loop
 from dualsql.health import NO_STORE, live
 from dualsql.run import NOT_STARTED, SERVER, START_INTERVAL
-from dualsql.serve.listening import listen, on_sighup, origin_of
+from dualsql.serve.listening import listen, on_sighup, origin_of, stop_on_signals
 from dualsql.telemetry import merged_metrics
 
 if TYPE_CHECKING:
     import httpx
 
+Serve = Callable[..., Coroutine[Any, Any, None]]
+"""Serves in a worker until cancelled, with the arguments `admin`, `show` and `answers_at_once`. Its name is pickled."""
+
 logger = logging.getLogger(__name__)
 
-# A process that is forked of one with threads and an event loop may hang.
+# A process that is forked from one with threads and an event loop may hang.
 _SPAWN = get_context("spawn")
 
 _LONGEST_PAUSE = 30.0
@@ -49,29 +51,30 @@ class Worker:
     """A process that serves.
 
     Attributes:
-        number: which one of the workers it is; another one after it has its number, too.
-        lines: what it shows when it serves requests; none before.
+        number: its place among the workers, which the one that replaces it takes over.
+        lines: what a person should read, once it serves requests; none before.
         has_ended: the process has ended.
+        origin: where it answers health checks.
     """
 
-    def __init__(self, number: int, serve: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, number: int, serve: Serve) -> None:
         self.number = number
         self.lines: list[str] = []
         self.has_ended = asyncio.Event()
         self._has_started_or_ended = asyncio.Event()
-        self._heard, said = _SPAWN.Pipe(duplex=False)
-        with listen("127.0.0.1", 0) as admin, said:
-            self._origin = origin_of(admin)
-            self._process = _SPAWN.Process(target=_work, args=(said, partial(serve, admin=admin)))
+        self._receiver, sender = _SPAWN.Pipe(duplex=False)
+        with listen("127.0.0.1", 0) as admin, sender:
+            self.origin = origin_of(admin)
+            self._process = _SPAWN.Process(target=_work, args=(sender, partial(serve, admin=admin)))
             self._process.start()
-        asyncio.get_running_loop().add_reader(self._heard.fileno(), self._hear)
+        asyncio.get_running_loop().add_reader(self._receiver.fileno(), self._receive)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
-            self.lines = self._heard.recv()
+            self.lines = self._receiver.recv()
         except EOFError:  # the other end of the pipe ends with the process
-            asyncio.get_running_loop().remove_reader(self._heard.fileno())
-            self._heard.close()
+            asyncio.get_running_loop().remove_reader(self._receiver.fileno())
+            self._receiver.close()
             self._process.join()
             self.has_ended.set()
         self._has_started_or_ended.set()
@@ -91,56 +94,55 @@ class Worker:
         if self._process.pid is not None and not self.has_ended.is_set():
             os.kill(self._process.pid, number)
 
-    async def answer(self, path: str) -> httpx.Response | None:
-        """What it answers to operators; None if it does not answer."""
-        import httpx  # which a worker does not need to start
 
-        with suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(timeout=_ANSWER_SECONDS, trust_env=False) as http:
-                return await http.get(f"{self._origin}{path}")
-        return None
-
-
-def _work(said: Connection, serve: Callable[..., Coroutine[Any, Any, None]]) -> None:
+def _work(sender: Connection, serve: Serve) -> None:
     gc.freeze()  # the objects of imports are no garbage
     # Ctrl-C reaches all processes of a terminal; the parent tells its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def work() -> None:
-        task, parent = asyncio.current_task(), parent_process()
-        if task is not None and parent is not None:
-            # Nobody would replace it, and another start would find the port in use.
-            asyncio.get_running_loop().add_reader(parent.sentinel, task.cancel)
-        await serve(show=lambda lines: said.send(list(lines)))
+        stop_on_signals()
+        _stop_without_parent()
+        await serve(show=lambda lines: sender.send(list(lines)))
 
     with errors_in_one_line(), suppress(asyncio.CancelledError):
         run_in_loop(work())
+
+
+def _stop_without_parent() -> None:
+    """Cancel the current task when the parent ends: nobody would replace it, and another start needs its port."""
+    task, parent, loop = asyncio.current_task(), parent_process(), asyncio.get_running_loop()
+
+    def stop() -> None:
+        if parent is not None and task is not None:
+            loop.remove_reader(parent.sentinel)  # a second cancellation would end the drain
+            task.cancel()
+
+    if parent is not None:
+        loop.add_reader(parent.sentinel, stop)
 
 
 class Workers:
     """The workers of one server.
 
     Args:
-        serve: serves in a worker; it is pickled by its name.
+        number: how many.
         show: is called with what a person should read, once all of them serve requests.
+        has_metrics: each answers metrics to operators.
     """
 
     def __init__(
-        self,
-        options: ServeOptions,
-        serve: Callable[..., Coroutine[Any, Any, None]],
-        *,
-        show: Callable[[Iterable[str]], None],
+        self, number: int, serve: Serve, *, show: Callable[[Iterable[str]], None], has_metrics: bool
     ) -> None:
-        self._options, self._serve, self._show = options, serve, show
+        self._number, self._serve, self._show, self._has_metrics = number, serve, show, has_metrics
         self._workers: list[Worker] = []
+        # Those too that are being replaced.
         self._running: list[Worker] = []
 
     def _start(self, number: int) -> Worker:
         self._running = [each for each in self._running if not each.has_ended.is_set()]
-        # Where others serve requests, it listens when it can, too.
         is_alone = not any(each.lines for each in self._running)
-        worker = Worker(number, partial(self._serve, self._options, answers_at_once=is_alone))
+        worker = Worker(number, partial(self._serve, answers_at_once=is_alone))
         self._running.append(worker)
         return worker
 
@@ -152,7 +154,7 @@ class Workers:
         """
         hung_up = asyncio.Event()
         on_sighup(hung_up.set)
-        self._workers = [self._start(number) for number in range(self._options.workers)]
+        self._workers = [self._start(number) for number in range(self._number)]
         try:
             for start in asyncio.as_completed([each.has_started() for each in self._workers]):
                 if not await start:
@@ -202,26 +204,33 @@ class Workers:
     def health(self) -> Starlette:
         """`/live`, `/ready` and `/metrics` of all workers."""
         routes = [Route("/live", live), Route("/ready", self._ready)]
-        if self._options.metrics:
+        if self._has_metrics:
             routes.append(Route("/metrics", self._metrics))
         return Starlette(routes=routes)
 
     async def _answers(self, path: str) -> dict[str, httpx.Response]:
-        """By the worker's number."""
-        workers = list(self._workers)
-        answers = await asyncio.gather(*(each.answer(path) for each in workers))
-        return {str(each.number): answer for each, answer in zip(workers, answers, strict=True) if answer}
+        """By the number of those workers that answer."""
+        import httpx  # which a worker does not need to start
+
+        async def ask(worker: Worker) -> None:
+            with suppress(httpx.HTTPError):
+                answers[str(worker.number)] = await http.get(f"{worker.origin}{path}")
+
+        answers: dict[str, httpx.Response] = {}
+        async with httpx.AsyncClient(timeout=_ANSWER_SECONDS, trust_env=False) as http:
+            await asyncio.gather(*map(ask, self._workers))
+        return answers
 
     async def _ready(self, _: Request) -> JSONResponse:
         answers = list((await self._answers("/ready")).values())
         ready = [each for each in answers if each.status_code == 200]
-        states: dict[str, Any] = {"status": "not ready", "parts": {SERVER: NOT_STARTED}}
-        for each in (ready or answers)[:1]:
-            states = each.json()
+        shown = next(iter(ready or answers), None)
+        states = {"status": "not ready", "parts": {SERVER: NOT_STARTED}} if shown is None else shown.json()
         body = {**states, "workers": {"ready": len(ready), "all": len(self._workers)}}
         headers = NO_STORE if ready else {**NO_STORE, "Retry-After": "1"}
         return JSONResponse(body, 200 if ready else 503, headers)
 
     async def _metrics(self, request: Request) -> Response:
-        texts = {number: answer.text for number, answer in (await self._answers("/metrics")).items()}
-        return merged_metrics(texts, request)
+        answers = await self._answers("/metrics")
+        texts = {number: each.text for number, each in sorted(answers.items()) if each.status_code == 200}
+        return merged_metrics(texts, request) if texts else Response(status_code=503, headers=NO_STORE)

@@ -33,7 +33,7 @@ async def run(
     with listen(host, port) as listener:
         origin = origin_of(listener)
         app = await _make_app(origin, database or sqlite_url(default_folder()), console)
-        async with running(app, listener) as server:
+        async with app.router.lifespan_context(app), running(app, listener) as server:
             if keeps_serving:
                 console.print(_addresses(origin), soft_wrap=True, highlight=False)
                 await server.ended()

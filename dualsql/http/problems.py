@@ -13,7 +13,7 @@ from weakref import WeakSet
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dualsql.errors import (
@@ -338,14 +338,8 @@ class Starting:
         self._reason = reason
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _STARTING_LIFESPAN(scope, receive, send)
-            return
         answer = _answer(ServerUnavailableError(self._reason()), "")
         await PrivateHeaders(answer)(scope, receive, send)
-
-
-_STARTING_LIFESPAN = Router()
 
 
 def kind_of(error: DualResponseError) -> ProblemKind:

@@ -72,10 +72,7 @@ class _Server(uvicorn.Server):
 
 
 class StandIn:
-    """An application that answers until another one has started, and is then replaced by it.
-
-    Its lifespan is its own: the caller of `replace` runs that of the other one.
-    """
+    """An application that answers until another one has started, and is then replaced by it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -166,13 +163,13 @@ async def running(
     listener: socket.socket,
     *,
     trusted_proxies: Sequence[str] = (),
-    has_lifespan: bool = True,
 ) -> AsyncIterator[Running]:
     """Serve `app` during the block; after it the server is shut down, if it still runs.
 
+    The caller runs the lifespan of `app`: uvicorn writes a traceback where one is cancelled.
+
     Args:
         trusted_proxies: peers whose X-Forwarded-For and X-Forwarded-Proto are believed; see `proxies_in`.
-        has_lifespan: `app` starts and stops something.
     """
     # There is no access log: a URL contains the id of a resource, with which an anonymous caller could read it.
     # uvicorn's handlers would write its records, whose tracebacks may have texts of callers, in a form of their own.
@@ -181,7 +178,7 @@ async def running(
         log_config=None,
         log_level="warning",
         access_log=False,
-        lifespan="on" if has_lifespan else "off",
+        lifespan="off",
         # By default, uvicorn believes each program of this machine, and what a variable of the environment says.
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),

@@ -270,7 +270,12 @@ async def test_garbage_is_looked_for_less_often_while_a_command_serves(
     gc.set_threshold(before)
     with listen("127.0.0.1", 0) as listener:
         dual, _ = await build_server(shop, EVERYTHING, base_url=f"{origin_of(listener)}/resources")
-        async with running(serve_app(dual), listener), httpx.AsyncClient() as http:
+        app = serve_app(dual)
+        async with (
+            app.router.lifespan_context(app),
+            running(app, listener),
+            httpx.AsyncClient() as http,
+        ):
             assert gc.get_threshold()[0] == during
             assert (await http.get(f"{origin_of(listener)}/resources/x")).status_code == 404
     assert gc.get_threshold()[0] == before

@@ -94,9 +94,10 @@ async def requests_of(served: Serving) -> dict[str, float]:
     found = re.search(r"http://127\.0\.0\.1:\d+/metrics", served.said)
     assert found
     async with httpx.AsyncClient() as http:
-        text = (await http.get(found[0], timeout=AGES)).text
+        answer = await http.get(found[0], timeout=AGES)
+    assert answer.status_code == 200
     lines = re.findall(
-        r'^http_server_request_duration_seconds_count\{.*worker="(\d)".*\} (\S+)$', text, re.MULTILINE
+        r'^http_server_request_duration_seconds_count\{.*worker="(\d)".*\} (\S+)$', answer.text, re.MULTILINE
     )
     return {worker: float(count) for worker, count in lines}
 
@@ -148,6 +149,19 @@ async def test_both_serve_the_results_of_both(shop: str, store: str) -> None:
         assert sum(served_by.values()) >= len(urls)
         said = await served.stop()
     assert (said, served.process.returncode) == ("Stopped.\n", 0)
+
+
+@pytest.mark.long
+async def test_metrics_are_answered_while_a_worker_starts(shop: str, store: str) -> None:
+    async with serving(shop, store) as served:
+        os.kill(min(workers_of(served)), signal.SIGKILL)
+
+        async def ready_workers() -> int:
+            await requests_of(served)
+            return int((await ready(served))["workers"]["ready"])
+
+        await until(ready_workers, lambda number: number == 1)
+        await until(ready_workers, lambda number: number == 2)
 
 
 @pytest.mark.long
@@ -236,11 +250,16 @@ async def test_workers_are_replaced_without_a_request_that_fails(shop: str, stor
 
 
 @pytest.mark.long
-async def test_workers_end_with_their_parent(shop: str, store: str) -> None:
-    async with serving(shop, store) as served:
-        workers = workers_of(served)
-        served.process.kill()
-        await served.process.wait()
+async def test_workers_drain_and_end_when_their_parent_is_killed(shop: str, store: str) -> None:
+    async with serving(shop, store) as served, httpx.AsyncClient(timeout=AGES) as http:
+        workers, rows = workers_of(served), await stored(served)
+        async with http.stream("GET", f"{served.origin}{rows}", params={"format": "ndjson"}) as answer:
+            pieces = answer.aiter_bytes()
+            begun = await anext(pieces)
+            served.process.kill()
+            await served.process.wait()
+            body = begun + b"".join([piece async for piece in pieces])
+        assert_are_all(body.splitlines()[:-1])
 
         async def alive() -> list[int]:
             return [each for each in workers if is_running(each)]
