@@ -73,8 +73,8 @@ class Scene:
         queries: asked for in turns.
     """
 
-    def __init__(self, served: Serving, folder: Path, ready: str) -> None:
-        self.served, self.folder, self.ready = served, folder, ready
+    def __init__(self, served: Serving, folder: Path) -> None:
+        self.served, self.folder = served, folder
         self.queries = [SMALL, SMALL, SMALL, "SELECT * FROM makers"]
 
     async def load(self) -> None:
@@ -85,7 +85,7 @@ class Scene:
                         await model.call_tool("execute_query", {"query": query})
                 with suppress(httpx.TransportError):
                     async with httpx.AsyncClient() as http:
-                        await http.get(self.ready)
+                        await http.get(f"{self.served.admin}/ready")
 
     def execute(self, file: str, statement: str) -> None:
         with closing(sqlite3.connect(self.folder / file)) as connection:
@@ -145,12 +145,10 @@ async def alerts_of(
         "--database", shop, "--all", "--workers", "2", "--admin-port", "0", "--metrics", "--keep", str(keep),
         DUALSQL_STORE=store, DUALSQL_SECRET=SECRET,
     ) as served:  # fmt: skip
-        found = re.search(r"http://(127\.0\.0\.1:\d+)/ready", served.said)
-        assert found
-        scene = Scene(served, folder, found[0])
+        scene = Scene(served, folder)
         loading = asyncio.create_task(scene.load())
         try:
-            async with prometheus(found[1], folder) as origin:
+            async with prometheus(served.admin.removeprefix("http://"), folder) as origin:
                 await asyncio.sleep(3 * A_MINUTE)
                 assert await firing(origin) == set()
                 await fault(scene)

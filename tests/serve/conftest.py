@@ -54,7 +54,15 @@ class Serving:
 
     @property
     def origin(self) -> str:
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/mcp", self.said)
+        return self._origin_of("/mcp")
+
+    @property
+    def admin(self) -> str:
+        """The origin for operators."""
+        return self._origin_of("/ready")
+
+    def _origin_of(self, path: str) -> str:
+        found = re.search(rf"(http://127\.0\.0\.1:\d+){path}", self.said)
         assert found
         return found[1]
 

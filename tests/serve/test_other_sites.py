@@ -67,15 +67,13 @@ async def first_page(origin: str, resource_id: str) -> Any:
 
 async def serve_a_result(served: Serving) -> tuple[str, list[dict[str, str]]]:
     """The id of a result, and what a page could ask for."""
-    admin = re.search(r"http://127\.0\.0\.1:\d+(?=/ready)", served.said)
-    assert admin
     async with calling(served.origin, OWN) as model:
         result = await model.call_tool("execute_query", CALL["arguments"])
     assert isinstance(result.structured_content, dict)
     resource_id = result.structured_content["resource"]["url"].rpartition("/")[2]
     async with httpx.AsyncClient(base_url=served.origin, headers=OWN) as own:
         description = (await own.get("/resources/openapi.json")).json()
-    return resource_id, list(targets_of(served.origin, admin[0], resource_id, description))
+    return resource_id, list(targets_of(served.origin, served.admin, resource_id, description))
 
 
 async def attacked(browser: Browser, start: str, targets: list[dict[str, str]]) -> list[dict[str, Any]]:

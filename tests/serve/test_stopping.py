@@ -55,10 +55,9 @@ async def stored(served: Serving) -> str:
 
 async def told_to_stop(served: Serving, http: httpx.AsyncClient, how: signal.Signals) -> None:
     """Send the signal, and wait until it is heeded."""
-    found = re.search(r"(http://127\.0\.0\.1:\d+/ready)", served.said)
-    assert found and (await http.get(found[1])).status_code == 200
+    assert (await http.get(f"{served.admin}/ready")).status_code == 200
     served.process.send_signal(how)
-    while (ready := await http.get(found[1])).status_code == 200:
+    while (ready := await http.get(f"{served.admin}/ready")).status_code == 200:
         pass
     assert ready.json()["parts"]["server"] == "draining"
 

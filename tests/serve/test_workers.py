@@ -53,10 +53,8 @@ def workers_of(served: Serving) -> set[int]:
 
 
 async def ready(served: Serving) -> Any:
-    found = re.search(r"http://127\.0\.0\.1:\d+/ready", served.said)
-    assert found
     async with httpx.AsyncClient() as http:
-        return (await http.get(found[0], timeout=AGES)).json()
+        return (await http.get(f"{served.admin}/ready", timeout=AGES)).json()
 
 
 async def all_ready(served: Serving, *, patience: float = PATIENCE) -> None:
@@ -91,10 +89,8 @@ async def rows_of(url: str) -> int:
 
 async def requests_of(served: Serving) -> dict[str, float]:
     """Pages by worker, of the metrics of all."""
-    found = re.search(r"http://127\.0\.0\.1:\d+/metrics", served.said)
-    assert found
     async with httpx.AsyncClient() as http:
-        answer = await http.get(found[0], timeout=AGES)
+        answer = await http.get(f"{served.admin}/metrics", timeout=AGES)
     assert answer.status_code == 200
     lines = re.findall(
         r'^http_server_request_duration_seconds_count\{.*worker="(\d)".*\} (\S+)$', answer.text, re.MULTILINE
