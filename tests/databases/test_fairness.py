@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
 import time
 from datetime import timedelta
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +18,21 @@ from sqlalchemy import select
 
 from dualsql import (
     DatabaseBusyError,
+    DualResponseServer,
     PageRequest,
     Principal,
     QueryTimeoutError,
     Settings,
     TooManyQueriesError,
 )
+from dualsql.databases.session import read_only
 from dualsql.databases.slots import CALLER, NOBODY, Caller, Queue, Shares, Slots
 from dualsql.databases.source import QueryLimits
 from dualsql.http.problems import problem_response
+from tests.databases.conftest import fill_synchronously
 from tests.databases.kinds import SLOW, MakeServer
-from tests.schools import School
+from tests.schools import Base, School
+from tests.server.conftest import BASE_URL
 
 HEAVY = 60
 BYSTANDERS = 20
@@ -133,6 +141,22 @@ async def test_who_is_refused_is_told_when_to_come_back(waiting: int) -> None:
     assert problem_response(caught.value).headers["Retry-After"] == str(expected)
     end.set()
     await asyncio.gather(*tasks)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread has no priority of its own")
+async def test_the_event_loop_goes_before_statements_of_sqlite(tmp_path: Path) -> None:
+    fill_synchronously(f"sqlite:///{tmp_path}/schools.sqlite")
+    url = f"sqlite+aiosqlite:///{tmp_path}/schools.sqlite"
+
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    async with (
+        DualResponseServer(url, base_url=BASE_URL, tables=Base) as server,
+        read_only(server.parts.sources["default"], None) as connection,
+    ):
+        raw: Any = (await connection.get_raw_connection()).driver_connection
+        assert await raw._execute(priority) > priority()
 
 
 @pytest.mark.long

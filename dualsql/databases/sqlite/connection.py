@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import os
 import sqlite3
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -35,6 +38,9 @@ LOOP_LIMIT = 0.005
 
 # Less than a millisecond.
 _INSTRUCTIONS_ON_LOOP = 10_000
+
+_LOWER = 5
+"""How much lower the priority of a thread that runs statements is: it gets a third of what others get."""
 
 
 class TimeLimit:
@@ -272,6 +278,19 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
     else:
         # aiosqlite has no name for these: its thread does what it is given.
         connection.run_async(lambda driver: driver._execute(confine, driver._conn))
+        connection.run_async(lambda driver: driver._execute(_run_after_event_loop))
+
+
+def _run_after_event_loop() -> None:
+    """Let the event loop go before the statements of the present thread.
+
+    Ten long statements and an event loop get an eleventh of the CPUs each. So pages of others took up to 1.4 s beside
+    them, and take up to 0.1 s with this (99 of 100; tests/drills/test_crowds.py).
+    """
+    if sys.platform == "linux":  # elsewhere, a thread has no priority of its own
+        thread = threading.get_native_id()
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _LOWER)
 
 
 def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
