@@ -12,7 +12,6 @@ import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 from urllib.error import HTTPError
@@ -28,7 +27,8 @@ from dualsql.cli.serve import (
     is_of_this_machine,
     kept_of,
     rates_of,
-    require_shareable,
+    require_consistent,
+    require_exposable,
     selection_of,
     settings_of,
     without_log,
@@ -49,6 +49,7 @@ from dualsql.kept.files import require_packages
 from dualsql.maintenance import TOLERATED_SKEW
 from dualsql.openapi.operations import OPENAPI
 from dualsql.resource import Clock
+from dualsql.serve.listening import is_loopback, listen
 from dualsql.settings import Settings
 from dualsql.store import SQLResourceStore
 
@@ -117,7 +118,7 @@ def _noting(check: str, findings: list[Finding]) -> Iterator[None]:
 def _configuration(options: ServeOptions) -> list[Finding]:
     findings: list[Finding] = []
     with _noting("configuration", findings):
-        require_shareable(options)
+        require_consistent(options)
         DualResponseServer(
             UNOPENED_URL,
             base_url=f"{(options.base_url or 'http://127.0.0.1').rstrip('/')}/resources",
@@ -135,37 +136,26 @@ def _configuration(options: ServeOptions) -> list[Finding]:
     return findings or [Finding("configuration", "ok", "The options fit together.")]
 
 
-def _exposure(options: ServeOptions) -> Iterator[Finding]:
-    is_local = _is_loopback(options.host) and is_of_this_machine(options.base_url)
-    if not is_local and options.token is None and options.authenticate is None:
-        yield Finding(
-            "authentication",
-            "fault",
-            "A server that other machines can reach requires authentication.",
-            "Set DUALSQL_TOKEN, or use --authenticate module:function.",
-        )
-    elif not is_local and (options.base_url or "").lower().startswith("http:"):
-        yield Finding(
-            "authentication",
-            "warning",
-            "Callers send their tokens over http, which others on the way can read.",
-            "Put a proxy with TLS in front of the server, and give its https:// URL as --base-url.",
-        )
-    else:
-        sentence = (
-            "Callers need a token."
-            if options.token or options.authenticate
-            else "Only this machine can call."
-        )
-        yield Finding("authentication", "ok", sentence)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        # 0.0.0.0 and :: are all addresses of the machine, and so no loopback.
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _exposure(options: ServeOptions) -> list[Finding]:
+    findings: list[Finding] = []
+    is_local = True
+    with _noting("authentication", findings), listen(options.host, 0) as listener:
+        is_local = is_loopback(listener) and is_of_this_machine(options.base_url)
+        require_exposable(options, listener)
+    if findings:
+        return findings
+    if not is_local and (options.base_url or "").lower().startswith("http:"):
+        return [
+            Finding(
+                "authentication",
+                "warning",
+                "Callers send their tokens over http, which others on the way can read.",
+                "Put a proxy with TLS in front of the server, and give its https:// URL as --base-url.",
+            )
+        ]
+    needs_token = options.token or options.authenticate
+    sentence = "Callers need a token." if needs_token else "Only this machine can call."
+    return [Finding("authentication", "ok", sentence)]
 
 
 async def _database(options: ServeOptions) -> AsyncIterator[Finding]:

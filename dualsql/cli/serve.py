@@ -94,11 +94,7 @@ async def run(options: ServeOptions) -> None:
         DualResponseError: the database, or the store, failed.
     """
     stop_on_signals()
-    if options.opens_browser and options.stdio:
-        raise ConfigurationError(
-            "--open cannot be combined with --stdio.", hint="Open the page by its address."
-        )
-    require_shareable(options)
+    require_consistent(options)
     with database_of(options, lambda line: _show([line], options)) as (complete, files):
         await _run(complete, files)
 
@@ -114,16 +110,7 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
     # Over stdio each host starts a process of its own, and only one of them would get a fixed port.
     port = options.port if options.port is not None else 0 if options.stdio else DEFAULT_PORT
     with listen(options.host, port) as listener:
-        if authenticate is None and not (is_loopback(listener) and is_of_this_machine(options.base_url)):
-            raise ConfigurationError(
-                "A server that other machines can reach requires authentication.",
-                hint="Set DUALSQL_TOKEN, or use --authenticate module:function.",
-            )
-        if is_wildcard(listener) and options.base_url is None:
-            raise ConfigurationError(
-                "--base-url is required when the server listens on all addresses.",
-                hint="Give the URL at which callers reach it: --base-url https://...",
-            )
+        require_exposable(options, listener)
         base_url = f"{(options.base_url or origin_of(listener)).rstrip('/')}/resources"
         with _admin_listener(options) as admin:
             serve = partial(_over_http, options, files, base_url, listener, admin_origin=_origin_of(admin))
@@ -141,7 +128,38 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
                 await serve(admin=admin, show=show)
 
 
-def require_shareable(options: ServeOptions) -> None:
+def require_consistent(options: ServeOptions) -> None:
+    """Raises ConfigurationError if options do not fit together, or one that is read later is invalid."""
+    if options.opens_browser and options.stdio:
+        raise ConfigurationError(
+            "--open cannot be combined with --stdio.", hint="Open the page by its address."
+        )
+    if options.metrics and options.admin_port is None:
+        raise ConfigurationError(
+            "--metrics requires --admin-port.",
+            hint="Metrics are answered on a port that only operators reach: --admin-port 8001",
+        )
+    proxies_in(options.trusted_proxies or "")
+    _notes(options)
+    _require_shareable(options)
+
+
+def require_exposable(options: ServeOptions, listener: socket) -> None:
+    """Raises ConfigurationError if others could call without authentication, or would not know the address."""
+    is_open = options.token is None and options.authenticate is None
+    if is_open and not (is_loopback(listener) and is_of_this_machine(options.base_url)):
+        raise ConfigurationError(
+            "A server that other machines can reach requires authentication.",
+            hint="Set DUALSQL_TOKEN, or use --authenticate module:function.",
+        )
+    if is_wildcard(listener) and options.base_url is None:
+        raise ConfigurationError(
+            "--base-url is required when the server listens on all addresses.",
+            hint="Give the URL at which callers reach it: --base-url https://...",
+        )
+
+
+def _require_shareable(options: ServeOptions) -> None:
     """Raises ConfigurationError if several workers would not serve the same, or cannot be replaced."""
     if options.workers == 1:
         return
@@ -164,14 +182,7 @@ def require_shareable(options: ServeOptions) -> None:
 
 
 def _admin_listener(options: ServeOptions) -> AbstractContextManager[socket | None]:
-    if options.admin_port is not None:
-        return listen(options.admin_host, options.admin_port)
-    if options.metrics:
-        raise ConfigurationError(
-            "--metrics requires --admin-port.",
-            hint="Metrics are answered on a port that only operators reach: --admin-port 8001",
-        )
-    return nullcontext()
+    return nullcontext() if options.admin_port is None else listen(options.admin_host, options.admin_port)
 
 
 def _origin_of(admin: socket | None) -> str | None:
