@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
+from ctypes.util import find_library
 from datetime import timedelta
 from itertools import chain, pairwise
 from pathlib import Path
@@ -157,6 +159,26 @@ async def test_the_event_loop_goes_before_statements_of_sqlite(tmp_path: Path) -
     ):
         raw: Any = (await connection.get_raw_connection()).driver_connection
         assert await raw._execute(priority) > priority()
+
+
+FILTERED = """
+import ctypes
+from dualsql.databases.sqlite.connection import _may_set_priority
+library = ctypes.CDLL("libseccomp.so.2")
+library.seccomp_init.restype = ctypes.c_void_p
+allow, kill = ctypes.c_uint32(0x7FFF0000), ctypes.c_uint32(0x80000000)
+calls = ctypes.c_void_p(library.seccomp_init(allow))
+assert library.seccomp_rule_add(calls, kill, library.seccomp_syscall_resolve_name(b"setpriority"), 0) == 0
+assert library.seccomp_load(calls) == 0
+print(_may_set_priority())
+"""
+
+
+@pytest.mark.skipif(find_library("seccomp") is None, reason="libseccomp is not installed")
+def test_a_process_that_may_not_set_priorities_is_not_killed() -> None:
+    """As under systemd with SystemCallFilter=~@resources."""
+    ended = subprocess.run([sys.executable, "-c", FILTERED], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "False\n"), ended.stderr
 
 
 @pytest.mark.long
