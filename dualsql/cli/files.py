@@ -13,16 +13,9 @@ from typing import Any
 from sqlalchemy import URL
 
 from dualsql.cli.options import ServeOptions
-from dualsql.databases.file_cache import CACHED_FROM, FileCache, file_cache_folder, served_folder
-from dualsql.databases.files import (
-    DUCKDB,
-    SQLITE,
-    FileLoader,
-    ReadTable,
-    database_of_files,
-    files_url,
-    find_files,
-)
+from dualsql.databases.backends import kind_of_file
+from dualsql.databases.file_cache import CACHED_FROM, FileCache, file_cache_folder, private_folder
+from dualsql.databases.files import FileLoader, LoadedTable, files_url, find_files
 from dualsql.databases.workbooks import ROW_NUMBER
 from dualsql.errors import ConfigurationError
 
@@ -68,7 +61,7 @@ class ServedFiles:
                 "The files are unchanged: what the last start read is served. --no-file-cache reads them anew."
             )
             return
-        kept = None if self.cache is None else self.cache.path_of(loader)
+        place = None if self.cache is None else self.cache.path_of(loader)
         size = sum(path.stat().st_size for path in loader.paths)
         if console is None and size >= CACHED_FROM:
             show(f"Reading {size / 1e6:,.0f} MB of files.")
@@ -82,8 +75,8 @@ class ServedFiles:
             await asyncio.wait({working})
             raise
         # A file that could not be read may be the next time, when a package is installed.
-        if self.cache is not None and kept is not None and not loader.unread:
-            await asyncio.to_thread(self.cache.keep, loader, kept)
+        if self.cache is not None and place is not None and not loader.unread:
+            await asyncio.to_thread(self.cache.keep, loader, place)
 
     def names(self) -> Sequence[str]:
         """The names of the files that were read; none of a database file."""
@@ -99,19 +92,22 @@ class ServedFiles:
         if self.loader is None:
             return
         yield "The files were read once. Start the server again to read them anew."
-        for table in self.loader.tables[:_LISTED]:
-            yield f"  {_described(table)}"
-        more = len(self.loader.tables) - _LISTED
-        if more > 0:
-            yield f"  and {more} more tables"
-        for unread in self.loader.unread[:_LISTED]:
-            yield f"Not read: {unread.file}: {unread.reason}"
-        more = len(self.loader.unread) - _LISTED
-        if more > 0:
-            yield f"Not read: {more} more files."
+        tables, unread = self.loader.tables, self.loader.unread
+        yield from (f"  {_line_of(table)}" for table in tables[:_LISTED])
+        if len(tables) > _LISTED:
+            yield f"  and {len(tables) - _LISTED} more tables"
+        yield from (f"Not read: {file}: {reason}" for file, reason in unread[:_LISTED])
+        if len(unread) > _LISTED:
+            yield f"Not read: {len(unread) - _LISTED} more files."
 
 
-def _described(table: ReadTable) -> str:
+def listed(names: Sequence[str], what: str = "") -> str:
+    """The names in a line: the first 20, and how many more there are."""
+    more = f" and {len(names) - _LISTED} more{what and f' {what}'}" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def _line_of(table: LoadedTable) -> str:
     columns = [
         f"{name} {kind}" + (f" ({nulls:,} NULL)" if nulls else "")
         for name, kind, nulls in table.columns[:_LISTED_COLUMNS]
@@ -172,7 +168,7 @@ def database_of(
         raise ConfigurationError("Files and --database cannot be combined.", hint="Give one of them.")
     files = find_files(options.files)
     if files.left_out:
-        show(f"Not served, because they are links in a folder: {', '.join(files.left_out[:_LISTED])}.")
+        show(f"Not served, because they are links in a folder: {listed(files.left_out)}.")
     is_selected = options.schema is not None or options.tables is not None
     # Files were chosen by name. A database may have tables that nobody means to show, so it needs --all.
     everything = options.everything or not is_selected
@@ -192,10 +188,8 @@ def _database_file(paths: Sequence[Path]) -> str | None:
     if len(paths) != 1 or set(str(paths[0])) & set("?%#"):
         return None
     [path] = paths
-    name = path.name.lower()
-    drivers = ((DUCKDB, database_of_files().name), (SQLITE, "sqlite"))
-    driver = next((driver for suffixes, driver in drivers if name.endswith(suffixes)), None)
-    return None if driver is None else URL.create(driver, database=str(path)).render_as_string()
+    kind = kind_of_file(path.suffix)
+    return None if kind is None else URL.create(kind, database=str(path)).render_as_string()
 
 
 @contextmanager
@@ -205,5 +199,5 @@ def _folder_of(options: ServeOptions, paths: Sequence[Path]) -> Iterator[tuple[P
     if not options.no_file_cache and sum(path.stat().st_size for path in paths) >= CACHED_FROM:
         parent = file_cache_folder()
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with served_folder(parent) as folder:
+    with private_folder(parent) as folder:
         yield folder, None if parent is None else FileCache(parent)

@@ -35,7 +35,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from dualsql.capabilities import capabilities_of
-from dualsql.cli.files import ServedFiles, database_of
+from dualsql.cli.files import ServedFiles, database_of, listed
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.workers import Workers
@@ -82,8 +82,6 @@ from dualsql.telemetry import metrics_route
 from dualsql.web.feature import Pages
 from dualsql.web.home import TokenSession
 from dualsql_client.local_servers import announced
-
-_LISTED = 20  # relations that are left out, by name
 
 
 async def run(options: ServeOptions) -> None:
@@ -709,9 +707,7 @@ def _announcement(
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options, files.names())}{only}."
     yield from files.summary()
     if reflected.left_out:
-        more = f" and {len(reflected.left_out) - _LISTED} more" if len(reflected.left_out) > _LISTED else ""
-        names = ", ".join(reflected.left_out[:_LISTED])
-        yield f"Not served, because the database user cannot read them: {names}{more}."
+        yield f"Not served, because the database user cannot read them: {listed(reflected.left_out)}."
     yield from (f"Note: {notice}" for notice in setup.server.notices)
     yield ""
     url = _mcp_url(setup)
@@ -751,8 +747,7 @@ def _home_page(setup: Built) -> str:
 def _database_name(options: ServeOptions, names: Sequence[str]) -> str:
     """The database for messages: the parts of its URL without secrets; or the files."""
     if names:
-        more = f" and {len(names) - _LISTED} more files" if len(names) > _LISTED else ""
-        return ", ".join(names[:_LISTED]) + more
+        return listed(names, "files")
     url: URL = parsed_url(options.database)
     capabilities = capabilities_of(url.get_dialect()())
     name = url.get_backend_name() if capabilities is None else capabilities.name

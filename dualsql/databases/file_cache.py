@@ -18,7 +18,7 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from dualsql.databases.files import FileLoader, ReadTable
+from dualsql.databases.files import FileLoader, LoadedTable
 from dualsql.settings import user_cache
 
 CACHED_FROM = 64 * 1024**2
@@ -34,7 +34,7 @@ def file_cache_folder() -> Path:
 
 
 @contextmanager
-def served_folder(parent: Path | None) -> Iterator[Path]:
+def private_folder(parent: Path | None) -> Iterator[Path]:
     """A new private folder of a database that is served. It is locked, so that nobody takes it for an old one."""
     with TemporaryDirectory(prefix="dualsql-", dir=parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -70,36 +70,36 @@ class FileCache:
     def restore(self, loader: FileLoader) -> bool:
         """Link the database of the loader's files to its place, and say what it has. False if there is none."""
         try:
-            kept = self.path_of(loader)
-            described = json.loads(kept.with_suffix(".json").read_text(encoding="utf-8"))
-            os.link(kept, loader.database)
+            place = self.path_of(loader)
+            described = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))
+            os.link(place, loader.database)
         except (OSError, ValueError):
             return False
         loader.allow()
         loader.tables[:] = [
-            ReadTable(**{**table, "columns": [tuple(column) for column in table["columns"]]})
+            LoadedTable(**{**table, "columns": [tuple(column) for column in table["columns"]]})
             for table in described["tables"]
         ]
         with suppress(OSError):
-            for each in (kept, kept.with_suffix(".json")):
+            for each in (place, place.with_suffix(".json")):
                 os.utime(each)
         return True
 
-    def keep(self, loader: FileLoader, kept: Path) -> None:
+    def keep(self, loader: FileLoader, place: Path) -> None:
         """Keep the database that was loaded, if the disk has links; then remove old ones.
 
         Args:
-            kept: what `path_of` said before the files were read: one that is changed meanwhile is not kept.
+            place: what `path_of` said before the files were read: one that is changed meanwhile is not kept.
         """
-        if self.path_of(loader) != kept:
+        if self.path_of(loader) != place:
             return
         described = {"tables": [asdict(table) for table in loader.tables]}
         with suppress(OSError):
-            part = kept.with_suffix(f".{os.getpid()}")
+            part = place.with_suffix(f".{os.getpid()}")
             part.write_text(json.dumps(described), encoding="utf-8")
-            kept.unlink(missing_ok=True)
-            os.link(loader.database, kept)
-            part.replace(kept.with_suffix(".json"))
+            place.unlink(missing_ok=True)
+            os.link(loader.database, place)
+            part.replace(place.with_suffix(".json"))
         self._remove_old()
 
     def path_of(self, loader: FileLoader) -> Path:

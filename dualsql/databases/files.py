@@ -20,11 +20,11 @@ from sqlalchemy import URL
 from dualsql.databases.backends import known_backends
 from dualsql.databases.text_files import (
     COMPRESSED,
-    Delimited,
+    CSVForm,
     TextFile,
     as_utf8,
     copy_as_utf8,
-    delimited,
+    csv_form,
     first_fault,
 )
 from dualsql.databases.workbooks import Sheet, memory_of_machine, nameless, read_sqlite, read_workbook
@@ -75,7 +75,7 @@ class FileImport(Protocol):
     def add_json(self, path: Path, table: str) -> None:
         """Copy JSON in UTF-8, an array or objects one after the other, into a new table."""
 
-    def add_csv(self, path: Path, table: str, form: Delimited) -> Sequence[str]:
+    def add_csv(self, path: Path, table: str, form: CSVForm) -> Sequence[str]:
         """Copy CSV in UTF-8 into a new table. Returns notes on what became NULL."""
 
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
@@ -89,6 +89,9 @@ class FileImport(Protocol):
 
     def progress(self) -> float:
         """The share of the copy that is done, from another thread."""
+
+    def reason_of(self, error: Exception) -> tuple[str, str]:
+        """The reason that an `error` gives, in lines, and what to do, which may be empty."""
 
     def interrupt(self) -> None:
         """Stop the copy, from another thread."""
@@ -122,7 +125,7 @@ def database_of_files() -> FileDatabase:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFiles:
+class FileSelection:
     """The files to serve.
 
     Attributes:
@@ -134,7 +137,7 @@ class FoundFiles:
     left_out: Sequence[str]
 
 
-def find_files(given: Iterable[Path]) -> FoundFiles:
+def find_files(given: Iterable[Path]) -> FileSelection:
     """The given files, and those directly in the given folders.
 
     Raises:
@@ -144,10 +147,10 @@ def find_files(given: Iterable[Path]) -> FoundFiles:
     left_out: list[str] = []
     for path in given:
         if path.is_dir():
-            found = sorted(each for each in path.iterdir() if _is_known(each) and each.name[0] != ".")
+            known = sorted(each for each in path.iterdir() if _is_known(each) and each.name[0] != ".")
             # A link in a folder may lead anywhere; whoever names a link means what it leads to.
-            left_out += [each.name for each in found if each.is_symlink()]
-            inside = [each for each in found if each.is_file() and not each.is_symlink()]
+            left_out += [each.name for each in known if each.is_symlink()]
+            inside = [each for each in known if each.is_file() and not each.is_symlink()]
             if not inside:
                 raise ConfigurationError(f"The folder {_shown(path)} has no files to serve.", hint=_KINDS)
             paths += inside
@@ -162,7 +165,7 @@ def find_files(given: Iterable[Path]) -> FoundFiles:
             paths.append(path)
     if len(paths) > _MOST_FILES:
         raise ConfigurationError(f"{len(paths):,} files are given; at most {_MOST_FILES:,} can be served.")
-    return FoundFiles(list(dict.fromkeys(path.resolve() for path in paths)), left_out)
+    return FileSelection(list(dict.fromkeys(path.resolve() for path in paths)), left_out)
 
 
 _KINDS = f"Files can be {', '.join(SUFFIXES)}."
@@ -187,7 +190,7 @@ def files_url(folder: Path) -> URL:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadTable:
+class LoadedTable:
     """A table that was read.
 
     Attributes:
@@ -226,7 +229,7 @@ class FileLoader:
     database: Path
     memory: int = field(default_factory=lambda: memory_of_machine() // 4)
     encoding: str | None = None
-    tables: list[ReadTable] = field(default_factory=list)
+    tables: list[LoadedTable] = field(default_factory=list)
     unread: list[UnreadFile] = field(default_factory=list)
     _import: FileImport | None = None
     _reader: subprocess.Popen[str] | None = None
@@ -290,7 +293,7 @@ class FileLoader:
             self._undo(names, target)
             if self._is_stopped:
                 raise _stopped(path) from error
-            self.unread.append(UnreadFile(path.name, _reason_of(error)))
+            self.unread.append(UnreadFile(path.name, _reason_of(error, target)))
         self._bytes_now, self._bytes_read = 0, self._bytes_read + self._bytes_now
 
     def _undo(self, names: set[str], target: FileImport) -> None:
@@ -331,7 +334,7 @@ class FileLoader:
 
     def _load_csv(self, path: Path, target: FileImport, folder: str) -> None:
         def add(source: Path, table: str) -> Sequence[str]:
-            form = delimited(source, has_tabs=path.name.lower().endswith(TABBED))
+            form = csv_form(source, has_tabs=path.name.lower().endswith(TABBED))
             return [*_notes_on(form), *target.add_csv(source, table, form)]
 
         self._load_text(path, target, folder, add)
@@ -398,23 +401,23 @@ class FileLoader:
         """Add a table, and note what was read."""
         if self._is_stopped:
             raise ValueError("It was not read.")
-        table = self._named(path, part)
+        table = self._new_name(path, part)
         notes = add(table) or []
         rows, columns = target.describe(table)
-        self.tables.append(ReadTable(name=table, file=path.name, rows=rows, columns=columns, notes=notes))
+        self.tables.append(LoadedTable(name=table, file=path.name, rows=rows, columns=columns, notes=notes))
 
-    def _named(self, path: Path, sheet: str = "") -> str:
+    def _new_name(self, path: Path, sheet: str = "") -> str:
         """A new name for a table: letters, digits and underscores, so that SQL needs no quotes."""
         stem = path.name[: -len(next(end for end in SUFFIXES if path.name.lower().endswith(end)))]
         name = re.sub(r"\W+", "_", f"{stem} {sheet}" if sheet else stem).strip("_")[:60] or "rows"
         if name[0].isdigit() or name.lower().startswith(TABLE_PREFIX):
             name = f"file_{name}"
-        found, number = name, 1
-        while found.lower() in self._names:
+        table, number = name, 1
+        while table.lower() in self._names:
             number += 1
-            found = f"{name}_{number}"
-        self._names.add(found.lower())
-        return found
+            table = f"{name}_{number}"
+        self._names.add(table.lower())
+        return table
 
 
 def _some_tables(tables: Iterable[T]) -> Iterator[T]:
@@ -429,7 +432,7 @@ def _some_tables(tables: Iterable[T]) -> Iterator[T]:
 _NAMES_LIKE_VALUES = re.compile(r"[-+]?\d+([.,]\d+)?|\d{4}-\d{2}-\d{2}.*")
 
 
-def _notes_on(form: Delimited) -> Iterator[str]:
+def _notes_on(form: CSVForm) -> Iterator[str]:
     yield from nameless(form.names)
     if all(_NAMES_LIKE_VALUES.fullmatch(name.strip()) for name in form.names):
         yield "its first line was read as names, and looks like values"
@@ -439,31 +442,16 @@ def _with_encoding(notes: Sequence[str], encoding: str) -> Sequence[str]:
     return notes if encoding == "utf-8" else [f"read as {encoding}", *notes]
 
 
-def _reason_of(error: Exception) -> str:
-    """The whole reason in one line, without the options that the reader of files lists."""
-    text = (
-        str(error)
-        .strip()
-        .partition("\n\n  file = ")[0]
-        .partition("\n  file = ")[0]
-        .partition("\n\nLINE 1: ")[0]
-    )
-    text = text.partition("\nPossible fixes:")[0].partition("\nPossible Solution:")[0]
+def _reason_of(error: Exception, target: FileImport) -> str:
+    """The whole reason in one line, with what to do."""
+    reason, remedy = target.reason_of(error) if isinstance(error, target.error) else (str(error), "")
     # The line of the file that it quotes may have megabytes.
-    lines = (" ".join(each.split()) for each in text.splitlines())
+    lines = (" ".join(each.split()) for each in reason.splitlines())
     line = " ".join(
         each if len(each) <= _LONGEST_LINE else f"{each[:_LONGEST_LINE]} ..." for each in lines if each
     )
     line = line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
-    return " ".join([line, *(remedy for words, remedy in _REMEDIES.items() if words in line)])
-
-
-_REMEDIES = {
-    "Expected Number of Columns": "Each line needs as many fields as the first one: quote fields with delimiters.",
-    "unterminated quote": "A quote within a field is written twice, and a field that has one in quotes.",
-    "state machine": "Write all lines with the same end.",
-    "Maximum line size": "Split the file, or write its long texts elsewhere.",
-}
+    return f"{line} {remedy}".rstrip()
 
 
 @contextmanager

@@ -55,41 +55,41 @@ def written(place: Place) -> str:
     return name if schema is None else f"{schema}.{name}"
 
 
-def without_strangers(
+def without_unknown_types(
     described: Mapping[Place, TableDescription],
 ) -> tuple[dict[Place, TableDescription], list[str]]:
     """The descriptions without columns of types that cannot be read, and the names of these columns."""
     kept: dict[Place, TableDescription] = {}
-    strangers: list[str] = []
+    unknown: list[str] = []
     for place, description in described.items():
-        known = [column for column in description.columns if _plain(column["type"]) is not NULLTYPE]
+        known = [column for column in description.columns if _readable_type(column["type"]) is not NULLTYPE]
         names = {column["name"] for column in description.columns} - {column["name"] for column in known}
-        strangers += [f"{written(place)}.{name}" for name in sorted(names)]
+        unknown += [f"{written(place)}.{name}" for name in sorted(names)]
         if known:
             kept[place] = description._replace(columns=known)
-    return kept, strangers
+    return kept, unknown
 
 
-def made_tables(
+def new_tables(
     described: Mapping[Place, TableDescription], *, views: Collection[Place]
 ) -> dict[Place, Table]:
     """A Table for each description, with foreign keys only among them."""
     metadata = MetaData()
-    made = {
-        place: _made(metadata, place, description, is_view=place in views)
+    tables = {
+        place: _new_table(metadata, place, description, is_view=place in views)
         for place, description in described.items()
     }
     for (schema, name), description in described.items():
         for reference in description.references:
-            _relate(made, (schema, name), reference)
-    return made
+            _relate(tables, (schema, name), reference)
+    return tables
 
 
-def _made(metadata: MetaData, place: Place, description: TableDescription, *, is_view: bool) -> Table:
+def _new_table(metadata: MetaData, place: Place, description: TableDescription, *, is_view: bool) -> Table:
     columns = [
         Column(
             found["name"],
-            _plain(found["type"]),
+            _readable_type(found["type"]),
             nullable=found.get("nullable", True),
             comment=found.get("comment"),
         )
@@ -109,13 +109,13 @@ def _made(metadata: MetaData, place: Place, description: TableDescription, *, is
     return table
 
 
-def _plain(type_: TypeEngine[Any]) -> TypeEngine[Any]:
+def _readable_type(type_: TypeEngine[Any]) -> TypeEngine[Any]:
     if isinstance(type_, NullType) or (isinstance(type_, ARRAY) and isinstance(type_.item_type, NullType)):
         return NULLTYPE
     if isinstance(type_, Float) and type_.asdecimal:
         return Double()  # MySQL's dialects would cut its digits at the tenth
     if isinstance(type_, DOMAIN):
-        return _plain(type_.data_type)
+        return _readable_type(type_.data_type)
     if is_safe(type_):
         return type_
     try:
@@ -125,13 +125,13 @@ def _plain(type_: TypeEngine[Any]) -> TypeEngine[Any]:
     return generic if is_safe(generic) else NULLTYPE
 
 
-def _relate(made: Mapping[Place, Table], place: Place, reference: Mapping[str, Any]) -> None:
+def _relate(tables: Mapping[Place, Table], place: Place, reference: Mapping[str, Any]) -> None:
     """Add a foreign key if its target is among the tables."""
-    table = made[place]
+    table = tables[place]
     schema, name = reference["referred_schema"], reference["referred_table"]
-    other = made.get((schema, name))
+    other = tables.get((schema, name))
     if other is None:
-        other = made.get((place[0], name)) if schema is None else None
+        other = tables.get((place[0], name)) if schema is None else None
     near, far = reference["constrained_columns"], reference["referred_columns"]
     if other is None or not all(column in other.c for column in far) or not all(c in table.c for c in near):
         return
@@ -206,12 +206,12 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
     run = partial(_run, source, timeout=timeout)
     with database_errors(source, limit=timeout):
         chosen = await run(partial(_chosen, selection, has_schemas=source.capabilities.has_schemas))
-        described, strangers = await _described(run, chosen), list[str]()
+        described, unknown = await _described(run, chosen), list[str]()
         if not source.capabilities.has_loose_types:
-            described, strangers = without_strangers(described)
+            described, unknown = without_unknown_types(described)
         if selection.row_number is not None:
             described = {place: _numbered(found, selection.row_number) for place, found in described.items()}
-        tables = made_tables(described, views={place for place, is_view in chosen.items() if is_view})
+        tables = new_tables(described, views={place for place, is_view in chosen.items() if is_view})
         for table in tables.values() if selection.row_number is not None else ():
             table.info[ROW_NUMBER_OF] = selection.row_number
         if source.capabilities.has_loose_types:
@@ -227,7 +227,7 @@ async def reflect(source: Source, selection: Selection, *, timeout: timedelta = 
     for table in readable.values():
         table.to_metadata(metadata)
     unreadable = [written(place) for place in chosen.keys() - readable.keys()]
-    return ReflectedTables(metadata, sorted([*unreadable, *strangers]))
+    return ReflectedTables(metadata, sorted([*unreadable, *unknown]))
 
 
 def _numbered(description: TableDescription, name: str) -> TableDescription:

@@ -76,9 +76,9 @@ def as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
     start = _start_of(path)
     for mark, name in _MARKS:
         if start.startswith(mark):
-            return TextFile(path, "utf-8") if name == "utf-8" else _copied(path, folder, name)
+            return TextFile(path, "utf-8") if name == "utf-8" else _copy(path, folder, name)
     if b"\0" in start:
-        return _copied(path, folder, encoding or _by_nulls(start))
+        return _copy(path, folder, encoding or _utf16_without_mark(start))
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start, final=len(start) < _START)
     except UnicodeDecodeError:
@@ -88,13 +88,13 @@ def as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
 
 def copy_as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
     """A copy in UTF-8 of a file that is not; see `as_utf8`."""
-    return _copied(path, folder, encoding or _recognised(path))
+    return _copy(path, folder, encoding or _recognise(path))
 
 
 def first_fault(path: Path) -> str | None:
     """Where a file is not UTF-8; None if it is."""
     try:
-        for _ in _decoded(path, "utf-8"):
+        for _ in _decode(path, "utf-8"):
             pass
     except ValueError as error:
         return str(error)
@@ -102,7 +102,7 @@ def first_fault(path: Path) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Delimited:
+class CSVForm:
     """How CSV is written.
 
     Attributes:
@@ -113,7 +113,7 @@ class Delimited:
     names: Sequence[str]
 
 
-def delimited(path: Path, *, has_tabs: bool) -> Delimited:
+def csv_form(path: Path, *, has_tabs: bool) -> CSVForm:
     """How a file in UTF-8 is written: the delimiter by which most records have as many fields as the first.
 
     Raises:
@@ -144,12 +144,12 @@ def delimited(path: Path, *, has_tabs: bool) -> Delimited:
                 number = next(n for n, record in enumerate(found, 1) if len(record) > 1)
                 raise ValueError(
                     f"Its first line has one field, and record {number} has {len(found[number - 1])} fields that "
-                    f"{_spelled(other)} separates. Its first line must hold the names of the columns."
+                    f"{_name_of(other)} separates. Its first line must hold the names of the columns."
                 )
-    return Delimited(delimiter, head)
+    return CSVForm(delimiter, head)
 
 
-def _spelled(delimiter: str) -> str:
+def _name_of(delimiter: str) -> str:
     return "a tab" if delimiter == "\t" else repr(delimiter)
 
 
@@ -174,12 +174,12 @@ def _fit(records: Sequence[Sequence[str]]) -> tuple[bool, float, int]:
 
 
 def _start_of(path: Path) -> bytes:
-    with opened(path) as file:
+    with open_bytes(path) as file:
         return file.read(_START)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, which may be compressed.
 
     Raises:
@@ -210,7 +210,7 @@ def _zstd() -> Any:
     raise ValueError('Reading .zst needs a package that is not installed: pip install "dualsql[zstd]"')
 
 
-def _by_nulls(start: bytes) -> str:
+def _utf16_without_mark(start: bytes) -> str:
     """UTF-16 without a mark: of ASCII, every second byte is NUL."""
     even, odd = start[0::2].count(0), start[1::2].count(0)
     pairs = len(start) // 2
@@ -223,11 +223,11 @@ def _by_nulls(start: bytes) -> str:
     )
 
 
-def _recognised(path: Path) -> str:
+def _recognise(path: Path) -> str:
     """cp1252, if the bytes beyond ASCII are what a text of Western Europe has."""
     signs: Counter[int] = Counter()
     runs = letters = within = 0
-    with opened(path) as file:
+    with open_bytes(path) as file:
         while piece := file.read(_PIECE):
             beyond = piece.translate(None, _ASCII)
             signs.update({sign: beyond.count(sign) for sign in set(beyond)})
@@ -242,7 +242,7 @@ def _recognised(path: Path) -> str:
     return "cp1252"
 
 
-def _decoded(path: Path, encoding: str) -> Iterator[str]:
+def _decode(path: Path, encoding: str) -> Iterator[str]:
     """The text in pieces.
 
     Raises:
@@ -253,7 +253,7 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
     except LookupError as error:
         raise ValueError(f"There is no encoding {encoding[:40]!r}. Name one that Python knows.") from error
     lines = 1
-    with opened(path) as file:
+    with open_bytes(path) as file:
         while True:
             piece = file.read(_PIECE)
             try:
@@ -270,9 +270,9 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
                 return
 
 
-def _copied(path: Path, folder: Path, encoding: str) -> TextFile:
+def _copy(path: Path, folder: Path, encoding: str) -> TextFile:
     copy = folder / "text.utf8"
     with copy.open("w", encoding="utf-8", newline="") as file:
-        for position, text in enumerate(_decoded(path, encoding)):
+        for position, text in enumerate(_decode(path, encoding)):
             file.write(text.removeprefix("\ufeff") if not position else text)
     return TextFile(copy, encoding)

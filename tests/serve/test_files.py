@@ -32,9 +32,9 @@ from dualsql.cli.files import database_of
 from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import CONNECT_ARGUMENTS, close_instance
-from dualsql.databases.duckdb.files import _CONDITIONS, _FAST_CHECKS, _checked, _for_rows_to_come
+from dualsql.databases.duckdb.files import _CONDITIONS, _FAST_CHECKS, _cast_with_check, _for_rows_to_come
 from dualsql.databases.duckdb.in_place import allow_files
-from dualsql.databases.file_cache import served_folder
+from dualsql.databases.file_cache import private_folder
 from dualsql.databases.files import FileLoader, find_files
 from dualsql.databases.workbooks import read_sqlite
 from dualsql.errors import ConfigurationError
@@ -204,7 +204,9 @@ def test_no_check_of_a_large_file_takes_what_a_small_one_does_not(type_: str) ->
             texts.add("".join(text))
     kind = type_.partition("(")[0]
     small = _CONDITIONS.get(kind, "regexp_full_match(%c, '-?(0|[1-9][0-9]*)([.][0-9]{1,2})?')")
-    checked = [_checked("text", _for_rows_to_come(type_), is_fast=is_fast) for is_fast in (False, True)]
+    checked = [
+        _cast_with_check("text", _for_rows_to_come(type_), is_fast=is_fast) for is_fast in (False, True)
+    ]
     # NULL for an error, so that one query checks all.
     checks = [
         re.sub(r"text::(\w+(\(.*?\))?)", r"try_cast(text AS \1)", re.sub(r"error\(.*?\)", "NULL", check))
@@ -521,7 +523,7 @@ async def test_a_second_start_reuses_what_the_first_has_read(
     killed = kept / "dualsql-killed"
     killed.mkdir()
     (killed / "lock").touch()
-    with served_folder(kept) as served:
+    with private_folder(kept) as served:
         for folder in (served, killed):
             os.utime(folder, (0, 0))
         await read_by(options_for(sales, encoding="cp1251"))

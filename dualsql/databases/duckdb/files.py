@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dualsql.databases.duckdb.in_place import attach, text
-from dualsql.databases.text_files import Delimited
+from dualsql.databases.duckdb.in_place import attach, literal
+from dualsql.databases.text_files import CSVForm
 from dualsql.databases.workbooks import ROW_NUMBER, column_names
 
 _NUMBER_IN_FILE = "file_row_number"
@@ -51,7 +51,7 @@ class DuckDBFileImport:
         """See `FileImport.discard`."""
         for table in (*tables, "staged", "documents"):
             kind = "VIEW" if table in self._views else "TABLE"
-            self._execute(f"DROP {kind} IF EXISTS {_quoted(table)}")
+            self._execute(f"DROP {kind} IF EXISTS {_identifier(table)}")
         if self._attached is not None:
             self._execute(f"DETACH {self._attached}")
             self._attached = None
@@ -61,7 +61,7 @@ class DuckDBFileImport:
         source = f"read_parquet({_file(path)}, hive_partitioning = false"
         is_pattern = _PATTERN.search(str(path)) is not None  # DuckDB would ask for the folder
         if is_pattern or _NUMBER_IN_FILE in self._columns_of(f"{source})"):
-            self._copy_all(f"CREATE TABLE {_quoted(table)} AS {self._selected(f'{source})')}")
+            self._read_all(f"CREATE TABLE {_identifier(table)} AS {self._selection(f'{source})')}")
         else:
             self._view(f"{source}, {_NUMBER_IN_FILE} = true)", _NUMBER_IN_FILE, table)
         wide = self._execute(
@@ -73,24 +73,23 @@ class DuckDBFileImport:
         """See `FileImport.tables_of`."""
         self._attached = attach(self._connection, path)
         # No views: with access to files, which this connection has, they may read any file of the machine.
-        found = self._execute(
+        tables: Sequence[tuple[str, str]] = self._execute(
             "SELECT schema_name, table_name FROM duckdb_tables() "
             f"WHERE database_name = '{self._attached}' AND NOT internal"
-        )
-        tables: Sequence[tuple[str, str]] = found.fetchall()
+        ).fetchall()
         return tables
 
     def add_table_of(self, schema: str, name: str, table: str) -> None:
         """See `FileImport.add_table_of`."""
-        source = f"{self._attached}.{_quoted(schema)}.{_quoted(name)}"
+        source = f"{self._attached}.{_identifier(schema)}.{_identifier(name)}"
         if ROW_NUMBER in map(str.lower, self._columns_of(source)):
-            self._copy_all(f"CREATE TABLE {_quoted(table)} AS {self._selected(source)}")
+            self._read_all(f"CREATE TABLE {_identifier(table)} AS {self._selection(source)}")
         else:
             self._view(source, ROW_NUMBER, table)
 
     def add_json(self, path: Path, table: str) -> None:
         """See `FileImport.add_json`."""
-        self._copy_all(f"CREATE TEMP TABLE documents AS FROM read_json_objects({_file(path)})")
+        self._read_all(f"CREATE TEMP TABLE documents AS FROM read_json_objects({_file(path)})")
         keys = self._execute(
             "SELECT key FROM (SELECT rowid AS n, unnest(json_keys(json)) AS key, "
             "generate_subscripts(json_keys(json), 1) AS position FROM documents) "
@@ -106,32 +105,33 @@ class DuckDBFileImport:
             raise ValueError("It is empty, or its objects are.")
         if others:
             raise ValueError('It has values that are no objects. Each row must be an object: {"name": value}')
-        values = {name: f"json -> {text(_pointer(name))}" for name in names}
-        types = [f"list(DISTINCT json_type({value}))" for value in values.values()]
-        found = self._aggregates(types, "documents")
+        values = {name: f"json -> {literal(_pointer(name))}" for name in names}
+        types = self._aggregates(
+            [f"list(DISTINCT json_type({value}))" for value in values.values()], "documents"
+        )
         allowed = {
             alias: _kinds_of_json(frozenset(kinds or ()) - {None, "NULL"})
-            for alias, kinds in zip(column_names(names), found, strict=True)
+            for alias, kinds in zip(column_names(names), types, strict=True)
         }
         cells = (
-            f"{_document(value) if kinds == ['JSON'] else value.replace(' -> ', ' ->> ', 1)} AS {_quoted(alias)}"
+            f"{_document(value) if kinds == ['JSON'] else value.replace(' -> ', ' ->> ', 1)} AS {_identifier(alias)}"
             for (alias, kinds), value in zip(allowed.items(), values.values(), strict=True)
         )
         self._execute(f"CREATE TEMP TABLE staged AS SELECT {', '.join(cells)} FROM documents")
         self._execute("DROP TABLE documents")
         self._create(table, self._types(allowed, {}), {})
 
-    def add_csv(self, path: Path, table: str, form: Delimited) -> Sequence[str]:
+    def add_csv(self, path: Path, table: str, form: CSVForm) -> Sequence[str]:
         """See `FileImport.add_csv`."""
         names = list(column_names(form.names))
         if len(names) > _MOST_COLUMNS:
             raise ValueError(f"It has more than {_MOST_COLUMNS:,} columns.")
-        columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in names)
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
         # Fixed where DuckDB would otherwise guess: it might skip lines, or take them for comments.
         # hive_partitioning: folders of the path that are named like "year=2024" would become columns.
         source = (
             f"read_csv({_file(path)}, columns = {{{columns}}}, header = true, auto_detect = false, "
-            f"delim = {text(form.delimiter)}, quote = '\"', escape = '\"', comment = '', skip = 0, "
+            f"delim = {literal(form.delimiter)}, quote = '\"', escape = '\"', comment = '', skip = 0, "
             "allow_quoted_nulls = false, hive_partitioning = false)"
         )
         self._execute(f"CREATE TEMP TABLE staged AS FROM {source} LIMIT {_SAMPLE + 1}")
@@ -140,7 +140,7 @@ class DuckDBFileImport:
             if self._create_at_once(source, table, names):
                 return []
             self._execute("DROP TABLE staged")
-            self._copy_all(f"CREATE TEMP TABLE staged AS FROM {source}")
+            self._read_all(f"CREATE TEMP TABLE staged AS FROM {source}")
         errors = self._errors_in(names)
         types = self._types(dict.fromkeys(names, _ANY_TYPE), errors)
         # In a column of texts, they may be texts.
@@ -150,21 +150,21 @@ class DuckDBFileImport:
 
     def add_cells(self, path: Path, table: str, columns: Mapping[str, str]) -> None:
         """See `FileImport.add_cells`."""
-        described = ", ".join(f"{text(name)}: {text(kind)}" for name, kind in columns.items())
+        types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
         self._execute(
-            f"CREATE TABLE {_quoted(table)} AS FROM read_csv({_file(path)}, "
-            f"columns = {{{described}}}, header = false, auto_detect = false, quote = '\"', escape = '\"', "
+            f"CREATE TABLE {_identifier(table)} AS FROM read_csv({_file(path)}, "
+            f"columns = {{{types}}}, header = false, auto_detect = false, quote = '\"', escape = '\"', "
             "allow_quoted_nulls = false, hive_partitioning = false)"
         )
 
     def describe(self, table: str) -> tuple[int, Sequence[tuple[str, str, int | None]]]:
         """See `FileImport.describe`."""
-        columns = self._columns_of(_quoted(table))
+        columns = self._columns_of(_identifier(table))
         if table in self._views:
-            [rows] = self._execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()
+            [rows] = self._execute(f"SELECT count(*) FROM {_identifier(table)}").fetchone()
             return rows, [(name, kind, None) for name, kind in columns.items() if name != ROW_NUMBER]
-        counts = ["count(*)", *(f"count({_quoted(name)})" for name in columns)]
-        rows, *present = self._aggregates(counts, _quoted(table))
+        counts = ["count(*)", *(f"count({_identifier(name)})" for name in columns)]
+        rows, *present = self._aggregates(counts, _identifier(table))
         counted = zip(columns.items(), present, strict=True)
         return rows, [(name, kind, rows - count) for (name, kind), count in counted]
 
@@ -177,6 +177,11 @@ class DuckDBFileImport:
         except self.error:  # it was closed
             return 0.0
 
+    def reason_of(self, error: Exception) -> tuple[str, str]:
+        """See `FileImport.reason_of`."""
+        reason = _AFTER_REASON.split(str(error).strip())[0]
+        return reason, " ".join(remedy for words, remedy in _REMEDIES.items() if words in reason)
+
     def interrupt(self) -> None:
         """See `FileImport.interrupt`."""
         self._connection.interrupt()
@@ -187,25 +192,24 @@ class DuckDBFileImport:
 
     def _columns_of(self, source: str) -> Mapping[str, str]:
         """The types by name."""
-        described = self._execute(f"FROM {source} LIMIT 0").description
-        return {name: str(kind) for name, kind, *_ in described}
+        columns = self._execute(f"FROM {source} LIMIT 0").description
+        return {name: str(kind) for name, kind, *_ in columns}
 
     def _view(self, source: str, number: str, table: str) -> None:
         """A view that reads in place. `number`: the column of the source that numbers its rows."""
-        selected = self._selected(source, number)
-        self._execute(f"CREATE VIEW {_quoted(table)} AS {selected}")
+        self._execute(f"CREATE VIEW {_identifier(table)} AS {self._selection(source, number)}")
         self._views.add(table)
 
-    def _selected(self, source: str, number: str | None = None) -> str:
+    def _selection(self, source: str, number: str | None = None) -> str:
         """A SELECT of the source: columns that no format of dualsql writes are JSON or texts."""
         kinds = {name: kind for name, kind in self._columns_of(source).items() if name != number}
         # The driver cuts nanoseconds.
-        fine = [_quoted(name) for name, kind in kinds.items() if kind == "TIMESTAMP_NS"]
-        asked = ", ".join(f"coalesce(bool_and(epoch_ns({name}) % 1000 = 0), true)" for name in fine)
-        are_whole = self._execute(f"SELECT {asked} FROM {source}").fetchone() if fine else ()
+        fine = [_identifier(name) for name, kind in kinds.items() if kind == "TIMESTAMP_NS"]
+        checks = ", ".join(f"coalesce(bool_and(epoch_ns({name}) % 1000 = 0), true)" for name in fine)
+        are_whole = self._execute(f"SELECT {checks} FROM {source}").fetchone() if fine else ()
         whole = {name for name, is_whole in zip(fine, are_whole, strict=True) if is_whole}
         columns = [
-            f"{_served(_quoted(name), kind, is_whole=_quoted(name) in whole)} AS {_quoted(alias)}"
+            f"{_as_servable(_identifier(name), kind, is_whole=_identifier(name) in whole)} AS {_identifier(alias)}"
             for (name, kind), alias in zip(kinds.items(), column_names(kinds), strict=True)
         ]
         numbered = [] if number is None else [f"{number} AS {ROW_NUMBER}"]
@@ -213,11 +217,11 @@ class DuckDBFileImport:
 
     def _create(self, table: str, types: Mapping[str, str], errors: Mapping[str, int]) -> None:
         """The table of the staged texts, with these types."""
-        cast = ", ".join(
-            f"CAST({_cleaned(name) if name in errors else _quoted(name)} AS {type_}) AS {_quoted(name)}"
+        cells = ", ".join(
+            f"CAST({_without_errors(name) if name in errors else _identifier(name)} AS {type_}) AS {_identifier(name)}"
             for name, type_ in types.items()
         )
-        self._execute(f"CREATE TABLE {_quoted(table)} AS SELECT {cast} FROM staged")
+        self._execute(f"CREATE TABLE {_identifier(table)} AS SELECT {cells} FROM staged")
         self._execute("DROP TABLE staged")
 
     def _create_at_once(self, source: str, table: str, names: Sequence[str]) -> bool:
@@ -228,14 +232,14 @@ class DuckDBFileImport:
         if self._errors_in(names):
             return False
         types = self._types(dict.fromkeys(names, _ANY_TYPE), {}, default="")
-        casts = {name: (_quoted(name), _for_rows_to_come(type_)) for name, type_ in types.items()}
+        casts = {name: (_identifier(name), _for_rows_to_come(type_)) for name, type_ in types.items()}
         are_fast = self._aggregates([f"bool_and({_fast_check(*cast)})" for cast in casts.values()], "staged")
-        selected = ", ".join(
-            f"{_checked(*cast, is_fast=is_fast)} AS {_quoted(name)}"
+        cells = ", ".join(
+            f"{_cast_with_check(*cast, is_fast=is_fast)} AS {_identifier(name)}"
             for (name, cast), is_fast in zip(casts.items(), are_fast, strict=True)
         )
         try:
-            self._copy_all(f"CREATE TABLE {_quoted(table)} AS SELECT {selected} FROM {source}")
+            self._read_all(f"CREATE TABLE {_identifier(table)} AS SELECT {cells} FROM {source}")
         except self.error as error:
             if type(error).__name__ != "ConversionException" and _OTHER_TYPE not in str(error):
                 raise
@@ -245,10 +249,10 @@ class DuckDBFileImport:
 
     def _errors_in(self, names: Sequence[str]) -> dict[str, int]:
         """How many errors of a spreadsheet each column has, without those that have none."""
-        found = self._aggregates(
-            [f"count(*) FILTER ({_quoted(name)} IN ({_ERRORS}))" for name in names], "staged"
+        counts = self._aggregates(
+            [f"count(*) FILTER ({_identifier(name)} IN ({_ERRORS}))" for name in names], "staged"
         )
-        return {name: count for name, count in zip(names, found, strict=True) if count}
+        return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     def _types(
         self, allowed: Mapping[str, Sequence[str]], errors: Mapping[str, int], default: str = "VARCHAR"
@@ -259,26 +263,26 @@ class DuckDBFileImport:
             errors: columns in which errors of a spreadsheet are no values.
             default: the type of a column without values.
         """
-        columns = {name: _cleaned(name) if name in errors else _quoted(name) for name in allowed}
+        columns = {name: _without_errors(name) if name in errors else _identifier(name) for name in allowed}
         fixed = {name: kinds[0] for name, kinds in allowed.items() if len(kinds) == 1}
-        asked = {name: kinds for name, kinds in allowed.items() if name not in fixed}
+        rest = {name: kinds for name, kinds in allowed.items() if name not in fixed}
         # The first rows name one type to ask all rows for: a third of the time of asking for every type.
-        first = self._ask(asked, columns, "(FROM staged LIMIT 1000)")
-        likely = {name: [_kind_named(type_)] if type_ else asked[name] for name, type_ in first.items()}
-        types = self._ask(
+        first = self._first_kinds(rest, columns, "(FROM staged LIMIT 1000)")
+        likely = {name: [_kind_of(type_)] if type_ else rest[name] for name, type_ in first.items()}
+        types = self._first_kinds(
             {name: kinds for name, kinds in likely.items() if kinds != ["VARCHAR"]}, columns, "staged"
         )
         failed = [name for name, type_ in types.items() if type_ is None and first[name]]
-        types |= self._ask({name: asked[name] for name in failed}, columns, "staged")
+        types |= self._first_kinds({name: rest[name] for name in failed}, columns, "staged")
         return {name: fixed.get(name) or types.get(name) or first[name] or default for name in allowed}
 
-    def _ask(
+    def _first_kinds(
         self, kinds: Mapping[str, Sequence[str]], columns: Mapping[str, str], relation: str
     ) -> dict[str, str | None]:
         """The first of its kinds that each column is; None for a column that is none or has no values."""
         questions = [
-            f"coalesce({', '.join(_QUESTIONS[kind] for kind in asked)})".replace("%c", columns[name])
-            for name, asked in kinds.items()
+            f"coalesce({', '.join(_QUESTIONS[kind] for kind in each)})".replace("%c", columns[name])
+            for name, each in kinds.items()
         ]
         return dict(zip(kinds, self._aggregates(questions, relation), strict=True))
 
@@ -292,7 +296,7 @@ class DuckDBFileImport:
             ).fetchone()
         ]
 
-    def _copy_all(self, statement: str) -> None:
+    def _read_all(self, statement: str) -> None:
         """Execute what reads a whole file, and let `progress` tell how far it is."""
         self._is_copying = True
         try:
@@ -304,6 +308,14 @@ class DuckDBFileImport:
         return self._connection.execute(statement)
 
 
+_AFTER_REASON = re.compile(r"\n+  file = |\n\nLINE 1: |\nPossible fixes:|\nPossible Solution:")
+"""What follows the reason in an error: the statement, the options of the reader of CSV, and advice on them."""
+_REMEDIES = {
+    "Expected Number of Columns": "Each line needs as many fields as the first one: quote fields with delimiters.",
+    "unterminated quote": "A quote within a field is written twice, and a field that has one in quotes.",
+    "state machine": "Write all lines with the same end.",
+    "Maximum line size": "Split the file, or write its long texts elsewhere.",
+}
 _MOST_COLUMNS = 2_000
 _AT_ONCE = 25
 _SAMPLE = 20_000
@@ -314,8 +326,8 @@ _ERRORS = "'#N/A', '#VALUE!', '#REF!', '#DIV/0!', '#NUM!', '#NAME?', '#NULL!'"
 _LISTED_ERRORS = "#N/A and other errors"
 
 
-def _cleaned(column: str) -> str:
-    return f"CASE WHEN {_quoted(column)} NOT IN ({_ERRORS}) THEN {_quoted(column)} END"
+def _without_errors(column: str) -> str:
+    return f"CASE WHEN {_identifier(column)} NOT IN ({_ERRORS}) THEN {_identifier(column)} END"
 
 
 def _pointer(key: str) -> str:
@@ -333,7 +345,7 @@ def _kinds_of_json(types: frozenset[str]) -> Sequence[str]:
     return _KINDS_OF_JSON.get(_NUMBERS_OF_JSON if types and types <= _NUMBERS_OF_JSON else types, ["JSON"])
 
 
-def _served(column: str, kind: str, *, is_whole: bool) -> str:
+def _as_servable(column: str, kind: str, *, is_whole: bool) -> str:
     """The column, in a type that all formats can write."""
     if kind == '"NULL"':  # of Parquet, or an empty table
         return f"CAST({column} AS VARCHAR)"
@@ -352,11 +364,11 @@ def _served(column: str, kind: str, *, is_whole: bool) -> str:
 
 
 def _file(path: Path) -> str:
-    """The path as a text in SQL. `*`, `?` and `[` in a name would be a pattern, which may match other files."""
-    return text(_PATTERN.sub(r"[\g<0>]", str(path)))
+    """The path as a literal in SQL. `*`, `?` and `[` in a name would be a pattern, which may match other files."""
+    return literal(_PATTERN.sub(r"[\g<0>]", str(path)))
 
 
-def _quoted(name: str) -> str:
+def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -417,28 +429,28 @@ _FAST_CHECKS: Mapping[str, str] = {
 
 def _for_rows_to_come(type_: str) -> str:
     """The type for rows that may have more digits before the point than those that named it."""
-    if _kind_named(type_) != "DECIMAL":
+    if _kind_of(type_) != "DECIMAL":
         return type_
     whole, scale = map(int, re.findall(r"\d+", type_))
     return f"DECIMAL({18 if whole <= 18 else 38}, {scale})"
 
 
 def _fast_check(column: str, type_: str) -> str:
-    return _FAST_CHECKS.get(_kind_named(type_), "false").replace("%c", column).replace("%t", type_)
+    return _FAST_CHECKS.get(_kind_of(type_), "false").replace("%c", column).replace("%t", type_)
 
 
-def _checked(column: str, type_: str, *, is_fast: bool) -> str:
+def _cast_with_check(column: str, type_: str, *, is_fast: bool) -> str:
     """The value in its type, or an error."""
     if type_ == "VARCHAR":
         return column
     if not type_:  # no value so far
         return f"CASE WHEN {column} IS NULL THEN NULL::VARCHAR ELSE error('{_OTHER_TYPE}') END"
-    kind = _kind_named(type_)
+    kind = _kind_of(type_)
     check = _CHECKS.get(kind, _CONDITIONS.get(kind, "")).replace("%c", column).replace("%t", type_)
     holds = _fast_check(column, type_) if is_fast else check
     # Faster than "... IS NOT FALSE THEN value ELSE error", which says the same.
     return f"CASE WHEN NOT ({holds}) THEN error('{_OTHER_TYPE}') ELSE {column}::{type_} END"
 
 
-def _kind_named(type_: str) -> str:
+def _kind_of(type_: str) -> str:
     return type_.partition("(")[0]
