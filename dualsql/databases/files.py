@@ -451,7 +451,8 @@ def _reason_of(error: Exception, target: FileImport) -> str:
         each if len(each) <= _LONGEST_LINE else f"{each[:_LONGEST_LINE]} ..." for each in lines if each
     )
     line = line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
-    return f"{line} {remedy}".rstrip()
+    end = "" if line.endswith((".", "?", "!")) else "."
+    return f"{line}{end} {remedy}".rstrip()
 
 
 @contextmanager

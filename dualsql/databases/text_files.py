@@ -44,8 +44,11 @@ _SIGNS = frozenset(
 _ASCII = bytes(range(0x80))
 _NO_LETTERS = bytes({*range(0x100)} - _WESTERN - {*string.ascii_letters.encode()})
 _RUNS = re.compile(rb"[\x80-\xff]{3}")
-_WITHIN_WORDS = re.compile(rb"[\xa3\xa5\xaa\xb2\xb3\xb9\xbc\xbe][A-Za-z]")
-"""Signs before a letter: letters of Central Europe, in cp1250."""
+_IN_NO_WORD = re.compile(
+    rb"[\xa3\xa5\xaa\xb2\xb3\xb9\xbc\xbe][A-Za-z]"  # letters of Central Europe, in cp1250
+    rb"|[a-z][\x8a\x8c\x8e\x9f]|[A-Za-z](?:[\x82\x84]|[\x8a\x8e\x94\x95\x9f][a-z])"  # vowels of Mac Roman and cp850
+)
+"""What no word has in cp1252: signs before a letter, capitals, bullets and opening quotes after one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,10 @@ def as_utf8(path: Path, folder: Path, encoding: str | None) -> TextFile:
     for mark, name in _MARKS:
         if start.startswith(mark):
             return TextFile(path, "utf-8") if name == "utf-8" else _copy(path, folder, name)
+    if start.startswith(b"PK\x03\x04"):
+        raise ValueError(
+            "It is a workbook, or another archive. Give it the suffix of what it is, such as .xlsx."
+        )
     if b"\0" in start:
         return _copy(path, folder, encoding or _utf16_without_mark(start))
     try:
@@ -232,7 +239,7 @@ def _recognise(path: Path) -> str:
             beyond = piece.translate(None, _ASCII)
             signs.update({sign: beyond.count(sign) for sign in set(beyond)})
             runs += len(_RUNS.findall(piece))
-            within += len(_WITHIN_WORDS.findall(piece))
+            within += len(_IN_NO_WORD.findall(piece))
             letters += len(piece.translate(None, _NO_LETTERS))
     western = sum(signs[sign] for sign in _WESTERN)
     strange = sum(signs.values()) - western - sum(signs[sign] for sign in _SIGNS)

@@ -209,17 +209,29 @@ def _written_table(
         for number, row in enumerate(rows):
             if not number % _ROWS_BETWEEN_QUESTIONS and is_stopped():
                 raise ValueError("It was not read.")
-            cells = (_written_cell(value, kind) for value, kind in zip(row, kinds.values(), strict=True))
+            try:
+                cells = [_written_cell(value, kind) for value, kind in zip(row, kinds.values(), strict=True)]
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"Row {number + 1} of its table {table[:60]!r} has a text, or bytes among texts, "
+                    "that is not UTF-8."
+                ) from error
             written.write(b",".join(cells) + b"\n")
     return Sheet(table, is_one_of_several=True, columns=kinds, file=str(file), notes=[])
 
 
 def _written_cell(value: Any, kind: str) -> bytes:
-    """A cell of CSV: NULL is nothing, a text is in quotes, bytes as DuckDB writes a BLOB."""
+    """A cell of CSV: NULL is nothing, a text is in quotes, bytes as DuckDB writes a BLOB.
+
+    Raises:
+        UnicodeDecodeError: a text is not UTF-8.
+    """
     if value is None:
         return b""
     if isinstance(value, bytes) and kind == "BLOB":
         return b'"' + b"".join(b"\\x%02X" % byte for byte in value) + b'"'
+    if isinstance(value, bytes):
+        value.decode()
     text = value if isinstance(value, bytes) else repr(value).encode()
     return b'"' + text.replace(b'"', b'""') + b'"'
 

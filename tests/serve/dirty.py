@@ -57,6 +57,12 @@ def sqlite(path: Path) -> None:
     connection.close()
 
 
+def bytes_among_texts(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript("CREATE TABLE t (mixed); INSERT INTO t VALUES ('x'), (x'ff')")
+    connection.close()
+
+
 def generated(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.executescript("CREATE TABLE t (a INTEGER, b AS (a * 2)); INSERT INTO t VALUES (21)")
@@ -118,9 +124,12 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "utf16le.csv": (TEXT.encode("utf-16-le"), Right(BASIC, TOWNS, "read as utf-16-le")),
     "utf8_mark.csv": (TEXT.encode("utf-8-sig"), Right(BASIC, TOWNS)),
     "cp1250.csv": ("id,note\n1,załącznik żółty\n".encode("cp1250"), r"not UTF-8: Line 2 has the byte 0xB3.*--encoding"),
+    "mac_roman.csv": ("id,city\n1,Zürich\n2,Café\n".encode("mac_roman"), r"not UTF-8: Line 2 has the byte 0x9F.*--encoding"),
+    "cp850.csv": ("id,city\n1,Café\n2,Köln\n".encode("cp850"), r"not UTF-8: Line 2 has the byte 0x82.*--encoding"),
+    "archive.csv": (b"PK\x03\x04\x14\0\x06\0", "It is a workbook, or another archive"),
     "shift_jis.csv": ("id,note\n1,日本語の説明\n".encode("shift_jis"), r"not UTF-8: Line 2.*--encoding"),
     "one_bad_byte.csv": ("id,note\n1,日本語\n2,".encode() + b"\xff\n", r"not UTF-8: Line 3 has the byte 0xFF"),
-    "long_row.csv": (b"a,b\n1,2\n3,4,5\n", r"Line: 3 .*Expected Number of Columns: 2 Found: 3"),
+    "long_row.csv": (b"a,b\n1,2\n3,4,5\n", r"Line: 3 .*Expected Number of Columns: 2 Found: 3\. Each line"),
     "short_row.csv": (b"a,b,c\n1,2,3\n4,5\n", r"Line: 3 .*Expected Number of Columns: 3 Found: 2"),
     "preamble.csv": (b"Report of May\n\na,b\n1,2\n", r"first line has one field, and record 2 has 2 fields"),
     "semicolons.csv": (b"a;b\n1,5;2\n2,5;3\n", Right({"a": "VARCHAR", "b": "BIGINT"}, [("1,5", 2), ("2,5", 3)])),
@@ -173,6 +182,7 @@ DIRTY: dict[str, tuple[bytes | Callable[[Path], None], Right | str]] = {
     "broken.parquet": (b"PAR1 and nothing", "parquet|Parquet"),
     "broken.xlsx": (b"PK\x03\x04 and nothing", "."),
     "shop.sqlite": (sqlite, Right({"id": "BIGINT", "city": "VARCHAR", "raw": "BLOB", "mixed": "VARCHAR"}, [(1, "Zürich", b"\x00\xff", "1"), (2, "", None, 'a"b,\n')])),
+    "bytes.sqlite": (bytes_among_texts, "Row 2 of its table 't' has a text, or bytes among texts"),
     "empty.sqlite": (b"", "It has no tables"),
     "huge.duckdb": (integers, Right({"huge": "HUGEINT", "fixed": "INTEGER[]"}, [(2**127 - 1, [1, 2])])),
     "generated.db": (generated, Right({"a": "BIGINT", "b": "BIGINT"}, [(21, 42)])),
