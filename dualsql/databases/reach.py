@@ -99,7 +99,8 @@ _REFUSALS = {
     ),
     Refusal.RIGHT: (
         "The database user lacks a right.",
-        "GRANT it CONNECT on the database and USAGE on the schema. To make the tables of a store, it needs CREATE.",
+        "GRANT it CONNECT on the database and USAGE on the schema. A store needs SELECT, INSERT, UPDATE and DELETE on "
+        "its tables, and CREATE to make them.",
     ),
     Refusal.DATABASE: (
         "The server has no such database.",
