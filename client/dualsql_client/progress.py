@@ -124,7 +124,8 @@ class Bar:
 
     def stop(self) -> None:
         """Draw it once more and stop."""
-        self._progress.stop()
+        if not self._progress.disable:  # before rich 15, it would end a line that it did not begin
+            self._progress.stop()
 
     def show(self, progress: Progress) -> None:
         """Draw the progress."""

@@ -270,7 +270,9 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
         hint = "Raise max_connections, or put a pooler such as PgBouncer between them."
         return Finding("connections", "fault", sentence, hint)
     enough = allowed * options.workers // required
-    return Finding("connections", "ok", f"{sentence} That is enough for {enough} worker{'s' * (enough != 1)}.")
+    return Finding(
+        "connections", "ok", f"{sentence} That is enough for {enough} worker{'s' * (enough != 1)}."
+    )
 
 
 async def _pooler(source: Source) -> list[Finding]:

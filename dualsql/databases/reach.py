@@ -99,8 +99,7 @@ _REFUSALS = {
     ),
     Refusal.RIGHT: (
         "The database user lacks a right.",
-        "GRANT it CONNECT on the database and USAGE on the schema. A store needs SELECT, INSERT, UPDATE and DELETE on "
-        "its tables, and CREATE to make them.",
+        "GRANT it CONNECT on the database and USAGE on the schema; a store also SELECT, INSERT, UPDATE, DELETE, CREATE.",
     ),
     Refusal.DATABASE: (
         "The server has no such database.",

@@ -20,7 +20,24 @@ pytestmark = [
     pytest.mark.skipif(sys.version_info >= (3, 12), reason="the lowest Python"),
 ]
 
-OF_TESTS = ("pytest>=9", "pytest-timeout", "pytest-xdist", "hypothesis")
+OF_TESTS = ("pytest>=9", "pytest-timeout", "pytest-xdist", "hypothesis", "openpyxl>=3.1")
+FEATURES = (
+    "sql",
+    "catalogue",
+    "charts",
+    "envelope",
+    "http/test_request_log.py",
+    "mcp",
+    "serve/test_files.py",
+)
+"""The quick tests of features that run then, of tests/."""
+OPTIONS = (
+    "-q", "-n", "2", "-p", "no:cacheprovider",
+    "-o", "anyio_mode=auto",  # of anyio 4.12
+    "--tb=native",  # does not parse the source again
+    "-W", "ignore::DeprecationWarning",  # of packages that are newer than the lowest ones
+    "-m", "not long",
+)  # fmt: skip
 
 
 def floors() -> dict[str, str]:
@@ -54,24 +71,13 @@ def test_the_lowest_versions_run(
     assert "serve" in lowest.run("dualsql", "--help")
     assert "--tables" in lowest.run("dualsql", "serve", "--help")
     assert "15,191" in lowest.run("dualsql", "demo", "--port", "0")
-    # 70 seconds of CPU. The option is that of anyio 4.12; native tracebacks do not parse the source again.
-    options = (
-        "-q",
-        "-n",
-        "2",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "anyio_mode=auto",
-        "--tb=native",
-        "-m",
-        "not long",
-    )
-    tested = subprocess.run(
-        [lowest.programs / "python", "-m", "pytest", "-p", "tests.kernel", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert tested.returncode == 0, tested.stdout[-4_000:] + tested.stderr[-2_000:]
+    # The kernel: 70 seconds of CPU; the features: 240.
+    for tests in (["-p", "tests.kernel"], [f"tests/{name}" for name in FEATURES]):
+        tested = subprocess.run(
+            [lowest.programs / "python", "-m", "pytest", *OPTIONS, *tests],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert tested.returncode == 0, tested.stdout[-4_000:] + tested.stderr[-2_000:]
