@@ -99,7 +99,7 @@ _REFUSALS = {
     ),
     Refusal.RIGHT: (
         "The database user lacks a right.",
-        "GRANT it CONNECT on the database and USAGE on the schema; a store also SELECT, INSERT, UPDATE, DELETE, CREATE.",
+        "GRANT CONNECT on the database, USAGE on the schema; for a store also SELECT, INSERT, UPDATE, DELETE, CREATE.",
     ),
     Refusal.DATABASE: (
         "The server has no such database.",

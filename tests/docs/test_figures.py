@@ -15,13 +15,18 @@ import pytest
 
 from dualsql import Settings
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions
+from dualsql.databases.duckdb.files import _MOST_COLUMNS, _SAMPLE
 from dualsql.databases.file_cache import CACHED_FROM
 from dualsql.databases.reflection import MOST_TABLES
+from dualsql.databases.text_files import _START
+from dualsql.envelope.values import Bounds
 from dualsql.kept.settings import KeptSettings
 from dualsql.serve.application import LONGEST_NOTES
+from dualsql.sql.parse import MAXIMUM_LENGTH, MAXIMUM_SELECTS, MAXIMUM_TOKENS
 from dualsql_client.addresses import ID_ALPHABET, ID_RANDOM
 from tests.test_docs import ROOT
 
+MILLISECOND = timedelta(milliseconds=1)
 DEFAULTS, KEPT, SERVE = Settings(), KeptSettings(), ServeOptions()
 
 
@@ -69,6 +74,35 @@ FIGURES = [
     Figure("docs/serve.md", "too large to show whole; default #", lambda: DEFAULTS.default_sample_size),
     Figure("docs/serve.md", "lower bound; default #", lambda: _seconds(DEFAULTS.count_budget)),
     Figure("docs/serve.md", "127.0.0.1 and #;", lambda: DEFAULT_PORT),
+    Figure("docs/serve.md", "A file has at most # columns", lambda: f"{_MOST_COLUMNS:,}"),
+    Figure("docs/serve.md", "their names at most # KiB", lambda: _START // 1024),
+    Figure("docs/serve.md", "with more than # rows has 18 or 38 digits", lambda: f"{_SAMPLE:,}"),
+    Figure("docs/counts.md", "`count_budget` (# ms)", lambda: DEFAULTS.count_budget // MILLISECOND),
+    Figure("docs/mcp.md", "`text_budget` (# characters)", lambda: f"{DEFAULTS.text_budget:,}"),
+    Figure("docs/mcp.md", "`results_budget` (#", lambda: f"{DEFAULTS.results_budget:,}"),
+    Figure("docs/hosts.md", "(# and", lambda: f"{DEFAULTS.text_budget:,}"),
+    Figure("docs/hosts.md", "and # characters) keep both", lambda: f"{DEFAULTS.results_budget:,}"),
+    Figure("docs/operations.md", "`slow_query` (# seconds)", lambda: _seconds(DEFAULTS.slow_query)),
+    Figure("docs/operations.md", "`drain_timeout` (# seconds)", lambda: _seconds(DEFAULTS.drain_timeout)),
+    Figure("docs/operations.md", "`maximum_body_size` (# KiB)", lambda: DEFAULTS.maximum_body_size // 1024),
+    Figure(
+        "docs/operations.md",
+        "`stream_stall_timeout` (# seconds)",
+        lambda: _seconds(DEFAULTS.stream_stall_timeout),
+    ),
+    Figure(
+        "docs/operations.md",
+        "twice `queue_timeout` and `query_timeout` (# seconds)",
+        lambda: _seconds(2 * DEFAULTS.queue_timeout + DEFAULTS.query_timeout),
+    ),
+    Figure("docs/pending.md", "`pending_timeout` (#)", lambda: _minutes(DEFAULTS.pending_timeout)),
+    Figure("docs/pending.md", "`pending_lease` (# seconds)", lambda: _seconds(DEFAULTS.pending_lease)),
+    Figure("docs/specification.md", "an expiration (#)", lambda: _minutes(DEFAULTS.default_expiration)),
+    Figure("docs/specification.md", "a sample size (# rows", lambda: DEFAULTS.default_sample_size),
+    Figure("docs/sql.md", "Limits: # KiB", lambda: MAXIMUM_LENGTH // 1024),
+    Figure("docs/sql.md", "KiB, # tokens", lambda: f"{MAXIMUM_TOKENS:,}"),
+    Figure("docs/sql.md", "tokens, # SELECTs", lambda: MAXIMUM_SELECTS),
+    Figure("docs/envelope.md", "`Bounds` allow (# values", lambda: f"{Bounds().values:,}"),
 ]
 
 
@@ -76,3 +110,17 @@ FIGURES = [
 def test_a_figure_is_what_is_computed(figure: Figure) -> None:
     page = " ".join(re.sub(r"```bash|```", "", (ROOT / figure.document).read_text(encoding="utf-8")).split())
     assert figure.text.replace("#", str(figure.compute())) in page, figure.compute()
+
+
+def test_the_figures_of_a_comparison_are_measured() -> None:
+    """Those that the page says are of performance.md, which is written of the kept results of benchmarks."""
+    page, measured = (
+        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("alternatives.md", "performance.md")
+    )
+    costs = page.partition("## What it costs")[2].partition("\nIt is young")[0]
+    [adbc] = [line for line in page.splitlines() if "adbc" in line]
+    figures = re.findall(r"(?<![\w.])\d[\d,]*\.\d+|\d,\d{3}|\d{3}", f"{costs} {adbc}")
+    assert len(figures) >= 8
+    assert [
+        figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d])", measured)
+    ] == []
