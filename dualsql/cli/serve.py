@@ -707,7 +707,8 @@ def _announcement(
     yield f"Serving {tables} table{'s' * (tables != 1)} of {_database_name(options, files.names())}{only}."
     yield from files.summary()
     if reflected.left_out:
-        yield f"Not served, because the database user cannot read them: {listed(reflected.left_out)}."
+        names = listed(reflected.left_out)
+        yield f"Not served, because the database user cannot read them, or their type has no form: {names}."
     yield from (f"Note: {notice}" for notice in setup.server.notices)
     yield ""
     url = _mcp_url(setup)
