@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn, cast, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, cast, get_args
 
 from dualsql.errors import BadParameterError, DualResponseError, refuse_unknown
 from dualsql.query import StructuredQuery
@@ -20,6 +20,22 @@ from dualsql_client.wire import Bucket
 Mark = Literal["bar", "line", "point", "histogram", "heatmap"]
 Scale = Literal["linear", "log"]
 Sort = Literal["x", "-x", "y", "-y"]
+
+
+class MarkKind(NamedTuple):
+    """A mark as pages offer it: its name, and the parameters of `GET /{id}/chart` that they offer beside `x`."""
+
+    words: str
+    uses: Sequence[str]
+
+
+MARKS: Mapping[Mark, MarkKind] = {
+    "bar": MarkKind("Bars", ("bucket", "aggregate", "y", "color", "sort")),
+    "line": MarkKind("Line", ("bucket", "aggregate", "y", "color")),
+    "point": MarkKind("Points", ("y", "color")),
+    "histogram": MarkKind("Histogram", ("scale",)),
+    "heatmap": MarkKind("Heat map", ("bucket", "aggregate", "y", "y_bucket", "color")),
+}
 
 METADATA_KEY = "chart"
 """The key of a resource's metadata that holds the specification of a chart."""
@@ -100,7 +116,7 @@ def read_chart(values: Any) -> Chart:
     if not isinstance(values, Mapping):
         _refuse("chart must be a JSON object.")
     refuse_unknown(values, ("mark", "x", "y", "color", "sort", "title"), "key")
-    mark = cast("Mark", _word(values, "mark", get_args(Mark)))
+    mark = cast("Mark", _word(values, "mark", tuple(MARKS)))
     x, bucket, scale = _axis(
         values.get("x"), "x", ("bucket", "scale") if mark == "histogram" else ("bucket",)
     )

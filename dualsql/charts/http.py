@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dualsql.charts.axes import VegaLite
-from dualsql.charts.chart import Mark, Scale, Sort, charted_aggregates, read_chart
+from dualsql.charts.chart import MARKS, Scale, Sort, charted_aggregates, read_chart
 from dualsql.charts.render import MEDIA_TYPE, PictureFormat, Theme, themed
 from dualsql.charts.service import ChartRequest, ChartService
 from dualsql.errors import BadParameterError, ConfigurationError, refuse_unknown
@@ -61,7 +61,7 @@ OPERATION = Operation(
     methods=CHART_METHODS,
     query={
         "format": Parameter("The format; by default the one that Accept prefers.", {"enum": [*_FORMATS]}),
-        "mark": Parameter("The kind of a chart of the rows.", {"enum": [*get_args(Mark)]}),
+        "mark": Parameter("The kind of a chart of the rows.", {"enum": [*MARKS]}),
         "x": Parameter("A column.", _NAME),
         "bucket": Parameter("The unit to which dates of x are truncated.", {"enum": [*BUCKETS]}),
         "scale": Parameter("Of a histogram.", {"enum": [*get_args(Scale)]}),

@@ -63,23 +63,28 @@ class DateBucket:
     """A unit of time to which dates are truncated.
 
     Attributes:
+        months, hours: how long it lasts.
+        characters: the beginning of an ISO 8601 date or instant that names it on pages.
         needs_time: whether it needs a time of day, which plain dates do not have.
     """
 
     name: Bucket
+    months: int = 0
+    hours: int = 0
+    characters: int = 10
     needs_time: bool = False
 
 
 BUCKETS: Mapping[Bucket, DateBucket] = {
     bucket.name: bucket
     for bucket in (
-        DateBucket("year"),
-        DateBucket("quarter"),
-        DateBucket("month"),
+        DateBucket("year", months=12, characters=4),
+        DateBucket("quarter", months=3, characters=7),
+        DateBucket("month", months=1, characters=7),
         # From Monday (ISO 8601), on every database.
-        DateBucket("week"),
-        DateBucket("day"),
-        DateBucket("hour", needs_time=True),
+        DateBucket("week", hours=7 * 24),
+        DateBucket("day", hours=24),
+        DateBucket("hour", hours=1, characters=13, needs_time=True),
     )
 }
 

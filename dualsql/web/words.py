@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from dualsql.charts.chart import MARKS
 from dualsql.columns.exact import decoded
 from dualsql.formats.json import dumps
 from dualsql.formats.text import beginning
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS, ConditionOperator
 from dualsql.query.conditions import OPERATOR_KINDS
+from dualsql.query.parse import MAXIMUM_GROUPS, MAXIMUM_MEASURES
 from dualsql_client.wire import Column, Profile, Row, TotalCountKind
 
 LONGEST_CELL = 500
@@ -148,13 +150,24 @@ def vocabulary() -> str:
     """What the dialogs of a page offer: the JSON in its attribute `data-vocabulary`, which `static/dialogs.js` reads.
 
     `conditions` are choices with `name` (unique), `op` and `takes`, words, and the kind of the columns that have them;
-    `kinds` are those kinds by encoding. `aggregates` leaves out those that need a fraction.
+    `kinds` are those kinds by encoding. `aggregates` leaves out those that need a fraction. `marks` are of charts.
     """
     words = {
         "conditions": [choice for operator in OPERATORS.values() for choice in _choices(operator)],
         "kinds": {**OPERATOR_KINDS, "integer-string": OPERATOR_KINDS["integer"]},
         "aggregates": [name for name, aggregate in AGGREGATES.items() if not aggregate.takes_fraction],
-        "buckets": [*BUCKETS],
+        "buckets": [
+            {
+                "name": bucket.name,
+                "months": bucket.months,
+                "hours": bucket.hours,
+                "characters": bucket.characters,
+            }
+            for bucket in BUCKETS.values()
+        ],
+        "marks": [{"name": mark, "words": kind.words, "uses": kind.uses} for mark, kind in MARKS.items()],
+        "maximum_groups": MAXIMUM_GROUPS,
+        "maximum_aggregates": MAXIMUM_MEASURES,
     }
     return dumps(words).decode()
 

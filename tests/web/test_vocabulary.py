@@ -14,6 +14,7 @@ from playwright.async_api import Browser, expect
 from sqlalchemy import func, select
 
 from dualsql import web
+from dualsql.charts.chart import MARKS
 from dualsql.query import read_result_query
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.query.comparisons import BUCKETS, OPERATORS
@@ -38,7 +39,8 @@ def vocabulary_of(html: str) -> Any:
 def test_each_row_of_the_tables_is_offered() -> None:
     found = json.loads(vocabulary())
     assert {choice["op"] for choice in found["conditions"]} >= set(OPERATORS)
-    assert found["buckets"] == list(BUCKETS)
+    assert [bucket["name"] for bucket in found["buckets"]] == list(BUCKETS)
+    assert [mark["name"] for mark in found["marks"]] == list(MARKS)
     assert found["aggregates"] == [name for name, known in AGGREGATES.items() if not known.takes_fraction]
     assert {
         name: tuple(kinds) for name, kinds in found["kinds"].items() if name in OPERATOR_KINDS

@@ -5,7 +5,7 @@ import { answerOf, asPage } from "./answers.js";
 import { drawBars } from "./bars.js";
 import { csvLine } from "./csv.js";
 import { askForColumn, askForGroups, showCell } from "./dialogs.js";
-import { chips, inWords } from "./filters.js";
+import { chips, inWords, keysOf } from "./filters.js";
 import { make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
@@ -278,7 +278,7 @@ async function tellModel() {
   const words = [
     `The person looks at ${uri} (${visible(name)}).`,
     state.filters.length ? `Filtered: ${state.filters.map(inWords).join("; ")}.` : "",
-    state.group ? `Grouped by ${state.group.by.map((key) => key.column ?? key).join(", ") || "nothing"}.` : "",
+    state.group ? `Grouped by ${keysOf(state.group).map(({ column }) => column).join(", ") || "nothing"}.` : "",
     state.sort.length ? `Sorted by ${state.sort.map((key) => `${key.field} ${key.order}`).join(", ")}.` : "",
     `${total.textContent}.`,
     selected ? `Selected: rows ${selected.y0 + 1} to ${selected.y1 + 1}.` : "",

@@ -1,21 +1,14 @@
 // A bar chart of an answer with groups, as SVG.
 
+import { make, shape } from "./dom.js";
 import { isNumber } from "./values.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const NARROWEST = 24; // pixels of a bar with its gap
 const WIDEST = 96;
 const HEIGHT = 120;
 const ABOVE = 16; // for the values
 const MOST = 50; // bars
 const LETTER = 6.5; // pixels, about
-
-function shape(tag, attributes, text) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
 
 /**
  * Draw the bars of an answer with groups, in the place of those of an earlier one: the last number of each of the first groups.
@@ -61,13 +54,7 @@ function bars(marks, valueName, labelName, { width = 600, isAll = true } = {}) {
   const svg = shape("svg", { ...all, role: "img", "aria-label": words });
   marks.forEach((mark, index) => svg.append(...drawn(mark, index * step + 4)));
   svg.append(shape("line", { x1: 0, x2: marks.length * step + 4, y1: zero, y2: zero, class: "axis" }));
-  const figure = document.createElement("figure");
-  figure.id = "chart";
-  figure.tabIndex = 0;
-  const caption = document.createElement("figcaption");
-  caption.textContent = words;
-  figure.append(caption, svg);
-  return figure;
+  return make("figure", { id: "chart", tabIndex: 0 }, make("figcaption", {}, words), svg);
 
   function drawn(mark, x) {
     const size = mark.value === null ? 0 : Math.max(Math.abs(mark.value) * scale, 1);

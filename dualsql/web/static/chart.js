@@ -1,17 +1,12 @@
 // The chart beside the rows: the server draws it from all rows that the filters keep.
 
-import { VOCABULARY } from "./filters.js";
+import { VOCABULARY, keysOf } from "./filters.js";
 import { labelled } from "./dialogs.js";
 import { make, option } from "./dom.js";
 import { send, sentenceOf } from "./rows.js";
-import { isNumber, visible } from "./values.js";
+import { isNumber, isTime, visible } from "./values.js";
 
-const { aggregates: AGGREGATES, buckets: BUCKETS } = VOCABULARY;
-const MARKS = { bar: "Bars", line: "Line", point: "Points", histogram: "Histogram", heatmap: "Heat map" };
-const USED = { // which fields a mark has
-  bar: ["bucket", "aggregate", "y", "color", "sort"], line: ["bucket", "aggregate", "y", "color"], point: ["y", "color"],
-  histogram: ["scale"], heatmap: ["bucket", "aggregate", "y", "color", "y_bucket"],
-};
+const { aggregates: AGGREGATES, buckets: BUCKETS, marks: MARKS } = VOCABULARY;
 const WORDS = { heatmap: { y: "Other axis", color: "Of" }, point: { y: "Height" } };
 const PICTURES = ["svg", "png"];
 
@@ -42,9 +37,9 @@ export class ChartPanel {
     this.columns = columns;
     const named = (empty) => [...(empty === undefined ? [] : [option("", empty)]), ...columns.map((column) => option(column.name, visible(column.name)))];
     const select = (words, name, ...options) => labelled(words, make("select", { name, onchange: () => this.on.changed(this.#read()) }, ...options));
-    const units = BUCKETS.map((name) => option(name, name));
+    const units = BUCKETS.map(({ name }) => option(name, name));
     this.fields = {
-      mark: select("Chart", "mark", ...Object.entries(MARKS).map(([name, words]) => option(name, words))),
+      mark: select("Chart", "mark", ...MARKS.map(({ name, words }) => option(name, words))),
       x: select("Over", "x", ...named()),
       bucket: select("By", "bucket", option("", "each day"), ...units),
       scale: select("Scale", "scale", option("linear", "linear"), option("log", "logarithmic")),
@@ -73,8 +68,8 @@ export class ChartPanel {
 
   #draw(filters) {
     const chosen = this.#read();
-    const used = new Set(["mark", "x", ...USED[chosen.mark]]);
-    const isDate = (name) => this.columns.find((column) => column.name === name)?.type === "date";
+    const used = new Set(["mark", "x", ...MARKS.find(({ name }) => name === chosen.mark).uses]);
+    const isDate = (name) => isTime(this.columns.find((column) => column.name === name));
     if (!isDate(chosen.x)) used.delete("bucket");
     if (!isDate(chosen.y)) used.delete("y_bucket");
     const query = new URLSearchParams();
@@ -107,12 +102,12 @@ export class ChartPanel {
 
 /** The chart that is shown first: of the groups, or of the first columns that fit. */
 export function firstChart(columns, group) {
-  const keys = (group?.by ?? []).map((key) => (typeof key === "string" ? { column: key } : key));
+  const keys = group ? keysOf(group) : [];
   if (keys.length) {
-    const measure = [...group.aggregates].reverse().map((each) => (typeof each === "string" ? { function: each } : each))[0];
+    const measure = group.aggregates.at(-1);
     return { mark: keys[0].bucket ? "line" : "bar", x: keys[0].column, bucket: keys[0].bucket, color: keys[1]?.column, aggregate: measure?.function, y: measure?.column };
   }
-  const key = columns.find((column) => column.type === "date") ?? columns.find((column) => !isNumber(column));
+  const key = columns.find(isTime) ?? columns.find((column) => !isNumber(column));
   if (!key) return { mark: "histogram", x: columns[0].name };
-  return key.type === "date" ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name };
+  return isTime(key) ? { mark: "line", x: key.name, bucket: "month" } : { mark: "bar", x: key.name };
 }

@@ -6,9 +6,8 @@ import { sentenceOf } from "./rows.js";
 import { exact, grouped, isNumber, isTime, visible, wholeText } from "./values.js";
 
 const { conditions: CONDITIONS, kinds: KINDS, aggregates: AGGREGATES, buckets: BUCKETS } = VOCABULARY;
+const { maximum_groups: MOST_KEYS, maximum_aggregates: MOST_AGGREGATES } = VOCABULARY;
 const INPUTS = { date: { type: "date" }, datetime: { type: "datetime-local", step: "1" }, time: { type: "time", step: "1" } };
-const MOST_KEYS = 8; // as the server takes them
-const MOST_AGGREGATES = 8;
 
 /** The conditions that a column can be filtered by. */
 function conditionsOf({ encoding }) {
@@ -189,7 +188,7 @@ function groupMeasure(columns, index, named) {
 
 function groupKey(columns, index, named) {
   const by = make("select", { name: `by${index}` }, ...named(columns, index ? "(nothing more)" : "(all rows together)"));
-  const bucket = make("select", { name: `bucket${index}` }, option("", "each value"), ...BUCKETS.map((name) => option(name, name)));
+  const bucket = make("select", { name: `bucket${index}` }, option("", "each value"), ...BUCKETS.map(({ name }) => option(name, name)));
   const bucketField = labelled("By", bucket);
   const update = () => { bucketField.hidden = !isTime(columns.find((column) => column.name === by.value)); };
   by.addEventListener("change", update);

@@ -13,6 +13,14 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
+/** An element of a picture. */
+export function shape(tag, attributes, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
 /** A dialog with a heading and a Close button; it is removed when it closes. */
 export function openDialog(title, ...children) {
   const dialog = make("dialog", { "aria-label": title, onclose: () => dialog.remove() },
@@ -33,13 +41,17 @@ export function copyButton(text, properties = {}) {
   return button;
 }
 
+export function saveFile(blob, name) {
+  const address = URL.createObjectURL(blob);
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
 /** A button that saves the text that a function reads as a file. */
 export function downloadButton(read, name) {
   const button = make("button", { onclick: async () => {
     try {
-      const address = URL.createObjectURL(new Blob([await read()], { type: "text/plain" }));
-      make("a", { href: address, download: name }).click();
-      setTimeout(() => URL.revokeObjectURL(address), 60_000);
+      saveFile(new Blob([await read()], { type: "text/plain" }), name);
     } catch {
       button.textContent = "Not read: try again";
     }

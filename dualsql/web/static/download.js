@@ -1,5 +1,6 @@
 // Files of what is seen: the filters, the order, the columns and the groups of the page, through the server's streams.
 
+import { saveFile } from "./dom.js";
 import { Problem, isAsked } from "./rows.js";
 
 /** Names of the columns that are shown; undefined where all are, in their own order. */
@@ -19,7 +20,7 @@ function fitsLink(state, names) {
  * @param {object} seen state, columns in their order, body of the question, url of the result
  * @param {function} attempt runs work(signal) and tells the person
  */
-export function aim(link, { state, columns, body, url }, attempt) {
+export function setFileLink(link, { state, columns, body, url }, attempt) {
   const address = new URL(link.href);
   const names = columnsOf(state, columns);
   const sort = state.sort.map((key) => (key.order === "desc" ? `-${key.field}` : key.field)).join(",");
@@ -48,12 +49,7 @@ async function fetchFile(address, body, signal) {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal, redirect: "manual",
   });
   if (!response.ok) throw new Problem(response.status || 401, await response.json().catch(() => null));
-  const file = URL.createObjectURL(await response.blob());
-  const link = document.createElement("a");
-  link.href = file;
-  link.download = nameIn(response.headers.get("Content-Disposition") ?? "");
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(file), 60_000);
+  saveFile(await response.blob(), nameIn(response.headers.get("Content-Disposition") ?? ""));
 }
 
 function nameIn(disposition) {

@@ -1,12 +1,13 @@
 // The values of columns with their numbers of rows, beside the grid: a click on one filters by it.
 
-import { VOCABULARY, chosenIn, inBucket, inWords, withValue, withoutColumn } from "./filters.js";
+import { VOCABULARY, bucketNamed, chosenIn, inBucket, inWords, withValue, withoutColumn } from "./filters.js";
 import { make, option } from "./dom.js";
 import { send, sentenceOf } from "./rows.js";
 import { grouped, isTime, shown, visible } from "./values.js";
 
 const FEW = 10; // values of a column at first
 const MANY = 100;
+const FIRST_BUCKET = "month";
 
 export class Facets {
   /**
@@ -39,21 +40,21 @@ export class Facets {
   }
 
   #section(facet, state) {
-    const { name, column, bucket } = facet;
+    const { name, column, bucket = FIRST_BUCKET } = facet;
     const list = make("ul", { className: "plain" });
     const others = state.facets.filter((other) => other.name !== name);
     const units = isTime(column) && make("select", { "aria-label": `Unit of ${name}`, onchange: (event) => {
       this.on.changed({ facets: state.facets.map((other) => (other.name === name ? { name, bucket: event.target.value } : other)) });
-    } }, ...VOCABULARY.buckets.map((unit) => option(unit, unit, unit === (bucket ?? "month"))));
+    } }, ...VOCABULARY.buckets.map((unit) => option(unit.name, unit.name, unit.name === bucket)));
     const element = make("section", { "aria-label": `Values of ${name}` },
       make("div", { className: "facet-head" }, make("h3", {}, make("bdi", {}, visible(name))), units || null,
         make("button", { "aria-label": `Close the values of ${name}`, onclick: () => this.on.changed({ facets: others }) }, "✕")),
       list);
-    return { ...facet, list, element };
+    return { ...facet, bucket, list, element };
   }
 
   /** The values, most frequent first; those of times in their order. */
-  async #fill({ name, column, bucket = "month", list }, state, signal) {
+  async #fill({ name, column, bucket, list }, state, signal) {
     const most = this.most[name] ?? FEW;
     const key = isTime(column) ? { column: name, bucket, as: "value" } : { column: name, as: "value" };
     const order = isTime(column) ? { column: "value" } : { column: "rows", order: "desc" };
@@ -73,7 +74,7 @@ export class Facets {
 
   #value({ name, column, bucket, described }, state, value, count, most) {
     const { text } = shown(value, described, state.isExact);
-    const label = isTime(column) && value !== null ? beginning(value, bucket) : text;
+    const label = isTime(column) && value !== null ? String(value).slice(0, bucketNamed(bucket).characters).replace("T", " ") : text;
     const chosen = chosenIn(state.filters, name);
     const isChosen = isTime(column) && value !== null ? this.#isIn(state, name, bucket, value) : chosen.values.includes(value);
     const change = (isExcluded) => this.on.changed({ filters: this.#changed(state, { name, column, bucket }, value, isExcluded) });
@@ -111,9 +112,4 @@ export class Facets {
     } }, option("", "Add a column…"), ...left.map((column) => option(column.name, visible(column.name))));
     return left.length ? select : "";
   }
-}
-
-/** The beginning of a bucket, as precise as its unit. */
-function beginning(value, bucket) {
-  return String(value).slice(0, { year: 4, month: 7, quarter: 7, hour: 13 }[bucket] ?? 10).replace("T", " ");
 }

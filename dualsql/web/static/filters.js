@@ -5,7 +5,7 @@ import { isNumber, visible } from "./values.js";
 
 // What the server has in its tables (dualsql/web/words.py). The listing has no result and asks for none of it.
 export const VOCABULARY = JSON.parse(document.getElementById("result")?.dataset.vocabulary ?? "{}");
-const { conditions: CONDITIONS = [] } = VOCABULARY;
+const { conditions: CONDITIONS = [], buckets: BUCKETS = [] } = VOCABULARY;
 
 // The operators that a click makes, by what it takes them for.
 const SAME = "eq";
@@ -21,6 +21,10 @@ export function choiceNamed(name) {
   return CONDITIONS.find((choice) => choice.name === name);
 }
 
+export function bucketNamed(name) {
+  return BUCKETS.find((bucket) => bucket.name === name);
+}
+
 /** The choice of a dialog that makes a condition. */
 export function choiceOf({ op, value }) {
   return CONDITIONS.find((each) => each.op === op && (each.takes !== "flag" || (each.value ?? true) === (value ?? true)));
@@ -33,7 +37,7 @@ export function columnOf(filter) {
 }
 
 /** What clicks on values chose in a column: { values, isExcluded }; null where another condition is there. */
-function clicked(filter) {
+function clickedValues(filter) {
   const parts = filter.or ?? [filter];
   const nulls = parts.filter((part) => part.op === NULL);
   const [rest, ...more] = parts.filter((part) => part.op !== NULL);
@@ -56,13 +60,13 @@ function conditionOf(column, values, isExcluded) {
 
 /** The values of a column that are chosen or excluded by clicks. */
 export function chosenIn(filters, column) {
-  const found = filters.map((filter) => (columnOf(filter) === column ? clicked(filter) : null)).find(Boolean);
+  const found = filters.map((filter) => (columnOf(filter) === column ? clickedValues(filter) : null)).find(Boolean);
   return found ?? { values: [], isExcluded: false };
 }
 
 /** The filters after a click on a value: it is added, or taken away where it is there. */
 export function withValue(filters, column, value, isExcluded) {
-  const others = filters.filter((filter) => columnOf(filter) !== column || clicked(filter) === null);
+  const others = filters.filter((filter) => columnOf(filter) !== column || clickedValues(filter) === null);
   const before = chosenIn(filters, column);
   const known = before.isExcluded === isExcluded ? before.values : [];
   const values = known.includes(value) ? known.filter((one) => one !== value) : [...known, value];
@@ -74,20 +78,23 @@ export function withoutColumn(filters, column) {
   return filters.filter((filter) => columnOf(filter) !== column);
 }
 
-/** The conditions of a group's rows: { column, bucket } of each key, and its values. */
-export function conditionsOfGroup(keys, values) {
-  return keys.map(({ column, bucket }, index) => (bucket && values[index] !== null ? inBucket(column, bucket, values[index]) : conditionOf(column, [values[index]], false)));
+/** The keys of groups, which a question may write as names, as { column, bucket }. */
+export function keysOf({ by }) {
+  return by.map((key) => (typeof key === "string" ? { column: key } : key));
 }
 
-const MONTHS = { year: 12, quarter: 3, month: 1 };
-const HOURS = { week: 168, day: 24, hour: 1 };
+/** The conditions of a group's rows, from its values of the keys. */
+export function conditionsOfGroup(group, values) {
+  return keysOf(group).map(({ column, bucket }, index) => (bucket && values[index] !== null ? inBucket(column, bucket, values[index]) : conditionOf(column, [values[index]], false)));
+}
 
 /** A bucket that begins at `start`, as the server writes it. */
 export function inBucket(column, bucket, start) {
   const [, day, time = "", zone = ""] = /^(\d{4,}-\d\d-\d\d)(T[\d:.]+)?(.*)$/.exec(start);
   const end = new Date(`${day}${time || "T00:00:00"}Z`);
-  end.setUTCMonth(end.getUTCMonth() + (MONTHS[bucket] ?? 0));
-  end.setUTCHours(end.getUTCHours() + (HOURS[bucket] ?? 0));
+  const { months, hours } = bucketNamed(bucket);
+  end.setUTCMonth(end.getUTCMonth() + months);
+  end.setUTCHours(end.getUTCHours() + hours);
   const iso = end.toISOString();
   return { and: [{ column, op: FROM, value: start }, { column, op: BEFORE, value: time ? `${iso.slice(0, 19)}${zone}` : iso.slice(0, 10) }] };
 }
@@ -96,14 +103,14 @@ export function inBucket(column, bucket, start) {
 export function searched(columns, text) {
   const isNumeric = text.trim() !== "" && Number.isFinite(Number(text));
   const texts = columns.filter((column) => column.encoding === "text");
-  const equal = columns.filter((column) => (isNumber(column) ? isNumeric && fits(column, text) : column.encoding === "date" && DAY.test(text)));
+  const equal = columns.filter((column) => (isNumber(column) ? isNumeric && isExactNumber(column, text) : column.encoding === "date" && DAY.test(text)));
   return [
     ...texts.map(({ name }) => ({ column: name, op: FOUND, value: text })),
     ...equal.map((column) => ({ column: column.name, op: SAME, value: isNumber(column) ? Number(text) : text })),
   ];
 }
 
-function fits(column, text) {
+function isExactNumber(column, text) {
   return Number.isSafeInteger(Number(text)) || !column.encoding.startsWith("integer");
 }
 
@@ -117,7 +124,7 @@ export function searchIn(filter) {
 export function inWords(filter) {
   const text = searchIn(filter);
   if (text !== undefined) return `${filter.or.length === 1 ? filter.or[0].column : `one of ${filter.or.length} columns`} has “${visible(text)}”`;
-  const byClick = columnOf(filter) === undefined ? null : clicked(filter);
+  const byClick = columnOf(filter) === undefined ? null : clickedValues(filter);
   if (filter.or && byClick) return wordsOf(columnOf(filter), byClick);
   if (filter.or) return filter.or.map(inWords).join(" or ");
   if (filter.and) return rangeInWords(filter.and) ?? filter.and.map(inWords).join(" and ");

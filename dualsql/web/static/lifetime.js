@@ -25,11 +25,10 @@ export class Lifetime {
 
   /** The buttons that the reader may press. */
   buttons() {
-    const button = (text, onclick, properties) => make("button", { ...properties, onclick }, text);
     return [
-      this.may.pin && button(this.#isPinned ? "Unpin" : "Pin", () => this.#pin()),
-      this.may.pin && !this.#isPinned && button("Renew", () => this.#renew(), { title: "Start its lifetime again" }),
-      this.may.delete && button("Delete", () => this.#remove()),
+      this.may.pin && make("button", { onclick: () => this.#pin() }, this.#isPinned ? "Unpin" : "Pin"),
+      this.may.pin && !this.#isPinned && make("button", { onclick: () => this.#renew(), title: "Start its lifetime again" }, "Renew"),
+      this.may.delete && make("button", { onclick: () => this.#remove() }, "Delete"),
     ];
   }
 

@@ -7,7 +7,7 @@ import { Lifetime } from "./lifetime.js";
 import { Problem, Rows, isAsked, send, sentenceOf, sortedBy } from "./rows.js";
 import { Summaries } from "./summaries.js";
 import { addressOf, ordered, readState } from "./state.js";
-import { aim } from "./download.js";
+import { setFileLink } from "./download.js";
 import { askForColumn, askForColumns, askForGroups, showCell, showProfile } from "./dialogs.js";
 import { chips, columnOf, conditionsOfGroup, inWords, searchIn, searched } from "./filters.js";
 import { closeMenus, make } from "./dom.js";
@@ -35,6 +35,9 @@ let state = readState();
 let rows = null;
 let columns = []; // of the result itself
 let grid = null;
+let settling; // the timer after which the address has the row
+let waiting; // the timer after which reading is said
+let progress = null; // what says it
 
 // The parts of the page beside the grid.
 const work = make("div", { className: "work" });
@@ -46,7 +49,7 @@ const chart = new ChartPanel(url, make("aside", { className: "chart-panel", "ari
 });
 const summaries = may.query ? new Summaries(url, (column) => openValues(column)) : null;
 const lifetime = new Lifetime({ url, place: document.getElementById("time-left"), may, isListed: !isLink }, {
-  attempt: (work_) => attempt(work_), say: (text) => say(text), changed: () => tools(),
+  attempt, say, changed: tools,
   deleted: () => {
     rows?.stop();
     summaries?.stop();
@@ -110,7 +113,6 @@ async function attempt(run, whenCancelled = () => {}) {
     whenCancelled();
     say("Cancelled.", button("Try again", again));
   };
-  const isMine = () => message.contains(seconds);
   const slow = setTimeout(() => say("Reading…", seconds, make("progress", { "aria-label": "The query runs" }), button("Cancel", cancel)), SLOW);
   const ticking = setInterval(() => { seconds.textContent = `${Math.round((Date.now() - started) / 1000)} s`; }, 1000);
   try {
@@ -121,7 +123,7 @@ async function attempt(run, whenCancelled = () => {}) {
   } finally {
     clearTimeout(slow);
     clearInterval(ticking);
-    if (isMine()) say("");
+    if (message.contains(seconds)) say("");
   }
 }
 
@@ -134,7 +136,7 @@ async function load() {
   const mine = new Rows(url, state, {
     limit,
     format: (values, described) => values.map((value, index) => shown(value, described[index], state.isExact)),
-    changed: () => { if (mine === rows) { tell(); grid?.draw(); } },
+    changed: () => { if (mine === rows) { showTotal(); grid?.draw(); } },
     failed: (error) => { if (mine === rows) failed(error); },
   });
   rows = mine;
@@ -146,8 +148,8 @@ async function load() {
   }, () => mine.stop());
   if (mine !== rows || !isRead) return;
   say("");
-  took(performance.now() - started);
-  if (!state.group) columns = mine.columns.map((column) => ({ ...column, reference: root.dataset.home ? references[column.name] : undefined }));
+  showSeconds(performance.now() - started);
+  if (!state.group) ({ columns } = mine);
   else if (!columns.length) columns = (await attempt((signal) => send(url, { method: "GET", signal })))?.columns ?? [];
   if (!grid) start();
   const { sort, order_by: _, ...question } = mine.body;
@@ -159,7 +161,7 @@ async function load() {
 }
 
 /** How long the database took for the first rows, with the way to it. */
-function took(milliseconds) {
+function showSeconds(milliseconds) {
   const place = document.getElementById("took");
   if (place) place.textContent = `, read in ${milliseconds < 995 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`}`;
 }
@@ -171,15 +173,15 @@ async function show(keepsPlace) {
   facets.show(state, columns);
   chart.show(state, columns);
   tools();
-  tell();
+  showTotal();
 }
 
 function shownColumns() {
-  const placed = rows.columns.map((column, index) => ({ ...column, index, reference: state.group || !root.dataset.home ? undefined : references[column.name] }));
+  const placed = rows.columns.map((column, index) => ({ ...column, index, reference: state.group ? undefined : references[column.name] }));
   return ordered(placed, state.order).filter((column) => state.group || !state.hidden.includes(column.name));
 }
 
-function tell() {
+function showTotal() {
   const { rows: total, kind } = rows.total ?? {};
   document.getElementById("total").textContent = totalInWords(total, kind, state.group);
 }
@@ -196,19 +198,19 @@ function start() {
     sort: sortBy,
     menu: askAbout,
     cell: (value, column, y, cut) => (state.group?.by.length ? drill(y) : showCell(value, column, y, cut)),
-    card: (y) => card(y),
+    card,
     follow: (column, value) => attempt(() => openReferred(root.dataset.home, column.reference, value)),
     summary: summaries ? (column) => summaries.placeOf(column) : undefined,
     summarised: (seen) => summaries?.want(seen),
-    selected: (selection) => tellSelection(selection),
+    selected: showSelection,
     drawn: (first) => {
       waitForRows();
       if (first === state.row) return;
       state.row = first;
-      clearTimeout(grid.settled);
-      grid.settled = setTimeout(() => history.replaceState(null, "", addressOf(state)), 300);
+      clearTimeout(settling);
+      settling = setTimeout(() => history.replaceState(null, "", addressOf(state)), 300);
     },
-    said: (text) => say(text),
+    said: say,
     resized: (widths) => {
       state = { ...state, widths: { ...state.widths, ...widths } };
       history.replaceState(null, "", addressOf(state));
@@ -245,11 +247,10 @@ function openValues(column) {
 
 /** The rows of a group. */
 function drill(y) {
-  const keys = state.group.by.map((key) => (typeof key === "string" ? { column: key } : key));
-  const values = keys.map((_, index) => rows.value(y, index));
+  const values = state.group.by.map((_, index) => rows.value(y, index));
   if (values.includes(undefined)) return;
   const known = new Set(state.filters.map(inWords));
-  change({ filters: [...state.filters, ...conditionsOfGroup(keys, values).filter((condition) => !known.has(inWords(condition)))], group: null, sort: [] });
+  change({ filters: [...state.filters, ...conditionsOfGroup(state.group, values).filter((condition) => !known.has(inWords(condition)))], group: null, sort: [] });
 }
 
 async function card(y) {
@@ -263,7 +264,7 @@ async function card(y) {
 }
 
 /** Which rows are on the screen, and the figures of the cells that are selected. */
-function tellSelection(selection) {
+function showSelection(selection) {
   const last = Math.min(rows.count, grid.top + grid.visible);
   const place = rows.count ? `Rows ${grouped(grid.top + 1)} to ${grouped(last)}` : "";
   const hint = state.group?.by.length ? "Enter shows the rows of a group" : "Space shows a row as a card";
@@ -289,9 +290,9 @@ function waitForRows() {
     stopWaiting();
     return;
   }
-  grid.waiting ??= setTimeout(() => {
-    grid.notice = make("progress", { "aria-label": "The query runs" });
-    say("Reading…", grid.notice, button("Cancel", () => {
+  waiting ??= setTimeout(() => {
+    progress = make("progress", { "aria-label": "The query runs" });
+    say("Reading…", progress, button("Cancel", () => {
       rows.callOff();
       say("Cancelled.", button("Try again", () => { say(""); grid.draw(); }));
     }));
@@ -300,9 +301,9 @@ function waitForRows() {
 
 function stopWaiting() {
   if (!grid) return;
-  clearTimeout(grid.waiting);
-  grid.waiting = undefined;
-  if (message.contains(grid.notice ?? null)) say("");
+  clearTimeout(waiting);
+  waiting = undefined;
+  if (message.contains(progress)) say("");
 }
 
 function sortBy(column, order, isAdded) {
@@ -316,8 +317,8 @@ function tools() {
     may.query && !state.group && search(),
     goTo(),
     may.query && button(state.group ? "Change groups" : "Group", group),
-    may.query && !state.group && button("Values", values, { "aria-pressed": String(state.facets.length > 0) }),
-    button("Columns", choose),
+    may.query && !state.group && button("Values", toggleValues, { "aria-pressed": String(state.facets.length > 0) }),
+    button("Columns", chooseColumns),
     may.chart && button("Chart", () => arrange({ chart: state.chart ? null : firstChart(columns, state.group) }), { "aria-pressed": String(Boolean(state.chart)) }),
     may.query && button("Profile", profile),
     download,
@@ -326,7 +327,7 @@ function tools() {
     ...chips(state, change, changeFilter),
   ].filter(Boolean));
   const seen = { state, columns: ordered(columns, state.order), body: rows?.body ?? {}, url };
-  for (const link of download?.querySelectorAll("a") ?? []) aim(link, seen, attempt);
+  for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, seen, attempt);
 }
 
 function search(text = "") {
@@ -381,13 +382,13 @@ async function group() {
 }
 
 /** The values of the first columns that have few of them, or none. */
-function values() {
+function toggleValues() {
   if (state.facets.length) return arrange({ facets: [] });
   const fit = columns.filter((column) => ["text", "boolean", "date", "datetime"].includes(column.encoding)).slice(0, 3);
   return arrange({ facets: (fit.length ? fit : columns.slice(0, 1)).map(({ name }) => ({ name })) });
 }
 
-async function choose() {
+async function chooseColumns() {
   const chosen = await askForColumns(rows.columns, state.hidden, state.isExact);
   if (!chosen) return;
   if (chosen.isExact !== state.isExact) change({ ...chosen, row: state.row });

@@ -1,7 +1,7 @@
 // What each column holds, below its name: NULLs, distinct values, and a small histogram or the most frequent values.
 // The server computes it of what is on the screen, for the columns in view alone, and within a budget.
 
-import { make } from "./dom.js";
+import { make, shape } from "./dom.js";
 import { send } from "./rows.js";
 import { exact, grouped, visible } from "./values.js";
 
@@ -103,8 +103,7 @@ function rangeOf(profile) {
 
 /** A histogram, or the shares of the most frequent values; nothing where neither says anything. */
 function pictureOf(profile, rows) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  for (const [name, value] of Object.entries({ viewBox: `0 0 100 ${BARS}`, preserveAspectRatio: "none", "aria-hidden": "true" })) svg.setAttribute(name, value);
+  const svg = shape("svg", { viewBox: `0 0 100 ${BARS}`, preserveAspectRatio: "none", "aria-hidden": "true" });
   svg.append(...(profile.histogram ? columnsOf(profile.histogram) : sharesOf(profile.most_frequent ?? [], rows)));
   return svg;
 }
@@ -114,7 +113,7 @@ function columnsOf(histogram) {
   const width = 100 / histogram.length;
   return histogram.map(({ count }, index) => {
     const height = count ? Math.max((count / most) * BARS, 1.5) : 0;
-    return bar({ x: index * width, y: BARS - height, width: width * 0.9, height });
+    return shape("rect", { class: "bar-mark", x: index * width, y: BARS - height, width: width * 0.9, height });
   });
 }
 
@@ -123,13 +122,6 @@ function sharesOf(frequent, rows) {
   return frequent.map(({ count }, index) => {
     const width = (100 * count) / Math.max(rows, 1);
     x += width;
-    return bar({ x: x - width, y: BARS * 0.45, width: Math.max(width - 0.7, 0.3), height: BARS * 0.45, opacity: 1 - index * 0.16 });
+    return shape("rect", { class: "bar-mark", x: x - width, y: BARS * 0.45, width: Math.max(width - 0.7, 0.3), height: BARS * 0.45, opacity: 1 - index * 0.16 });
   });
-}
-
-function bar(attributes) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  element.setAttribute("class", "bar-mark");
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
 }
