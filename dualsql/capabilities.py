@@ -110,7 +110,7 @@ class QueryDialect:
         finds_equal_by_index: an index of the column finds what `exact` is equal to; else equality is asked for twice.
         position: the position of a part in a text, from 1; 0 if it is not in it.
         beginning: the first characters of a text.
-        lowered: a text in lower case.
+        lowered: a text in lower case, the same for each collation of a column.
         cut_date: the beginning of the bucket of a date or an instant; None if it has no function for that.
         double: makes a number a double.
         sum_of_integers: the exact sums of 32-bit and of 64-bit integers.

@@ -630,6 +630,7 @@ BEYOND: dict[str, str] = {
     "query/test_odd_types.py": "queries over types with few operators are answered, or refused with a reason",
     "query/test_rounded.py": "decimals that SQLite keeps as doubles are compared as they are shown",
     "query/test_oracle.py": "questions about results, answered as polars answers them on the full rows",
+    "query/test_any_case.py": "letters in any case are the same on each database and collation, live and kept",
     "query/test_client.py": "the client asks, in Python's values",
     "query/test_refining.py": "refined results",
     "query/test_hidden.py": "masks, tenants, sums and letters, on every engine",

@@ -138,7 +138,7 @@ class Compared:
         return self._condition("contains", part)
 
     def contains_any_case(self, part: str) -> Condition:
-        """A text that contains `part`, in capital or small letters; on SQLite those of ASCII alone."""
+        """A text that contains `part`, in capital or small letters: which, depends on the database."""
         return self._condition("contains_any_case", part)
 
     def starts_with(self, beginning: str) -> Condition:

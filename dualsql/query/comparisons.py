@@ -124,7 +124,7 @@ def _contains(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[
 
 def _contains_any_case(dialect: QueryDialect, text: Element, part: str) -> ColumnElement[bool]:
     lowered = dialect.lowered(bound(part, types.String()))
-    # The text as it is, too: SQLite's lower() changes letters of ASCII alone, and other alphabets stay as they are.
+    # The text as it is, too: a database whose lower() depends on the place in a word may write a part in another way.
     return or_(dialect.position(dialect.lowered(text), lowered) > 0, _contains(dialect, text, part))
 
 

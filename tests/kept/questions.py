@@ -44,7 +44,8 @@ class Hostile(NamedTuple):
 _TEXTS = (
     "'Apple'", "'apple'", "'APPLE'", "'apple '", "'ÉCLAIR'", "'éclair'", "'eclair'", "NULL", "''", "' '",
     "'a_b'", "'100%'",
-    "'Straße'", "'STRASSE'", "'10'", "'9'", "'zebra'", "'Zebra'", "'_'", "'😀'", "'\ufffd'",
+    "'Straße'", "'STRASSE'", "'STRAẞE'", "'İSTANBUL'", "'istanbul'", "'ΑΣ'", "'ας'", "'e\u0301'", "'E\u0301'",
+    "'10'", "'9'", "'zebra'", "'Zebra'", "'_'", "'😀'", "'\ufffd'",
 )  # fmt: skip
 _WHOLE = ("7", "-7", "0", "NULL", "2", "3", "-1", "2147483647", "-2147483648", "7")
 _LARGE = (

@@ -15,11 +15,14 @@ from tests.query.readings import readings_at
 __all__ = ["application", "institutions_url", "readings", "readings_url"]
 
 
-@pytest.fixture(scope="session", params=engines.SOURCES)
+@pytest.fixture(scope="session", params=[*engines.SOURCES, pytest.param("duckdb", marks=pytest.mark.long)])
 def readings_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a database for the readings, once for every engine."""
-    if request.param == "sqlite":
-        yield engines.sqlite_url_in(tmp_path_factory.mktemp("asking"))
+    if request.param in ("sqlite", "duckdb"):
+        folder = tmp_path_factory.mktemp("asking")
+        yield (
+            engines.sqlite_url_in(folder) if request.param == "sqlite" else f"duckdb:///{folder / 'readings'}"
+        )
         return
     server: engines.PostgreSQL | MariaDB = request.getfixturevalue(f"{request.param}_server")
     with server.database() as url:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -21,11 +21,26 @@ _EVERY = {"year": "1y", "quarter": "1q", "month": "1mo", "week": "1w", "day": "1
 Rows = list[dict[str, Any]]
 
 
-def answer(spec: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Rows:
-    """The rows that answer `spec`, whose values are Python's, in order."""
+def lower_by_letter(text: str) -> str:
+    """The text with each letter in lower case by itself, as PostgreSQL, MariaDB and DuckDB have it."""
+    return "".join(letter.lower()[0] for letter in text)
+
+
+def lower_ascii(text: str) -> str:
+    """The text with the letters A to Z in lower case, as SQLite has it."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
+Lower = Callable[[str], str]
+
+
+def answer(
+    spec: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, lower: Lower = lower_by_letter
+) -> Rows:
+    """The rows that answer `spec`, whose values are Python's, in order; `lower` as the database has it."""
     frame = _frame(rows)
     if spec.get("filters"):
-        frame = frame.filter(reduce(and_, map(_condition, spec["filters"])))
+        frame = frame.filter(reduce(and_, (_condition(part, lower) for part in spec["filters"])))
     grouped = bool(spec.get("group_by") or spec.get("aggregates"))
     frame = _grouped(frame, spec) if grouped else frame
     keys = [(key["column"], key["order"] == "desc") for key in spec.get("order_by", ())]
@@ -49,16 +64,20 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(plain, schema=schema, orient="row")
 
 
-def _condition(part: Mapping[str, Any]) -> Any:
+def _condition(part: Mapping[str, Any], lower: Lower = lower_by_letter) -> Any:
     for word, combine in (("and", and_), ("or", or_)):
         if word in part:
-            return reduce(combine, map(_condition, part[word]))
+            return reduce(combine, (_condition(one, lower) for one in part[word]))
     if "not" in part:
-        return ~_condition(part["not"])
-    return _compared(pl.col(part["column"]), part["op"], part.get("value"))
+        return ~_condition(part["not"], lower)
+    return _compared(pl.col(part["column"]), part["op"], part.get("value"), lower)
 
 
-def _compared(column: pl.Expr, operator: str, value: Any) -> Any:
+def _small(column: pl.Expr, lower: Lower) -> pl.Expr:
+    return column.map_elements(lower, return_dtype=pl.String)
+
+
+def _compared(column: pl.Expr, operator: str, value: Any, lower: Lower) -> Any:
     match operator:
         case "is_null":
             return column.is_null() if value is not False else column.is_not_null()
@@ -68,6 +87,10 @@ def _compared(column: pl.Expr, operator: str, value: Any) -> Any:
             return (column >= value[0]) & (column <= value[1])
         case "contains":
             return column.str.contains(value, literal=True)
+        case "contains_any_case":
+            return column.str.contains(value, literal=True) | _small(column, lower).str.contains(
+                lower(value), literal=True
+            )
         case "starts_with":
             return column.str.starts_with(value)
         case _:

@@ -59,7 +59,8 @@ READINGS = Table(
     Column("secret", String(10)),
 )
 
-TEXTS = ("a", "A", "a ", "ä", "100%", "1_0", "10", "", "\\", "*", "äb", "a'b", "Zebra", "zebra", "🎈", "z")
+TEXTS = ("a", "A", "a ", "ä", "100%", "1_0", "10", "", "\\", "*", "äb", "a'b", "Zebra", "zebra", "🎈", "z",
+         "Äb", "İi", "Iı", "ß", "ẞ", "ασ", "Ας", "ΑΣ", "e\u0301", "E\u0301", "é")  # fmt: skip
 TENANTS = ("north", "south")
 
 HOOKS: tuple[Hook, ...] = (

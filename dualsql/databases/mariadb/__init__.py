@@ -40,6 +40,7 @@ from dualsql.capabilities import (
     KeyForm,
     QueryDialect,
     RowEstimate,
+    in_lower_case,
 )
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, SQLType
@@ -347,6 +348,12 @@ def _unpadded(element: Expression) -> Expression:
     return collate(cast(element, types.String()), "utf8mb4_nopad_bin")
 
 
+def _lowered(element: Expression) -> Expression:
+    # Of a Turkish collation, the small letter of I is another one; older collations have the letters of Unicode 3.0.
+    text = collate(cast(element, types.String()), "utf8mb4_uca1400_nopad_as_cs")
+    return _unpadded(in_lower_case(text))
+
+
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     if bucket == "week":
         return cast(func.subdate(element, func.weekday(element)), types.Date())
@@ -362,6 +369,7 @@ _QUERY = QueryDialect(
     ordered=_unpadded,
     finds_equal_by_index=False,
     position=lambda text, part: func.locate(part, _unpadded(text), type_=types.Integer()),
+    lowered=_lowered,
     cut_date=_beginning_of_bucket,
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),

@@ -21,7 +21,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate
+from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate, in_lower_case
 from dualsql.columns.own_types import Computation, SQLType, is_single
 from dualsql.columns.result import CharByte, DriverValue
 from dualsql.databases.generic import Expression, collated, grouped, parameter, stored_in
@@ -239,9 +239,17 @@ def _by_code_point(element: Expression) -> Expression:
     return collated(element, "C")
 
 
+def _lowered(element: Expression) -> Expression:
+    # The letters of ASCII first: of a Turkish collation, the small letter of I is another one.
+    ascii_lower = in_lower_case(_by_code_point(element))
+    return _by_code_point(in_lower_case(collated(ascii_lower, "default")))
+
+
 _QUERY = QueryDialect(
     ordered=_by_code_point,
-    position=lambda text, part: func.strpos(text, part, type_=types.Integer()),
+    # Of a nondeterministic collation, strpos() is an error before PostgreSQL 18.
+    position=lambda text, part: func.strpos(_by_code_point(text), part, type_=types.Integer()),
+    lowered=_lowered,
     cut_date=partial(beginning_of_bucket, _NAME),
     double=as_double,
     sum_of_integers=(whole_sum, decimal_sum),
