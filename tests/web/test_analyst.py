@@ -172,6 +172,69 @@ async def test_keys_reach_the_last_of_sixty_columns(site: Site, browser: Browser
         await expect(active).to_have_text("1")
 
 
+async def test_a_frozen_column_stays_in_sight(site: Site, browser: Browser) -> None:
+    async with tab(browser, width=500, bypass_csp=True) as page:
+        await opened(page, await site.create(BY_ID))
+        await page.get_by_role("button", name="Options of carrier").click()
+        await page.get_by_role("button", name="Freeze", exact=True).click()
+        first = page.locator("tbody tr").first.locator("th, td")
+        await expect(first.nth(1)).to_have_text("AA")
+        await page.get_by_role("gridcell").nth(1).click()
+        await page.keyboard.press("Control+End")
+        await expect(page.locator(".active")).to_have_text("true")
+        await expect(page.locator(".active")).to_be_in_viewport(ratio=0.99)
+        await expect(first.nth(1)).to_be_in_viewport(ratio=1)
+        await expect(page.get_by_role("columnheader", name="carrier").first).to_be_in_viewport(ratio=1)
+        await findings_are_none(page)
+        await page.keyboard.press("Home")
+        await expect(page.locator("th.active")).to_have_text("UA")
+        await page.reload()
+        await page.get_by_role("button", name="Options of carrier").click()
+        await page.get_by_role("button", name="Unfreeze").click()
+        await expect(page.locator("th.frozen")).to_have_count(0)
+
+
+async def test_the_last_row_is_seen_on_a_phone(site: Site, browser: Browser) -> None:
+    async with tab(browser, width=390) as page:
+        await opened(page, await site.create(BY_ID))
+        await page.get_by_role("gridcell").first.click()
+        await page.keyboard.press("Control+End")
+        await expect(page.locator("tbody th").last).to_have_text("100,000")
+        grid, status = [await page.locator(name).bounding_box() for name in ("#rows", "#status")]
+        assert grid and status and grid["y"] + grid["height"] <= status["y"]
+        assert status["y"] + status["height"] <= 800
+
+
+async def test_a_table_that_is_pushed_glides(site: Site, browser: Browser) -> None:
+    async with tab(browser, width=390, has_touch=True) as page:
+        await opened(page, await site.create(BY_ID))
+        protocol = await page.context.new_cdp_session(page)
+
+        async def touch(kind: str, *points: Any) -> None:
+            await protocol.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [*points]})
+
+        await touch("touchStart", {"x": 200, "y": 700})
+        for y in range(680, 540, -20):
+            await touch("touchMove", {"x": 200, "y": y})
+        moved = 160 // 29
+        await touch("touchEnd")
+        row = page.locator("tbody th").first
+        await expect(row).not_to_have_text(re.compile(rf"^[1-{moved + 1}]$"))
+
+
+async def test_a_dialog_closes_by_a_click_beside_it(site: Site, browser: Browser) -> None:
+    async with tab(browser) as page:
+        await opened(page, await site.create(BY_ID))
+        options, dialog = page.get_by_role("button", name="Options of carrier"), page.get_by_role("dialog")
+        await options.click()
+        await page.mouse.click(5, 790)
+        await expect(dialog).to_have_count(0)
+        await options.click()
+        await page.get_by_label("Value", exact=True).fill("U")  # what was written is not lost
+        await page.mouse.click(5, 790)
+        await expect(dialog).to_be_visible()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_panels_fit_and_have_no_findings(site: Site, browser: Browser, scheme: Any) -> None:

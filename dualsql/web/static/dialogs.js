@@ -76,7 +76,7 @@ export function labelled(text, field) {
 }
 
 /**
- * What can be done with a column: { sort }, { filter }, { hide }, { width }, { values }, { move: -1 or 1 } or null.
+ * What can be done with a column: { sort }, { filter }, { hide }, { width }, { values }, { move: -1 or 1 }, { freeze } or null.
  * @param {object?} options canFilter; isOnPage: it can be hidden, moved and measured, and its values listed; filter: the
  *   condition to change
  */
@@ -91,6 +91,7 @@ export function askForColumn(column, { canFilter, isOnPage = true, filter }) {
       ...(isOnPage ? [
         canFilter && button("Values", () => ({ values: true })), button("Hide", () => ({ hide: true })),
         button("Move left", () => ({ move: -1 })), button("Move right", () => ({ move: 1 })),
+        button(column.isFrozen ? "Unfreeze" : "Freeze", () => ({ freeze: true })),
       ] : [])),
     isOnPage && !filter ? make("div", { className: "tools" }, width, button("Set width", () => ({ width: Number(width.value) || null }), "set-width")) : null,
     ...(values ? [make("h3", {}, "Filter"), ...values.fields, make("div", { className: "tools" }, make("button", { className: "main" }, "Filter"))] : []));

@@ -21,12 +21,19 @@ export function shape(tag, attributes, text) {
   return element;
 }
 
-/** A dialog with a heading and a Close button; it is removed when it closes. */
+/** A dialog with a heading and a Close button; a click beside it closes it until something was written in it. Closed, it is removed. */
 export function openDialog(title, ...children) {
   const dialog = make("dialog", { "aria-label": title, onclose: () => dialog.remove() },
     make("div", { className: "dialog-head" },
       make("h2", {}, title), make("button", { "aria-label": "Close", onclick: () => dialog.close() }, "✕")),
     ...children);
+  let isChanged = false;
+  dialog.addEventListener("input", () => { isChanged = true; });
+  dialog.addEventListener("mousedown", ({ target, clientX, clientY }) => {
+    const { left, right, top, bottom } = dialog.getBoundingClientRect();
+    const isInside = clientX >= left && clientX <= right && clientY >= top && clientY <= bottom;
+    if (target === dialog && !isInside && !isChanged) dialog.close();
+  });
   document.body.append(dialog);
   dialog.showModal();
   return dialog;

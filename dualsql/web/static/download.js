@@ -6,7 +6,7 @@ import { Problem, isAsked } from "./rows.js";
 /** Names of the columns that are shown; undefined where all are, in their own order. */
 function columnsOf(state, columns) {
   const names = columns.map((column) => column.name);
-  return !state.group && (state.hidden.length || state.order.length) ? names.filter((name) => !state.hidden.includes(name)) : undefined;
+  return !state.group && (state.hidden.length || state.order.length || state.frozen.length) ? names.filter((name) => !state.hidden.includes(name)) : undefined;
 }
 
 /** Whether a link can say all of it. A link is better: the browser writes the file while it comes. */

@@ -13,6 +13,9 @@ const SUMMARY = 46; // pixels, too
 const TALLEST = 5_000_000; // pixels of the scroll bar's content
 const MOST_TRIES = 20;
 const MOST_COPIED = 100_000; // cells
+const SLOWEST = 0.001; // rows in a millisecond, at which a table that was pushed stands still
+const FRICTION = 0.997; // what is left of the speed after a millisecond
+const REST = 60; // milliseconds of a finger that does not move: it stopped the table
 const FOLLOWING = { asc: "desc", desc: undefined }; // orders, by clicks on a header
 
 export class Grid {
@@ -27,10 +30,12 @@ export class Grid {
     this.on = on;
     this.rows = null;
     this.columns = [];
+    this.frozen = 0; // columns, of the first ones: they are headers of rows to the table
     this.active = { x: 0, y: 0 };
     this.anchor = null; // the other corner of a selection
     this.top = 0;
     this.isMissing = false; // rows on the screen are not here yet
+    this.drawn = 0; // rows on the screen
     this.rest = 0; // of a turn of the wheel, in rows
     this.host = host;
     this.table = document.createElement("regular-table");
@@ -42,7 +47,7 @@ export class Grid {
     this.scrollbar.addEventListener("scroll", () => this.#scrolledBar());
     host.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     this.#touches();
-    new ResizeObserver(() => this.draw()).observe(host);
+    new ResizeObserver(() => this.#fit()).observe(host);
     this.table.addEventListener("keydown", (event) => this.#press(event));
     this.table.addEventListener("mousedown", (event) => this.#point(event));
     this.table.addEventListener("mouseover", (event) => this.#drag(event));
@@ -51,9 +56,13 @@ export class Grid {
     document.addEventListener("mouseup", () => this.#resized());
   }
 
-  /** Show these columns of rows, of which the first were read; each column has the `index` of its values, `widths` pixels by names. */
+  /**
+   * Show these columns of rows, of which the first were read; each column has the `index` of its values, `widths` pixels by names.
+   * The columns that are `isFrozen` come first.
+   */
   async show(rows, columns, { sort, widths = {}, keepsPlace = false }) {
     this.rows = rows;
+    this.frozen = Math.min(columns.filter((column) => column.isFrozen).length, columns.length - 1);
     this.columns = columns.map((column) => {
       const place = sort.findIndex((key) => key.field === column.name);
       const sorted = { ...column, order: sort[place]?.order, place: sort.length > 1 && place >= 0 ? place + 1 : "" };
@@ -85,11 +94,28 @@ export class Grid {
   /** The width of a column as it is drawn, in pixels. */
   widthOf(column) {
     const cells = [...this.table.querySelectorAll("thead th")];
-    return Math.round(cells.find((cell) => this.columns[this.table.getMeta(cell)?.x]?.name === column.name && this.table.getMeta(cell).type === "column_header")?.offsetWidth ?? 0) || null;
+    return Math.round(cells.find((cell) => this.#placeOf(cell)?.isHeader && this.columns[this.#placeOf(cell).x]?.name === column.name)?.offsetWidth ?? 0) || null;
+  }
+
+  /** Which column, and which row of the result, a cell is of; null for numbers of rows and what is above them. */
+  #placeOf(cell) {
+    const { type, x, y, row_header_x: header } = this.table.getMeta(cell) ?? {};
+    if (type === "column_header") return { x: x + this.frozen, isHeader: true };
+    if (type === "corner") return header > 0 ? { x: header - 1, isHeader: true } : null;
+    if (type === "body") return { x: x + this.frozen, y: this.top + y };
+    return type === "row_header" && header > 0 ? { x: header - 1, y: this.top + y } : null;
+  }
+
+  /** Draw in another height: the active cell stays in sight where it was. */
+  #fit() {
+    const { y } = this.active;
+    if (y >= this.top + this.visible && y < this.top + this.drawn) this.top = y - this.visible + 1;
+    return this.draw();
   }
 
   async draw() {
     if (!this.rows) return;
+    this.drawn = this.visible;
     this.top = this.#within(this.top);
     this.scrolled.style.height = `${Math.min(TALLEST, this.rows.count * ROW)}px`;
     this.scrollbar.hidden = this.rows.count <= this.visible;
@@ -148,12 +174,31 @@ export class Grid {
 
   #touches() {
     let last = null;
-    this.table.addEventListener("touchstart", (event) => { last = event.touches[0].clientY; }, { passive: true });
-    this.table.addEventListener("touchmove", (event) => {
-      const { clientY } = event.touches[0];
-      this.#turn((last - clientY) / ROW);
-      last = clientY;
-    }, { passive: true });
+    let speed = 0; // rows in a millisecond
+    let gliding;
+    const glide = (before) => (now) => {
+      if (Math.abs(speed) < SLOWEST) return;
+      this.#turn(speed * (now - before));
+      speed *= FRICTION ** (now - before);
+      gliding = requestAnimationFrame(glide(now));
+    };
+    const start = ({ touches: [{ clientY }], timeStamp }) => {
+      cancelAnimationFrame(gliding);
+      last = { clientY, timeStamp };
+      speed = 0;
+    };
+    const move = ({ touches: [{ clientY }], timeStamp }) => {
+      const rows = (last.clientY - clientY) / ROW;
+      speed = rows / Math.max(1, timeStamp - last.timeStamp);
+      last = { clientY, timeStamp };
+      this.#turn(rows);
+    };
+    const end = ({ touches, timeStamp }) => {
+      if (!touches.length && timeStamp - last.timeStamp < REST) gliding = requestAnimationFrame(glide(performance.now()));
+    };
+    for (const [name, listener] of Object.entries({ touchstart: start, touchmove: move, touchend: end })) {
+      this.table.addEventListener(name, listener, { passive: true });
+    }
   }
 
   /** The cell with its whole value. */
@@ -173,19 +218,20 @@ export class Grid {
 
   #slice(x0, y0, x1, y1) {
     const ys = Array.from({ length: Math.max(0, y1 - y0) }, (_, index) => this.top + y0 + index);
-    const columns = this.columns.slice(x0, x1);
+    const frozen = this.columns.slice(0, this.frozen);
+    const columns = this.columns.slice(x0 + this.frozen, x1 + this.frozen);
     if (ys.length) this.rows.want(ys[0], ys.at(-1) + 1);
     const found = ys.map((y) => this.rows.row(y));
     this.isMissing = found.includes(undefined);
+    const contentOf = (column, at) => this.#content(column, found[at]?.[column.index], ys[at]);
     return Promise.resolve({
       num_rows: Math.min(this.visible, this.rows.count),
-      num_columns: this.columns.length,
-      num_row_headers: 1,
+      num_columns: this.columns.length - this.frozen,
+      num_row_headers: 1 + this.frozen,
       num_column_headers: this.on.summary ? 2 : 1,
-      row_headers: ys.map((y) => [grouped(y + 1)]),
+      row_headers: ys.map((y, at) => [grouped(y + 1), ...frozen.map((column) => contentOf(column, at))]),
       column_headers: columns.map((column) => column.headers),
-      data: columns.map((column) => found.map((row, at) => this.#content(column, row?.[column.index], ys[at]))),
-      metadata: columns.map((column) => found.map((row) => row?.[column.index].kind ?? "missing")),
+      data: columns.map((column) => ys.map((_, at) => contentOf(column, at))),
       merge_headers: "none",
     });
   }
@@ -216,19 +262,22 @@ export class Grid {
     set(table, { "aria-activedescendant": table.querySelector("#active-cell") ? "active-cell" : null }); // it may be out of sight
     this.on.selected?.(selected);
     const { first, last } = this.#drawnColumns();
-    this.on.summarised?.(this.columns.slice(first, last + 1));
+    this.on.summarised?.([...this.columns.slice(0, this.frozen), ...this.columns.slice(first, last + 1)]);
     this.on.drawn(this.top);
   }
 
   #styleHead(tr, isSummary) {
     for (const th of tr.cells) {
-      const meta = this.table.getMeta(th);
-      const column = meta?.type === "column_header" ? this.columns[meta.x] : null;
+      const { x } = this.#placeOf(th) ?? {};
+      const column = this.columns[x];
+      const isFrozen = x < this.frozen;
+      if (isFrozen && th.firstChild !== column.headers[Number(isSummary)]) th.replaceChildren(column.headers[Number(isSummary)]);
+      th.classList.toggle("frozen", isFrozen);
       th.classList.toggle("number", Boolean(column && isNumber(column)));
       th.classList.toggle("of-summary", isSummary);
-      th.style.minWidth = th.style.maxWidth = column ? this.#chosenWidth(meta.x) : ""; // the table sets it for one row of headers
-      if (column && !isSummary) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-colindex": meta.x + 2 });
-      else if (column) set(th, { scope: "col", "aria-colindex": meta.x + 2, "aria-sort": null, "aria-label": "Summary" });
+      th.style.minWidth = th.style.maxWidth = column ? this.#chosenWidth(x) : ""; // the table sets it for one row of headers
+      if (column && !isSummary) set(th, { scope: "col", "aria-sort": { asc: "ascending", desc: "descending" }[column.order] ?? "none", "aria-label": null, "aria-colindex": x + 2 });
+      else if (column) set(th, { scope: "col", "aria-colindex": x + 2, "aria-sort": null, "aria-label": "Summary" });
       else set(th, { "aria-label": isSummary ? "Summary" : "Row number" });
     }
   }
@@ -242,30 +291,37 @@ export class Grid {
   #cutColumn() {
     const edge = this.table.getBoundingClientRect().right;
     const cell = [...(this.table.querySelector("tbody tr")?.cells ?? [])].find((each) => each.offsetWidth && each.getBoundingClientRect().left < edge && each.getBoundingClientRect().right > edge + 1);
-    return cell && this.table.getMeta(cell)?.x;
+    return cell && this.#placeOf(cell)?.x;
   }
 
   #styleRow(tr, selected, cut) {
     for (const cell of tr.cells) {
-      const meta = this.table.getMeta(cell);
-      if (meta?.type === "row_header") {
-        set(cell, { scope: "row" });
-        set(tr, { "aria-rowindex": this.top + meta.y + 2 });
-      } else if (meta) {
-        const { x } = meta;
-        const y = this.top + meta.y;
-        const isActive = x === this.active.x && y === this.active.y;
-        const isIn = this.anchor && x >= selected.x0 && x <= selected.x1 && y >= selected.y0 && y <= selected.y1;
-        const whole = this.rows.row(y)?.[this.columns[x]?.index]?.whole;
-        if (cell.title !== (whole ?? "")) cell.title = whole ?? "";
-        const isCut = x === cut;
-        cell.style.maxWidth = this.#chosenWidth(x);
-        cell.className = `${isCut ? "cut " : ""}${meta.user ?? ""}${this.columns[x] && isNumber(this.columns[x]) ? " of-numbers" : ""}${isActive ? " active" : ""}${isIn ? " selected" : ""}`;
-        if (isActive) cell.id = "active-cell";
-        else if (cell.id) cell.removeAttribute("id");
-        set(cell, { role: "gridcell", "aria-colindex": x + 2, "aria-selected": isActive || isIn ? "true" : null });
+      const place = this.#placeOf(cell);
+      if (place) this.#styleCell(cell, place, selected, place.x === cut);
+      else {
+        const { y } = this.table.getMeta(cell) ?? {};
+        cell.className = "";
+        cell.style.maxWidth = "";
+        set(cell, { scope: "row", role: null, id: null, title: null, "aria-selected": null, "aria-colindex": null });
+        set(tr, { "aria-rowindex": this.top + y + 2 });
       }
     }
+  }
+
+  #styleCell(cell, { x, y }, selected, isCut) {
+    const column = this.columns[x];
+    const shown = this.rows.row(y)?.[column?.index];
+    const isActive = x === this.active.x && y === this.active.y;
+    const isIn = Boolean(this.anchor) && x >= selected.x0 && x <= selected.x1 && y >= selected.y0 && y <= selected.y1;
+    const classes = {
+      cut: isCut, [shown?.kind ?? "missing"]: true, "of-numbers": column && isNumber(column), active: isActive, selected: isIn, frozen: x < this.frozen,
+    };
+    cell.className = Object.keys(classes).filter((name) => classes[name]).join(" ");
+    cell.style.maxWidth = this.#chosenWidth(x);
+    set(cell, {
+      role: "gridcell", scope: null, id: isActive ? "active-cell" : null, title: shown?.whole ?? null, "aria-colindex": x + 2,
+      "aria-selected": isActive || isIn ? "true" : null,
+    });
   }
 
   selection() {
@@ -278,11 +334,11 @@ export class Grid {
 
   #point(event) {
     const cell = event.button === 0 && event.target.closest?.("td, tbody th");
-    const meta = cell && this.table.getMeta(cell);
-    if (meta?.type === "row_header") return this.#pointRow(event, this.top + meta.y);
-    if (!meta || meta.type !== "body" || event.target.closest(".follow")) return undefined;
+    const place = cell && this.#placeOf(cell);
+    if (cell && !place) return this.#pointRow(event, this.top + this.table.getMeta(cell).y);
+    if (!place || event.target.closest(".follow")) return undefined;
     this.anchor = event.shiftKey ? this.anchor ?? this.active : null;
-    this.active = { x: meta.x, y: this.top + meta.y };
+    this.active = place;
     this.focus();
     event.preventDefault();
     this.draw();
@@ -300,11 +356,11 @@ export class Grid {
   }
 
   #drag(event) {
-    const cell = event.buttons === 1 && event.target.closest?.("td");
-    const meta = cell && this.table.getMeta(cell);
-    if (!meta || meta.type !== "body" || (meta.x === this.active.x && this.top + meta.y === this.active.y)) return;
+    const cell = event.buttons === 1 && event.target.closest?.("td, tbody th");
+    const place = cell && this.#placeOf(cell);
+    if (!place || (place.x === this.active.x && place.y === this.active.y)) return;
     this.anchor ??= this.active;
-    this.active = { x: meta.x, y: this.top + meta.y };
+    this.active = place;
     this.draw();
   }
 
@@ -341,20 +397,20 @@ export class Grid {
     await this.#reveal(x);
   }
 
-  /** The first and the last column that are drawn; the last one may be cut. */
+  /** The first and the last column that are drawn beside the frozen ones; the last one may be cut. */
   #drawnColumns() {
-    const places = [...(this.table.querySelector("tbody tr")?.cells ?? [])].map((cell) => this.table.getMeta(cell)).filter((meta) => meta?.type === "body").map((meta) => meta.x);
+    const places = [...this.table.querySelectorAll("tbody tr:first-child td")].map((cell) => this.#placeOf(cell)?.x);
     return { first: places[0] ?? 0, last: places.at(-1) ?? 0 };
   }
 
   /** Scroll sideways until a column is whole, as far as it fits. How wide those out of sight are is known when they are drawn. */
   async #reveal(x) {
     let before = null;
-    for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+    for (let tries = 0; tries < MOST_TRIES && x === this.active.x && x >= this.frozen; tries += 1) {
       const { first, last } = this.#drawnColumns();
       if (x === first || (x > first && x <= last && this.#isWhole())) return;
       const target = x < first ? x : x > last ? Math.max(first + 1, x - (last - first)) : first + 1;
-      await this.table.scrollToCell(target, 0);
+      await this.table.scrollToCell(target - this.frozen, 0);
       await this.draw();
       const place = `${this.table.scrollLeft} ${this.table.scrollWidth}`;
       if (place === before) return; // there is nothing more
@@ -363,7 +419,7 @@ export class Grid {
   }
 
   #isWhole() {
-    const box = this.table.querySelector("td.active")?.getBoundingClientRect();
+    const box = this.table.querySelector(".active")?.getBoundingClientRect();
     return Boolean(box) && box.right <= this.table.getBoundingClientRect().right;
   }
 

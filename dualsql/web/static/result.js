@@ -177,8 +177,8 @@ async function show(keepsPlace) {
 }
 
 function shownColumns() {
-  const placed = rows.columns.map((column, index) => ({ ...column, index, reference: state.group ? undefined : references[column.name] }));
-  return ordered(placed, state.order).filter((column) => state.group || !state.hidden.includes(column.name));
+  const placed = rows.columns.map((column, index) => ({ ...column, index, isFrozen: state.frozen.includes(column.name), reference: state.group ? undefined : references[column.name] }));
+  return ordered(placed, state).filter((column) => state.group || !state.hidden.includes(column.name));
 }
 
 function showTotal() {
@@ -229,6 +229,7 @@ async function askAbout(column) {
   if (chosen?.filter) change({ filters: [...state.filters, chosen.filter] });
   if (chosen?.values) openValues(column);
   if (chosen?.move) move(column, chosen.move);
+  if (chosen?.freeze) arrange({ frozen: column.isFrozen ? state.frozen.filter((name) => name !== column.name) : [...state.frozen, column.name] });
 }
 
 function move(column, by) {
@@ -326,7 +327,7 @@ function tools() {
     ...lifetime.buttons(),
     ...chips(state, change, changeFilter),
   ].filter(Boolean));
-  const seen = { state, columns: ordered(columns, state.order), body: rows?.body ?? {}, url };
+  const seen = { state, columns: ordered(columns, state), body: rows?.body ?? {}, url };
   for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, seen, attempt);
 }
 

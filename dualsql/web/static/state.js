@@ -2,7 +2,7 @@
 
 /** Each part: what it is without a word in the address, and whether it is worth a word. */
 const PARTS = {
-  sorts: [], filters: [], group: null, hidden: [], order: [], facets: [], chart: null, widths: {},
+  sorts: [], filters: [], group: null, hidden: [], order: [], frozen: [], facets: [], chart: null, widths: {},
 };
 
 export function readState() {
@@ -40,8 +40,9 @@ function sortIn(text) {
   return text.split(",").filter(Boolean).map((name) => (name.startsWith("-") ? { field: name.slice(1), order: "desc" } : { field: name, order: "asc" }));
 }
 
-/** The columns of a result in the order that a person gave them; the others stand behind, in their own. */
-export function ordered(columns, order) {
+/** The columns of a result in the order that a person gave them: frozen ones first; the others stand behind, in their own. */
+export function ordered(columns, { frozen, order: chosen }) {
+  const order = [...frozen, ...chosen];
   const place = (column) => (order.includes(column.name) ? order.indexOf(column.name) : order.length);
   return [...columns].sort((one, other) => place(one) - place(other));
 }

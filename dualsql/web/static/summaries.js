@@ -87,7 +87,7 @@ function wordsOf(column, profile, rows) {
   const about = profile.distinct_kind === "approximate" ? "~" : "";
   const nulls = profile.nulls ? [`${share(profile.nulls, rows)} NULL`] : [];
   const distinct = profile.distinct === undefined ? [] : [`${about}${grouped(profile.distinct)} distinct`];
-  return [...nulls, ...distinct, column.encoding];
+  return [...nulls, ...distinct, column.encoding.replace("-string", "")];
 }
 
 function share(part, whole) {
