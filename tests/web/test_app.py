@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote_plus as unquote
 
 import pytest
 from fastmcp import Client as FastClient, FastMCP
@@ -19,7 +20,7 @@ from playwright.async_api import Browser, Page, expect
 from sqlalchemy import Select, select
 
 from dualsql import ConfigurationError, DualResponseServer, web
-from dualsql.mcp import add_app
+from dualsql.mcp import add_app, add_result_tools
 from dualsql.mcp.resource_server import low_level_server
 from dualsql.serve import serve_app
 from dualsql.web.mcp import APP_URI, MOST_CHARACTERS, MOST_ROWS, PAGE_TOOL, UI_EXTENSION, app_html
@@ -194,6 +195,41 @@ async def test_the_grid_in_a_host(
         methods = [message["method"] for message in sent if "method" in message]
         assert methods.count("ui/update-model-context") == 1
         assert methods.count("ui/open-link") == 1
+
+
+@needs_chromium
+async def test_what_the_person_sees_goes_to_the_browser_and_to_the_model(
+    dual: DualResponseServer, browser: Browser
+) -> None:
+    server = with_tool(dual, MCPServer("shop"))
+    add_result_tools(dual, server)
+    async with Client(server) as client, tab(browser) as page:
+        made = await client.call_tool("institutions", {})
+        sent = await open_host(page, client, made.model_dump(by_alias=True, mode="json"))
+        frame = page.frame_locator("iframe")
+        await expect(frame.locator("#total")).to_have_text("60 rows")
+        await expect(frame.locator("body")).to_have_css("background-color", "rgb(1, 2, 3)")
+        heights = [
+            each["params"]["height"] for each in sent if each.get("method", "").endswith("size-changed")
+        ]
+        assert 12 * 29 < max(heights) <= 600
+        assert await frame.locator("tbody tr").count() >= 12
+        await frame.get_by_role("searchbox").fill("INSTITUTION 00")
+        await page.keyboard.press("Enter")
+        await expect(frame.locator("#total")).to_have_text("9 rows")
+        await frame.get_by_role("gridcell").nth(1).click()
+        await page.keyboard.press("Shift+ArrowDown")
+        await frame.get_by_role("button", name="Open in the browser").click()
+        await frame.get_by_role("button", name="Tell the model").click()
+        await expect(frame.locator("#message")).to_contain_text("next message")
+        [opened] = [each["params"]["url"] for each in sent if each.get("method") == "ui/open-link"]
+        assert '"op":"contains_any_case"' in unquote(opened.partition("#")[2])
+        [told] = [each["params"] for each in sent if each.get("method") == "ui/update-model-context"]
+        words = told["content"][0]["text"]
+        assert 'rows 1 to 2 of name: [["Institution 001"],["Institution 002"]]' in words
+        question, _ = json.JSONDecoder().raw_decode(words, words.index("{"))
+        answer = await client.call_tool("query_result", question)
+        assert answer.structured_content["metadata"]["total_count"] == 9
 
 
 async def open_host(page: Page, client: Client, result: dict[str, Any]) -> list[dict[str, Any]]:

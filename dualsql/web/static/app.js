@@ -5,16 +5,18 @@ import { answerOf, asPage } from "./answers.js";
 import { drawBars } from "./bars.js";
 import { csvLine } from "./csv.js";
 import { askForColumn, askForGroups, showCell } from "./dialogs.js";
-import { chips, inWords, keysOf } from "./filters.js";
+import { chips, inWords, searchField, withSearch } from "./filters.js";
 import { make } from "./dom.js";
 import { Grid, ROW } from "./grid.js";
 import { ask, connect, host, notify } from "./host.js";
-import { Problem, Rows, isAsked, sortedBy } from "./rows.js";
+import { Problem, Rows, bodyOf, isAsked, orderBy, sortedBy } from "./rows.js";
+import { addressOf } from "./state.js";
 import { exact, grouped, shown, totalInWords, visible } from "./values.js";
 
 const PAGE_TOOL = "dualsql_app_rows";
-const TALLEST = 480; // pixels inline
-const FEWEST = 7; // rows that stay visible below a tall head
+const TALLEST = 600; // pixels inline
+const FEWEST = 3; // rows, with the header: in a host that gives less height than they take, the whole App scrolls
+const MOST_TOLD = 20; // selected cells whose values the model gets
 const MOST_SAVED = 100_000; // rows of a file
 const SHORTEST_WAIT = 1000; // milliseconds between two readings of a result whose query still runs
 const LONGEST_WAIT = 15_000;
@@ -52,9 +54,10 @@ function heard(method, params) {
 
 function adopt(context) {
   host.context = { ...host.context, ...context };
-  const { theme, displayMode, containerDimensions, safeAreaInsets } = host.context;
+  const { theme, displayMode, containerDimensions, safeAreaInsets, styles } = host.context;
   const root = document.documentElement;
   if (theme) root.dataset.theme = theme;
+  for (const [name, value] of Object.entries(styles?.variables ?? {})) if (value !== undefined) root.style.setProperty(name, value);
   root.classList.toggle("fullscreen", displayMode === "fullscreen");
   root.classList.toggle("filled", displayMode === "fullscreen" || containerDimensions?.height !== undefined);
   if (safeAreaInsets) for (const [side, pixels] of Object.entries(safeAreaInsets)) document.body.style.setProperty(`padding-${side}`, `${pixels}px`);
@@ -67,18 +70,21 @@ function fit() {
   const root = document.documentElement;
   if (root.classList.contains("filled")) body.style.height = "";
   else if (grid) {
-    const most = Math.min(host.context.containerDimensions?.maxHeight ?? TALLEST, TALLEST);
     const others = root.offsetHeight - body.offsetHeight;
     const wanted = (rows.count + 1) * ROW + 2 + grid.table.offsetHeight - grid.table.clientHeight;
-    body.style.height = `${Math.min(wanted, Math.max(most - others, FEWEST * ROW))}px`;
+    body.style.height = `${Math.min(wanted, Math.max(tallest() - others, FEWEST * ROW))}px`;
   }
   grid?.draw();
+}
+
+function tallest() {
+  return Math.min(host.context.containerDimensions?.maxHeight ?? TALLEST, TALLEST);
 }
 
 let reported = 0;
 
 function report() {
-  const height = Math.ceil(document.documentElement.getBoundingClientRect().height);
+  const height = Math.min(Math.ceil(document.documentElement.getBoundingClientRect().height), tallest());
   if (height === reported || document.documentElement.classList.contains("filled")) return;
   reported = height;
   notify("ui/notifications/size-changed", { height });
@@ -246,6 +252,7 @@ function tools() {
   const button = (text, onclick) => make("button", { onclick: () => Promise.resolve(onclick()).catch(failed) }, text);
   const isRead = !isSample && rows?.columns;
   bar.replaceChildren(...[
+    isRead && !state.group && searchField(columns, (conditions) => change({ filters: withSearch(state.filters, conditions) }), say),
     isRead && button(state.group ? "Change groups" : "Group", group),
     modes.includes(other) && button(other === "fullscreen" ? "Fullscreen" : "Leave fullscreen", () => showIn(other)),
     can.openLinks && hasPages && answer.resource?.url && button("Open in the browser", open),
@@ -266,25 +273,33 @@ async function showIn(mode) {
 }
 
 async function open() {
-  const { url } = answer.resource;
+  const url = addressOf(state, answer.resource.url);
   const { isError } = await ask("ui/open-link", { url });
   if (isError) say(`The host did not open it. Its address is ${url}`);
 }
 
-/** What the person did, in words; only when the person asks for it. */
+/** What the person sees and selected; only when the person asks for it. */
 async function tellModel() {
   const { uri, name } = answer.resource;
-  const selected = grid && rows.count ? grid.selection() : null;
+  const { sort, ...question } = bodyOf(state);
+  const seen = { resource: uri, ...question, ...(sort?.length ? { order_by: orderBy(sort) } : {}) };
   const words = [
-    `The person looks at ${uri} (${visible(name)}).`,
+    `The person looks at ${uri} (${visible(name)}), ${total.textContent}.`,
     state.filters.length ? `Filtered: ${state.filters.map(inWords).join("; ")}.` : "",
-    state.group ? `Grouped by ${keysOf(state.group).map(({ column }) => column).join(", ") || "nothing"}.` : "",
-    state.sort.length ? `Sorted by ${state.sort.map((key) => `${key.field} ${key.order}`).join(", ")}.` : "",
-    `${total.textContent}.`,
-    selected ? `Selected: rows ${selected.y0 + 1} to ${selected.y1 + 1}.` : "",
+    Object.keys(seen).length > 1 ? `query_result answers the same with ${JSON.stringify(seen)}.` : "",
+    grid && rows.count ? selected(grid.selection()) : "",
   ];
   const { isError } = await ask("ui/update-model-context", { content: [{ type: "text", text: words.filter(Boolean).join(" ") }] });
   say(isError ? "The host did not take it." : "The model reads it with your next message.");
+}
+
+/** The selected cells in words, with their values where these are few. */
+function selected({ x0, x1, y0, y1 }) {
+  const some = grid.columns.slice(x0, x1 + 1);
+  const where = `Selected: ${y0 === y1 ? `row ${y0 + 1}` : `rows ${y0 + 1} to ${y1 + 1}`} of ${some.map((column) => column.name).join(", ")}`;
+  if ((y1 - y0 + 1) * some.length > MOST_TOLD) return `${where}.`;
+  const values = Array.from({ length: y1 - y0 + 1 }, (_, index) => some.map((column) => rows.value(y0 + index, column.index)));
+  return values.flat().includes(undefined) ? `${where}.` : `${where}: ${JSON.stringify(values)}.`;
 }
 
 /** The rows as a CSV file, as far as they fit. They are read by themselves: scrolling calls off what the grid reads. */

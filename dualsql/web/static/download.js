@@ -1,7 +1,7 @@
 // Files of what is seen: the filters, the order, the columns and the groups of the page, through the server's streams.
 
 import { saveFile } from "./dom.js";
-import { Problem, isAsked } from "./rows.js";
+import { Problem, isAsked, orderBy } from "./rows.js";
 
 /** Names of the columns that are shown; undefined where all are, in their own order. */
 function columnsOf(state, columns) {
@@ -38,7 +38,7 @@ export function setFileLink(link, { state, columns, body, url }, attempt) {
 
 function bodyOf(address, state, names, body) {
   const { sort, ...question } = body;
-  const order = isAsked(state) ? {} : { order_by: state.sort.map(({ field, order: way }) => ({ column: field, order: way })) };
+  const order = isAsked(state) ? {} : { order_by: orderBy(state.sort) };
   const options = Object.fromEntries([...address.searchParams].map(([name, value]) => [name, value === "true" ? true : value]));
   return { ...question, ...order, ...options, ...(names ? { columns: names } : {}) };
 }

@@ -100,7 +100,7 @@ export function inBucket(column, bucket, start) {
 }
 
 /** How a search looks into columns: texts that contain the text in any case, and numbers and days that are it. */
-export function searched(columns, text) {
+function searched(columns, text) {
   const isNumeric = text.trim() !== "" && Number.isFinite(Number(text));
   const texts = columns.filter((column) => column.encoding === "text");
   const equal = columns.filter((column) => (isNumber(column) ? isNumeric && isExactNumber(column, text) : column.encoding === "date" && DAY.test(text)));
@@ -112,6 +112,28 @@ export function searched(columns, text) {
 
 function isExactNumber(column, text) {
   return Number.isSafeInteger(Number(text)) || !column.encoding.startsWith("integer");
+}
+
+/** The filters with a search in the place of an earlier one. */
+export function withSearch(filters, conditions) {
+  return [...filters.filter((filter) => searchIn(filter) === undefined), { or: conditions }];
+}
+
+/** The field of a search. It is no form, which the sandbox of an App's host would not submit. */
+export function searchField(columns, found, say) {
+  const names = columns.filter((column) => column.encoding === "text").map(({ name }) => name);
+  const numbers = columns.filter(isNumber).map(({ name }) => name);
+  const where = [names.length && `texts in any case: ${names.join(", ")}`, numbers.length && `numbers: ${numbers.join(", ")}`].filter(Boolean).join("; ");
+  return make("input", {
+    type: "search", title: where, "aria-label": `Search (${where})`,
+    placeholder: `Search ${names.slice(0, 2).join(", ") || numbers.slice(0, 2).join(", ")}${columns.length > 2 ? "…" : ""}`,
+    onkeydown: ({ key, target: { value } }) => {
+      if (key !== "Enter" || !value) return;
+      const conditions = searched(columns, value);
+      if (conditions.length) found(conditions);
+      else say("No column has texts, and this is no number.");
+    },
+  });
 }
 
 /** What was searched for; undefined for another condition. */

@@ -4,12 +4,12 @@ import { ChartPanel, firstChart } from "./chart.js";
 import { Facets } from "./facets.js";
 import { Grid } from "./grid.js";
 import { Lifetime } from "./lifetime.js";
-import { Problem, Rows, isAsked, send, sentenceOf, sortedBy } from "./rows.js";
+import { Problem, Rows, isAsked, orderBy, send, sentenceOf, sortedBy } from "./rows.js";
 import { Summaries } from "./summaries.js";
 import { addressOf, ordered, readState } from "./state.js";
 import { setFileLink } from "./download.js";
 import { askForColumn, askForColumns, askForGroups, showCell, showProfile } from "./dialogs.js";
-import { chips, columnOf, conditionsOfGroup, inWords, searchIn, searched } from "./filters.js";
+import { chips, columnOf, conditionsOfGroup, inWords, searchField, searchIn, withSearch } from "./filters.js";
 import { closeMenus, make } from "./dom.js";
 import { columnInWords, selectionInWords } from "./status.js";
 import { drawBars } from "./bars.js";
@@ -331,21 +331,8 @@ function tools() {
   for (const link of download?.querySelectorAll("a") ?? []) setFileLink(link, seen, attempt);
 }
 
-function search(text = "") {
-  const looked = searched(columns, "");
-  const names = looked.map(({ column }) => column);
-  const numbers = columns.filter(isNumber).map(({ name }) => name);
-  const where = [names.length && `texts in any case: ${names.join(", ")}`, numbers.length && `numbers: ${numbers.join(", ")}`].filter(Boolean).join("; ");
-  const input = make("input", {
-    type: "search", value: text, title: where, "aria-label": `Search (${where})`,
-    placeholder: `Search ${names.slice(0, 2).join(", ") || numbers.slice(0, 2).join(", ")}${columns.length > 2 ? "…" : ""}`,
-  });
-  return make("form", { role: "search", onsubmit: (event) => {
-    event.preventDefault();
-    const conditions = searched(columns, input.value);
-    if (input.value && conditions.length) change({ filters: [...state.filters.filter((filter) => searchIn(filter) === undefined), { or: conditions }] });
-    else if (input.value) say("No column has texts, and this is no number.");
-  } }, input);
+function search() {
+  return searchField(columns, (conditions) => change({ filters: withSearch(state.filters, conditions) }), say);
 }
 
 /** Change a filter by the dialog of its column, or a search by its field. */
@@ -401,7 +388,7 @@ async function profile() {
   const names = columns.map((column) => column.name);
   const chosen = !state.group && state.hidden.length ? { columns: names.filter((name) => !state.hidden.includes(name)) } : {};
   const { filters, group_by, aggregates } = rows.body;
-  const first = { order_by: state.sort.map(({ field, order }) => ({ column: field, order })) }; // of all rows, the order is nothing
+  const first = { order_by: orderBy(state.sort) }; // of all rows, the order is nothing
   const profileOf = (kind) => attempt((signal) => send(`${url}/profile`, {
     body: { filters, group_by, aggregates, ...chosen, ...(kind === "sample" ? first : {}), kind }, signal,
   }));

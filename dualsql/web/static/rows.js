@@ -62,8 +62,13 @@ export function bodyOf(question) {
   const body = {};
   if (question.filters.length) body.filters = question.filters;
   if (question.group) Object.assign(body, { group_by: question.group.by, aggregates: question.group.aggregates });
-  if (question.sort.length) body.order_by = question.sort.map(({ field, order }) => ({ column: field, order }));
+  if (question.sort.length) body.order_by = orderBy(question.sort);
   return body;
+}
+
+/** An order as a question has it. */
+export function orderBy(sort) {
+  return sort.map(({ field, order }) => ({ column: field, order }));
 }
 
 export function isAsked(question) {

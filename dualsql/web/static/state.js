@@ -17,15 +17,15 @@ export function readState() {
   };
 }
 
-/** The address of a state. */
-export function addressOf(state) {
+/** The address of a state; of this page, unless it is another one's. */
+export function addressOf(state, page = location.pathname) {
   const values = new URLSearchParams();
   const parts = { ...state, sorts: state.sort };
   for (const name of Object.keys(PARTS)) if (parts[name] && Object.keys(parts[name]).length) values.set(name, JSON.stringify(parts[name]));
   if (state.row) values.set("row", String(state.row + 1));
   if (state.isExact) values.set("exact", "1");
   const hash = values.toString();
-  return `${location.pathname}${hash ? `#${hash}` : ""}`;
+  return `${page}${hash ? `#${hash}` : ""}`;
 }
 
 function parsed(text, otherwise) {
