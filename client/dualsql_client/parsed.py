@@ -43,7 +43,7 @@ from dualsql_client.framing import Block
 from dualsql_client.lifetimes import kept_alive
 from dualsql_client.ndjson import decode_rows, rows_of
 from dualsql_client.origins import describe_host
-from dualsql_client.preview import html, preview, rich_group
+from dualsql_client.preview import TerminalPreview, html, preview
 from dualsql_client.progress import Meter, ProgressCallback
 from dualsql_client.query import (
     Filters,
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-    from rich.console import Group
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -119,8 +118,8 @@ class ParsedDualResponse(QueryMethods):
     def _repr_html_(self) -> str:
         return html(preview(self, is_configured=self._transport is not None))
 
-    def __rich__(self) -> Group:
-        return rich_group(preview(self, is_configured=self._transport is not None))
+    def __rich__(self) -> TerminalPreview:
+        return TerminalPreview(preview(self, is_configured=self._transport is not None))
 
     async def fetch(
         self,
@@ -534,7 +533,9 @@ class ParsedDualResponse(QueryMethods):
                     request = page_request(PageBody(offset=offset), size, options.get("sort"))
                     page = await self._page(request, typed=typed, budget=budget)
                     offset = page.next_offset
-                    await meter.report(page.offset + len(page.data), page.total_count, 0)
+                    total = exact_total(page)
+                    total = total if total is None or most is None else min(total, most)
+                    await meter.report(page.offset + len(page.data), total, 0)
                     if offset is not None:
                         budget.page(len(page.data), exact_total(page))
                     with budget.paused() if is_iterated else nullcontext():

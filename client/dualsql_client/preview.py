@@ -8,19 +8,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 from dualsql_client.wire import Column, Row, TotalCountKind
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 # Persian, Hindi and groups of emoji need them.
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
+# The flag of a region, such as England, is a black flag with a few tags. That of a country is two letters of its own.
+_FLAG = re.compile("(\U0001f3f4[\U000e0030-\U000e007a]{1,8}\U000e007f)")
+_FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+# What belongs to the sign before it: accents, selectors, tones of skin, joiners and tags.
+_JOINED = re.compile(
+    "[\u0300-\u036f\u200d\u20d0-\u20ff\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
+)
+_LONGEST_SIGN = 32
+"""Characters of a sign that are looked at; joined families have 11."""
 
 
 def printable(text: str, characters: int) -> str:
@@ -30,10 +40,24 @@ def printable(text: str, characters: int) -> str:
     change the direction of writing, and halves of surrogate pairs become a replacement character.
     """
     if len(text) > characters:
-        text = f"{text[: characters - 1]}…"
+        text = f"{text[: _end_within(text, characters - 1)]}…"
     if text.isprintable():
         return text
-    return "".join(_printable_character(character) for character in text)
+    return "".join(
+        part if number % 2 else "".join(map(_printable_character, part))
+        for number, part in enumerate(_FLAG.split(text))
+    )
+
+
+def _end_within(text: str, end: int) -> int:
+    """The end of the last whole sign before `end`: flags, joined emoji and letters with accents are not cut."""
+    for place in range(end, max(0, end - _LONGEST_SIGN), -1):
+        before = text[:place]
+        is_joined = _JOINED.match(text, place) or before.endswith("\N{ZERO WIDTH JOINER}")
+        halves = text[place] in _FLAG_LETTERS and len(before) - len(before.rstrip(_FLAG_LETTERS))
+        if not is_joined and not halves % 2:
+            return place
+    return end if end > _LONGEST_SIGN else 0
 
 
 def _printable_character(character: str) -> str:
@@ -46,9 +70,13 @@ def _printable_character(character: str) -> str:
 # element around each mark, it finds no pair of them.
 _MARKS = re.compile(r"[$\\]+")
 
-# A long text wraps; one without spaces, too.
-_STYLE = "text-align:left;vertical-align:top;white-space:normal;overflow-wrap:anywhere;min-width:4em;max-width:32em"
-_NUMBER = "text-align:right;vertical-align:top;white-space:nowrap"
+# One line a row: a long text is cut, and shown whole where a mouse points at it.
+_STYLE = (
+    "text-align:left;white-space:nowrap;overflow:hidden;text-overflow:ellipsis;min-width:4em;max-width:24em"
+)
+_NUMBER = "text-align:right;white-space:nowrap"
+_WIDE = 24
+"""Characters of a cell that may not be seen whole."""
 
 
 class Element(NamedTuple):
@@ -93,7 +121,8 @@ def html_table(
 def _cell(name: str, value: str | Element | None, style: str) -> Element:
     content = Element("i", ["NULL"], {"style": "opacity:.5"}) if value is None else value
     # A text written from right to left changes the direction of its own cell only.
-    return Element(name, [content], {"style": style, "dir": "auto"})
+    whole = {"title": value} if isinstance(value, str) and len(value) > _WIDE else {}
+    return Element(name, [content], {"style": style, "dir": "auto", **whole})
 
 
 ROWS, COLUMNS, CELL_CHARACTERS = 20, 30, 200
@@ -187,20 +216,37 @@ def html(content: Preview) -> str:
     return html_table(content.name, headings, content.numeric, content.rows, parts)
 
 
-def rich_group(content: Preview) -> Group:
-    """The name, a table and a line of facts, for a terminal."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+@dataclass(frozen=True, slots=True)
+class TerminalPreview:
+    """The name, a table with a line for each row, and a line of facts: as many columns as the terminal has room for."""
 
-    table = Table()
-    # rich reads a str as markup, and a Text as it is.
-    for heading, is_number in zip(content.headings, content.numeric, strict=True):
-        table.add_column(Text(heading), justify="right" if is_number else "left", overflow="ellipsis")
-    for row in content.rows:
-        table.add_row(*(Text("NULL", style="dim") if value is None else Text(value) for value in row))
-    facts = [content.count, content.left_out, content.uri, content.expiry]
-    return Group(Text(content.name, style="bold"), table, Text(" · ".join(fact for fact in facts if fact)))
+    content: Preview
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.table import Table
+        from rich.text import Text
+
+        content, shown = self.content, max(1, options.max_width // _NARROWEST)
+        table = Table()
+        # rich reads a str as markup, and a Text as it is.
+        for heading, is_number in zip(content.headings[:shown], content.numeric, strict=False):
+            justify: Literal["left", "right"] = "right" if is_number else "left"
+            table.add_column(Text(heading), justify=justify, overflow="ellipsis", no_wrap=True)
+        for row in content.rows:
+            table.add_row(
+                *(Text("NULL", style="dim") if value is None else Text(value) for value in row[:shown])
+            )
+        hidden = len(content.headings) - shown
+        narrow = f"{hidden:,} more columns in a wider terminal" if hidden > 0 else ""
+        view = f"dualsql-client view {content.address}" if content.address else ""
+        facts = [content.count, content.left_out, narrow, content.uri, view, content.expiry]
+        yield Text(content.name, style="bold")
+        yield table
+        yield Text(" · ".join(fact for fact in facts if fact))
+
+
+_NARROWEST = 11
+"""Width of a column of a terminal, with its border."""
 
 
 def cell(value: Any, characters: int = CELL_CHARACTERS) -> str | None:

@@ -19,7 +19,7 @@ class Progress:
 
     Attributes:
         rows: fetched so far; 0 for Parquet and Excel, whose rows are not counted.
-        total: the expected number of rows; None when unknown.
+        total: the exact number of rows; None when it is unknown, or more rows came.
         bytes: received so far, after decompression; 0 from a server that has only pages.
         seconds: since the fetch began.
     """
@@ -94,7 +94,8 @@ class Meter:
                 await result
 
     def _progress(self, rows: int, total: int | None, size: int) -> Progress:
-        return Progress(rows=rows, total=total, bytes=size, seconds=time.monotonic() - self._started)
+        known = None if total is None or rows > total else total
+        return Progress(rows=rows, total=known, bytes=size, seconds=time.monotonic() - self._started)
 
 
 class Bar:
@@ -137,10 +138,13 @@ class Bar:
 
 
 def progress_text(progress: Progress) -> str:
-    """Such as `1,200/5,000 rows  3.1 MB  48,000 rows/s`; of Parquet `3.1 MB  2.0 MB/s`."""
+    """Such as `1,200/5,000 rows (24%)  3.1 MB  48,000 rows/s`; of Parquet `3.1 MB  2.0 MB/s`."""
     if progress.bytes and not progress.rows:
         megabytes = progress.bytes / 1e6
         return f"{megabytes:,.1f} MB  {megabytes / progress.seconds if progress.seconds else 0.0:,.1f} MB/s"
-    rows = f"{progress.rows:,}" if progress.total is None else f"{progress.rows:,}/{progress.total:,}"
+    rows = f"{progress.rows:,} rows"
+    if progress.total is not None:
+        share = progress.rows / progress.total if progress.total else 1.0
+        rows = f"{progress.rows:,}/{progress.total:,} rows ({int(100 * share)}%)"
     rate = progress.rows / progress.seconds if progress.seconds else 0.0
-    return f"{rows} rows  {progress.bytes / 1e6:,.1f} MB  {rate:,.0f} rows/s"
+    return f"{rows}  {progress.bytes / 1e6:,.1f} MB  {rate:,.0f} rows/s"

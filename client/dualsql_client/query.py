@@ -385,17 +385,29 @@ class QueryMethods:
         body = {"sql": sql, "parameters": dict(parameters or {})}
         return await self._post_for_all("sql", body, page_size, typed=typed)
 
-    async def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
+    async def profile(
+        self,
+        kind: ProfileKind = "sample",
+        *,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+    ) -> Profile:
         """Statistics of the columns: of the first rows, or with "full" of all rows.
 
         Args:
             columns: names of columns; None for all.
+            filters: which rows, as for `query`.
 
         Raises:
             FetchError: see `query`. Statistics that were not ready in time are no error: `missing` lists them.
         """
-        query = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
-        answer = await self._configured().send("GET", self.resource_uri, query=query, below="/profile")
+        transport = self._configured()
+        if filters is None:
+            query = {"kind": kind} | ({} if columns is None else {"columns": ",".join(columns)})
+            answer = await transport.send("GET", self.resource_uri, query=query, below="/profile")
+        else:
+            body = {**narrowed(PageBody(), columns, filters), "kind": kind}
+            answer = await transport.send("POST", self.resource_uri, body, below="/profile")
         if not isinstance(answer, dict) or "columns" not in answer:
             raise FetchError("The server's answer is not a profile.")
         return cast("Profile", answer)

@@ -16,6 +16,7 @@ from dualsql_client.errors import checked_keywords
 from dualsql_client.formats import FileFormat
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.portal import Portal
+from dualsql_client.preview import TerminalPreview
 from dualsql_client.progress import ProgressCallback
 from dualsql_client.query import Filters, Question, Sort, StreamOptions
 from dualsql_client.streaming import PartialFile
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-    from rich.console import Group
 
 
 class SyncParsedDualResponse:
@@ -177,16 +177,23 @@ class SyncParsedDualResponse:
             self._parsed.sql_all, sql, parameters=parameters, page_size=page_size, typed=typed
         )
 
-    def profile(self, kind: ProfileKind = "sample", *, columns: Sequence[str] | None = None) -> Profile:
+    def profile(
+        self,
+        kind: ProfileKind = "sample",
+        *,
+        columns: Sequence[str] | None = None,
+        filters: Filters | None = None,
+    ) -> Profile:
         """Statistics of the columns: of the first rows, or with "full" of all rows.
 
         Args:
             columns: names of columns; None for all.
+            filters: which rows, as for `query`.
 
         Raises:
             FetchError: see `query`. Statistics that were not ready in time are no error: `missing` lists them.
         """
-        return self._portal.call(self._parsed.profile, kind, columns=columns)
+        return self._portal.call(self._parsed.profile, kind, columns=columns, filters=filters)
 
     @checked_keywords(Question)
     def refine(
@@ -228,7 +235,7 @@ class SyncParsedDualResponse:
     def _repr_html_(self) -> str:
         return self._parsed._repr_html_()
 
-    def __rich__(self) -> Group:
+    def __rich__(self) -> TerminalPreview:
         return self._parsed.__rich__()
 
     def fetch(

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from dualsql_client import DualResponseClient, ParsedDualResponse, SyncDualResponseClient
 from dualsql_client.preview import ROWS, expiry_in_words, html, preview, printable
+from dualsql_client.progress import Meter, progress_text
 from tests.client.hosting import RESOURCE_ID, structured
 
 HOSTILE = [
@@ -54,6 +55,7 @@ class Page(HTMLParser):
                 "style",
                 "dir",
                 "class",
+                "title",
                 *(("href", "rel", "target") if tag == "a" else ()),
             }
             assert str(attributes.get("href", "http://127.0.0.1/")).startswith("http://127.0.0.1")
@@ -131,15 +133,58 @@ def test_headings_lead_to_all_rows_in_that_order() -> None:
     assert asked == [["a b&c=d#e"], ['"><script>'], ["/../x?"]]
 
 
-def test_long_cells_wrap() -> None:
+def test_a_row_is_one_line_and_its_long_cells_are_shown_whole_where_one_points() -> None:
     columns = [
         {"name": "note", "type": "string", "encoding": "text"},
         {"name": "size", "type": "number", "encoding": "integer"},
     ]
-    page = Page(response([{"note": "x" * 10_000, "size": 1}], columns=columns)._repr_html_())
-    text, number = [str(attributes["style"]) for tag, attributes in page.tags if tag == "td"]
-    assert "overflow-wrap:anywhere" in text and "max-width" in text and "nowrap" not in text
-    assert "nowrap" in number
+    parsed = response([{"note": "word " * 30, "size": 1}] * 3, columns=columns, base_url="http://127.0.0.1/r")
+    page = Page(parsed._repr_html_())
+    cells = [attributes for tag, attributes in page.tags if tag == "td"]
+    assert all("nowrap" in str(cell["style"]) for cell in cells)
+    assert [cell.get("title") for cell in cells[:2]] == ["word " * 30, None]
+    for width in (40, 80, 200):
+        lines = on_terminal(parsed, width).splitlines()
+        assert sum("word" in line for line in lines) == 3
+        assert max(map(len, lines)) <= width
+    assert f"dualsql-client view http://127.0.0.1/r/{RESOURCE_ID}" in on_terminal(parsed, 300)
+    wide = on_terminal(response([{f"column_{number}": number for number in range(30)}]))
+    assert "column_6" in wide and "23 more columns in a wider terminal" in wide
+
+
+SIGNS = [
+    "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "🇩🇪",
+    "👩‍👩‍👧‍👦",
+    "e\u0301",
+    "👍🏽",
+    "❤\ufe0f",
+]
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_flags_joined_emoji_and_accents_stay_whole(sign: str) -> None:
+    assert printable(sign, 40) == sign
+    for characters in range(2, 40):
+        shown = printable(sign * 20, characters)
+        assert len(shown) <= characters
+        whole = shown.removesuffix("…")
+        assert whole == sign * (len(whole) // len(sign)), (characters, shown)
+
+
+def test_tags_without_a_flag_are_no_text() -> None:
+    """They would be words that nobody sees."""
+    for text in ("a\U000e0061\U000e007f", "\U0001f3f4" + "\U000e0061" * 20 + "\U000e007f"):
+        assert "\U000e0061" not in printable(text, 100)
+
+
+def test_progress_is_never_beyond_its_total() -> None:
+    meter = Meter("x", progress=False)
+    meter.__enter__()
+    assert progress_text(meter._progress(1_200, 5_000, 0)).startswith("1,200/5,000 rows (24%)")
+    assert progress_text(meter._progress(6, 5, 0)).startswith("6 rows ")
+    assert progress_text(meter._progress(0, 0, 0)).startswith("0/0 rows (100%)")
+    assert progress_text(meter._progress(4_999, 5_000, 0)).startswith("4,999/5,000 rows (99%)")
 
 
 def test_an_address_nobody_configured_is_no_link() -> None:
@@ -178,7 +223,7 @@ def test_a_large_sample_is_counted_instead() -> None:
     wide = {f"c{number}": "x" * 10_000 for number in range(100)}
     parsed = response([wide] * 1000)
     text = parsed._repr_html_()
-    assert len(text) < 300_000
+    assert len(text) < 350_000
     assert f"{1000 - ROWS} more rows and 70 more columns in the sample" in text
 
 

@@ -535,7 +535,7 @@ def test_a_bar_in_a_terminal() -> None:
     bar.start()
     bar.show(Progress(rows=1_200, total=5_000, bytes=3_100_000, seconds=0.5))
     bar.stop()
-    assert "1,200/5,000 rows  3.1 MB  2,400 rows/s" in drawn.getvalue()
+    assert "1,200/5,000 rows (24%)  3.1 MB  2,400 rows/s" in drawn.getvalue()
     assert "[bold]Entries\N{REPLACEMENT CHARACTER}[2J" in drawn.getvalue()
 
 

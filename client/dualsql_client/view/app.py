@@ -15,9 +15,18 @@ from textual.widgets import DataTable, Footer, Static
 from dualsql_client.answers import FetchResult, ResourceMetadata
 from dualsql_client.errors import DualResponseClientError
 from dualsql_client.parsed import ParsedDualResponse
-from dualsql_client.preview import expiry_in_words, printable, total_in_words
+from dualsql_client.preview import cell, expiry_in_words, printable, total_in_words
 from dualsql_client.progress import Progress, progress_text
-from dualsql_client.view.pages import AnswerLine, CellPosition, FullRow, RowsTable, TablePages, read_filter
+from dualsql_client.view.listing import Listing, covered, summary_lines
+from dualsql_client.view.pages import (
+    AnswerLine,
+    CellPosition,
+    FullRow,
+    RowsTable,
+    TablePages,
+    filter_of,
+    read_filter,
+)
 from dualsql_client.wire import Column, SortKey
 
 Question = Literal["page", "find", "filter", "save"]
@@ -46,12 +55,15 @@ class Viewer(App[None]):
     RowsTable { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "turn(1)", "Next"),
-        Binding("p", "turn(-1)", "Prev"),
-        Binding("g", "ask('page')", "Page"),
+        # All keys fit into a line of 80 characters.
+        Binding("n", "turn(1)", "Page", key_display="n/p"),
+        Binding("p", "turn(-1)", "Prev", show=False),
+        Binding("g", "ask('page')", "Go"),
         Binding("s", "sort", "Sort"),
         Binding("slash", "ask('find')", "Find", key_display="/"),
         Binding("f", "ask('filter')", "Filter"),
+        Binding("i", "summarise", "Info"),
+        Binding("v", "count_values", "Values"),
         Binding("w", "ask('save')", "Save"),
         Binding("k", "pin", "Pin"),
         Binding("q", "quit", "Quit"),
@@ -130,6 +142,15 @@ class Viewer(App[None]):
     def action_sort(self) -> None:
         """Sort by the cursor's column: ascending, then descending, then in the result's own order."""
         self._sort_by(self.rows.cursor_column)
+
+    def action_summarise(self) -> None:
+        """Show what each column holds, of the rows that the filter leaves."""
+        self._begin(self._summarise())
+
+    def action_count_values(self) -> None:
+        """Show the values of the cursor's column with their numbers of rows. Enter filters by one."""
+        if self._column is not None:
+            self._begin(self._count_values(self._column))
 
     def action_pin(self) -> None:
         """Pin the result; unpin it if it is pinned."""
@@ -249,6 +270,24 @@ class Viewer(App[None]):
         self._show_title()
         self._show_status()
 
+    async def _summarise(self) -> None:
+        self._show_message("Reading the columns…")
+        profile = await self._pages.profile()
+        self._show_status()
+        self.push_screen(Listing(f"Columns of {covered(profile)}", *summary_lines(profile)))
+
+    async def _count_values(self, column: Column) -> None:
+        name = column["name"]
+        counts = await self._pages.count_values(name)
+        lines = [(_cell_of(row["value"]), f"{int(row['rows']):,}") for row in counts]
+
+        def filter_by(number: int | None) -> None:
+            if number is not None:
+                self._begin(self._reload(self._pages.filter_by(filter_of(column, counts[number]["value"]))))
+
+        title = f"Values of {printable(name, 40)}: the most frequent first"
+        self.push_screen(Listing(title, [printable(name, 40), "rows"], lines, picks=True), filter_by)
+
     async def _pin(self) -> None:
         if self._is_pinned:
             self._is_pinned = not await self._parsed.unpin()
@@ -288,6 +327,10 @@ class Viewer(App[None]):
         # The timer may run when the line has already been removed.
         for line in self.query(selector).results(Static):
             line.update(Text(text))
+
+
+def _cell_of(value: Any) -> str:
+    return "NULL" if value is None else cell(value, 60) or "(empty)"
 
 
 def _next_order(sort: SortKey | None, name: str) -> SortKey | None:

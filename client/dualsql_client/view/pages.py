@@ -21,7 +21,7 @@ from dualsql_client.answers import FetchResult
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import cell, printable
 from dualsql_client.query import OrderKey
-from dualsql_client.wire import Column, Operator, Row, SortKey, TotalCountKind
+from dualsql_client.wire import Column, Operator, Profile, Row, SortKey, TotalCountKind
 
 ROWS_OF_A_PAGE = 100
 PAGES_HELD = 20
@@ -59,6 +59,17 @@ def read_filter(column: Column, answer: str) -> Filter:
     value = answer.removeprefix(sign).strip()
     text = f"{printable(name, 40)} {sign or ('contains' if operator == 'contains' else '=')} {printable(value, 60)}"
     return Filter(name, {"column": name, "op": operator, "value": _value_of(column, value)}, text)
+
+
+def filter_of(column: Column, value: Any) -> Filter:
+    """The filter of a value as an answer has it."""
+    name = column["name"]
+    if value is None:
+        return Filter(
+            name, {"column": name, "op": "is_null", "value": True}, f"{printable(name, 40)} is NULL"
+        )
+    text = f"{printable(name, 40)} = {cell(value, 60)}"
+    return Filter(name, {"column": name, "op": "eq", "value": value}, text)
 
 
 def _value_of(column: Column, text: str) -> Any:
@@ -147,6 +158,33 @@ class TablePages:
         return await self.parsed.refine(
             name=f"{self.parsed.name} filtered"[:200], filters=[self.filter.condition]
         )
+
+    async def profile(self) -> Profile:
+        """Statistics of the columns of the rows that the filter leaves: of all, or of the first ones in time.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`.
+        """
+        filters = [self.filter.condition] if self.filter else None
+        profile = await self.parsed.profile("full", filters=filters)
+        if profile["covers"]["rows"] is None:
+            profile = await self.parsed.profile("sample", filters=filters)
+        return profile
+
+    async def count_values(self, column: str) -> list[Row]:
+        """The most frequent values of a column, with their numbers of rows, of the rows that the filter leaves.
+
+        Raises:
+            FetchError: see `dualsql_client.errors`.
+        """
+        answer = await self.parsed.query(
+            filters=[self.filter.condition] if self.filter else [],
+            group_by=[{"column": column, "as": "value"}],
+            aggregates=[{"function": "count", "as": "rows"}],
+            order_by=[OrderKey(column="rows", order="desc")],
+            limit=ROWS_OF_A_PAGE,
+        )
+        return answer.data
 
     async def _begin(self, sort: SortKey | None, condition: Filter | None) -> FetchResult | None:
         # Separate pages: if the request fails, the open pages stay.

@@ -173,12 +173,13 @@ async def test_the_first_screen_says_what_there_is_and_which_keys(open_viewer: S
     assert "page 1 of 9 · row 1" in lines[-2]
     for key in (
         "⏎ Row",
-        "n Next",
-        "p Prev",
-        "g Page",
+        "n/p Page",
+        "g Go",
         "s Sort",
         "/ Find",
         "f Filter",
+        "i Info",
+        "v Values",
         "w Save",
         "k Pin",
         "q Quit",
@@ -376,6 +377,21 @@ async def test_a_filter_that_does_not_fit_leaves_the_rows(open_viewer: Sit) -> N
         session.app.rows.move_cursor(column=2)
         assert "no integer" in await session.answer("f", "> many")
         assert session.ids == ids(1, 100) and "850 rows ·" in session.screen
+
+
+@pytest.mark.long
+async def test_what_the_columns_hold_and_the_values_of_one(open_viewer: Sit) -> None:
+    async with open_viewer() as session:
+        screen = await session.press("i")
+        assert "Columns of all" in screen and "most frequent" in screen
+        assert len({name for name in ("id", "name", "size") if name in screen}) == 3
+        await session.press("escape")
+        session.app.rows.move_cursor(row=0, column=2)
+        screen = await session.press("v")
+        assert "Values of size" in screen and "filters by it" in screen
+        await session.press("enter")
+        assert "where size" in session.screen
+        assert "Columns of" in await session.press("i")  # of the rows that the filter leaves
 
 
 async def test_shows_a_row_in_full(open_viewer: Sit) -> None:
