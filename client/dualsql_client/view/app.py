@@ -17,7 +17,6 @@ from dualsql_client.errors import DualResponseClientError
 from dualsql_client.parsed import ParsedDualResponse
 from dualsql_client.preview import cell, expiry_in_words, printable, total_in_words
 from dualsql_client.progress import Progress, progress_text
-from dualsql_client.view.listing import Listing, covered, summary_lines
 from dualsql_client.view.pages import (
     AnswerLine,
     CellPosition,
@@ -27,6 +26,7 @@ from dualsql_client.view.pages import (
     filter_of,
     read_filter,
 )
+from dualsql_client.view.tables import TableScreen, covered, summary_lines
 from dualsql_client.wire import Column, SortKey
 
 Question = Literal["page", "find", "filter", "save"]
@@ -274,7 +274,7 @@ class Viewer(App[None]):
         self._show_message("Reading the columns…")
         profile = await self._pages.profile()
         self._show_status()
-        self.push_screen(Listing(f"Columns of {covered(profile)}", *summary_lines(profile)))
+        self.push_screen(TableScreen(f"Columns of {covered(profile)}", *summary_lines(profile)))
 
     async def _count_values(self, column: Column) -> None:
         name = column["name"]
@@ -286,7 +286,7 @@ class Viewer(App[None]):
                 self._begin(self._reload(self._pages.filter_by(filter_of(column, counts[number]["value"]))))
 
         title = f"Values of {printable(name, 40)}: the most frequent first"
-        self.push_screen(Listing(title, [printable(name, 40), "rows"], lines, picks=True), filter_by)
+        self.push_screen(TableScreen(title, [printable(name, 40), "rows"], lines, picks=True), filter_by)
 
     async def _pin(self) -> None:
         if self._is_pinned:

@@ -17,7 +17,7 @@ from dualsql_client.wire import ColumnProfile, Profile
 _CHARACTERS = 24
 
 
-class Listing(ModalScreen[int | None]):
+class TableScreen(ModalScreen[int | None]):
     """Lines with a heading. It closes with the number of a line that was picked, or with None.
 
     Args:
@@ -28,7 +28,7 @@ class Listing(ModalScreen[int | None]):
         Binding("escape,q", "dismiss", "Back", key_display="esc"),
     ]
     CSS = """
-    Listing DataTable { background: $surface; border: solid $primary; height: 1fr; }
+    TableScreen DataTable { background: $surface; border: solid $primary; height: 1fr; }
     """
 
     def __init__(
