@@ -296,6 +296,29 @@ async def served(tmp_path: Path) -> AsyncIterator[str]:
 
 
 @pytest.mark.long
+async def test_a_browser_remembers_its_results(served: str, browser: Browser) -> None:
+    async with tab(browser) as page:
+        recent, field = page.locator("#recent"), page.get_by_label("SQL: one SELECT")
+        for sql in ("SELECT * FROM airlines", "SELECT fare FROM trips"):
+            await page.goto(served)
+            await field.fill(sql)
+            await field.press("Control+Enter")
+            await expect(page.get_by_role("grid")).to_be_visible()
+        await page.get_by_role("button", name="Pin").click()
+        await expect(page.locator("#time-left")).to_contain_text("pinned")
+        address = page.url
+        await page.goto(served)
+        await expect(recent.get_by_role("listitem")).to_have_text(["Trips: fare pinned", "Airlines"])
+        await recent.get_by_role("link", name="Trips: fare").click()
+        await expect(page).to_have_url(address)
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.locator("#time-left")).to_have_text("deleted")
+        await page.goto(served)
+        await expect(recent.get_by_role("listitem")).to_have_text(["Airlines"])
+
+
+@pytest.mark.long
 async def test_tables_references_and_the_editor(served: str, browser: Browser) -> None:
     async with tab(browser, bypass_csp=True) as page:
         await page.goto(served)

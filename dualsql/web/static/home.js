@@ -48,5 +48,5 @@ const recent = document.getElementById("recent");
 const results = recent.hidden ? [] : recentResults();
 if (results.length) {
   recent.append(make("h2", {}, "Recent in this browser"), make("ul", { className: "plain" }, ...results.slice(0, 10).map(({ url, name, expires }) =>
-    make("li", {}, make("a", { href: url }, make("bdi", {}, visible(name))), expires === null ? make("span", { className: "facts" }, " pinned: its address lasts") : ""))));
+    make("li", {}, make("a", { href: url }, make("bdi", {}, visible(name))), expires === null ? make("span", { className: "facts" }, " pinned") : ""))));
 }
