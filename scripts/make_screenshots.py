@@ -1,24 +1,31 @@
 """Make the pictures of docs/pages.md: `python scripts/make_screenshots.py`. Needs Chromium and the dev group.
 
+`--states FOLDER` makes others instead: of each state of the pages, light, dark, in 390 pixels and at 200 %. It compares
+them with those that are there, and fails where parts of a page lie on each other or stick out.
+
 A server of `dualsql serve` on a small shop of its own, looked at by a browser without a window. Look at the pictures
 before you commit them.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import io
+import json
 import shutil
 import socket
 import sqlite3  # noqa: TID251 - it makes the demo data
+import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import uvicorn
-from PIL import Image
+from PIL import Image, ImageChops
 from playwright.async_api import Browser, Page, async_playwright
 from starlette.requests import Request
 
@@ -77,6 +84,7 @@ async def demo(folder: Path) -> AsyncIterator[tuple[Any, str]]:
 
 async def take(page: Page, name: str) -> None:
     """Keep a picture with few colours: it is a tenth as large."""
+    await page.wait_for_load_state("networkidle")  # the summaries of columns are there
     content = await page.screenshot()
     picture = Image.open(io.BytesIO(content)).convert("RGB").quantize(96)
     FOLDER.mkdir(exist_ok=True)
@@ -121,15 +129,108 @@ async def look(browser: Browser, dual: Any, home: str, scheme: Any) -> None:
     await context.close()
 
 
+FINDINGS = Path(__file__).with_name("page_findings.js").read_text(encoding="utf-8")
+
+LOOKS: Mapping[str, Mapping[str, Any]] = {
+    "light": {"viewport": {"width": 1280, "height": 800}},
+    "dark": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 800}},
+    "twice": {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2},
+}
+"""The windows: "twice" is one of 1280 by 800 at 200 %."""
+
+_FILTER = [
+    {"column": "carrier", "op": "in", "value": ["UA", "DL"]},
+    {"column": "delay", "op": "gt", "value": 30},
+]
+_GROUP = {
+    "by": ["destination"],
+    "aggregates": [{"function": "count"}, {"function": "avg", "column": "delay"}],
+}
+STATES: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "rows": ({}, ""),
+    "filters": ({"filters": _FILTER}, ""),
+    "values": ({"facets": [{"name": "carrier"}, {"name": "departure"}]}, ""),
+    "chart": ({"chart": {"mark": "line", "x": "departure", "bucket": "month"}}, ""),
+    "values-chart": ({"facets": [{"name": "carrier"}], "chart": {"mark": "bar", "x": "carrier"}}, ""),
+    "groups": ({"group": _GROUP}, ""),
+    "frozen": ({"frozen": ["carrier"], "filters": _FILTER}, ""),
+    "none": ({"filters": [{"column": "flight", "op": "lt", "value": 0}]}, ""),
+    "options": ({}, "Options of carrier"),
+    "columns": ({}, "Columns"),
+    "group": ({"group": _GROUP}, "Change groups"),
+    "profile": ({"filters": _FILTER}, "Profile"),
+    "delete": ({}, "Delete"),
+}
+"""What a result's page shows: its state, and the button that is pressed."""
+_NOTICED = 0.001
+"""The share of a picture from which a difference is said."""
+
+
+async def look_at_states(browser: Browser, dual: Any, home: str, folder: Path) -> list[str]:
+    """Pictures of each state in each window, and what is wrong with them."""
+    query = dual.sql.resolve("SELECT * FROM flights ORDER BY id", principal=ANA)
+    response = await dual.create_response(query.select, name="Flights from New York", principal=ANA)
+    findings = []
+    for look_name, options in LOOKS.items():
+        context = await browser.new_context(locale="en-US", **options)
+        page = await context.new_page()
+        for state_name, (state, button) in STATES.items():
+            words = urlencode({name: json.dumps(value) for name, value in state.items()})
+            await page.goto("about:blank")
+            await page.goto(f"{response.resource_url}#{words}")
+            await page.wait_for_selector("#status span")
+            if button:
+                await page.get_by_role("button", name=button, exact=True).click()
+                await page.wait_for_selector("dialog[open]")
+            await page.wait_for_load_state("networkidle")
+            findings += await _keep(page, folder / f"{state_name}-{look_name}.png")
+        for place in ("", "resources", "resources/none", f"resources/{response.resource_id}/view/profile"):
+            await page.goto(home + place)
+            await page.wait_for_load_state("networkidle")
+            name = place.rpartition("/")[2] or "home"
+            findings += await _keep(page, folder / f"{name}-page-{look_name}.png")
+        await context.close()
+    return findings
+
+
+async def _keep(page: Page, file: Path) -> list[str]:
+    """Keep a picture; what is wrong with it."""
+    _compare(file, await page.screenshot())
+    return [f"{file.name}: {finding}" for finding in await page.evaluate(FINDINGS)]
+
+
+def _compare(file: Path, content: bytes) -> None:
+    """Write a picture, and say how much of it is another one than in the picture that was there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists():
+        one, other = Image.open(file).convert("L"), Image.open(io.BytesIO(content)).convert("L")
+        difference = ImageChops.difference(one, other).histogram() if one.size == other.size else [0] * 17
+        share = 1 - sum(difference[:16]) / max(1, sum(difference))
+        if share > _NOTICED:
+            print(f"{file.name}: {share:.1%} of it is another one")
+    file.write_bytes(content)
+
+
 async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--states", type=Path, metavar="FOLDER", help="pictures of each state, and their check"
+    )
+    folder_of_states = parser.parse_args().states
+    findings: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         async with demo(Path(folder)) as (dual, home), async_playwright() as playwright:
             browser = await playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
-            for scheme in ("light", "dark"):
-                await look(browser, dual, home, scheme)
+            if folder_of_states:
+                findings = await look_at_states(browser, dual, home, folder_of_states)
+            else:
+                for scheme in ("light", "dark"):
+                    await look(browser, dual, home, scheme)
             await browser.close()
+    sys.exit("\n".join(findings) or None)
 
 
 if __name__ == "__main__":
