@@ -82,9 +82,12 @@ async def demo(folder: Path) -> AsyncIterator[tuple[Any, str]]:
         await serving
 
 
+SUMMARISED = "() => [...document.querySelectorAll('button.summary')].every((each) => each.firstChild)"
+
+
 async def take(page: Page, name: str) -> None:
     """Keep a picture with few colours: it is a tenth as large."""
-    await page.wait_for_load_state("networkidle")  # the summaries of columns are there
+    await page.wait_for_function(SUMMARISED)
     content = await page.screenshot()
     picture = Image.open(io.BytesIO(content)).convert("RGB").quantize(96)
     FOLDER.mkdir(exist_ok=True)

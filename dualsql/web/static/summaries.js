@@ -64,7 +64,7 @@ export class Summaries {
       for (const column of columns) this.#take(column, answer.columns.find((each) => each.name === column.name), answer.covers.rows);
     } catch {
       if (this.controller !== controller) return; // another question
-      for (const column of columns) this.profiles.set(column.name, null); // the rows are there without it
+      for (const column of columns) this.#take(column, undefined, null); // the rows are there without it
     }
     if (this.controller !== controller) return;
     this.controller = null;
@@ -73,9 +73,13 @@ export class Summaries {
 
   #take(column, profile, rows) {
     this.profiles.set(column.name, profile ?? null);
-    if (!profile || rows === null) return;
-    const words = wordsOf(column, profile, rows);
     const place = this.places.get(column.name);
+    if (!profile || rows === null) {
+      place.title = "There was no time to read all rows. Profile reads them.";
+      place.replaceChildren(make("span", {}, kindOf(column)));
+      return;
+    }
+    const words = wordsOf(column, profile, rows);
     place.title = [column.name, ...words, ...rangeOf(profile)].join("\n");
     place.setAttribute("aria-label", `Values of ${column.name}: ${words.join(", ")}`);
     place.replaceChildren(make("span", {}, words.join(" · ")), pictureOf(profile, rows));
@@ -87,7 +91,11 @@ function wordsOf(column, profile, rows) {
   const about = profile.distinct_kind === "approximate" ? "~" : "";
   const nulls = profile.nulls ? [`${share(profile.nulls, rows)} NULL`] : [];
   const distinct = profile.distinct === undefined ? [] : [`${about}${grouped(profile.distinct)} distinct`];
-  return [...nulls, ...distinct, column.encoding.replace("-string", "")];
+  return [...nulls, ...distinct, kindOf(column)];
+}
+
+function kindOf({ encoding }) {
+  return encoding.replace("-string", ""); // big integers are texts in JSON alone
 }
 
 function share(part, whole) {
