@@ -35,13 +35,12 @@ def unlinked(text: str) -> str:
 def without_links(value: _Plain) -> _Plain:
     """Plain JSON whose texts and names are `unlinked`."""
     plain: Any = value
-    match plain:
-        case str():
-            plain = unlinked(plain)
-        case list():
-            plain = [without_links(item) for item in plain]
-        case dict():
-            plain = {unlinked(name): without_links(item) for name, item in plain.items()}
+    if isinstance(plain, str):
+        plain = unlinked(plain)
+    elif isinstance(plain, list):
+        plain = [without_links(item) for item in plain]
+    elif isinstance(plain, dict):
+        plain = {unlinked(name): without_links(item) for name, item in plain.items()}
     return cast("_Plain", plain)
 
 

@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dualsql.catalogue.mcp import add_catalogue as add_catalogue
     from dualsql.mcp.calls import PrincipalOf as PrincipalOf
-    from dualsql.mcp.decorators import (
-        Function as Function,
-        plain_tool as plain_tool,
-        tool as tool,
-    )
+    from dualsql.mcp.decorators import Function as Function, plain_tool as plain_tool, tool as tool
     from dualsql.mcp.dual_responses import DualResponses as DualResponses
     from dualsql.mcp.negotiation import Envelope as Envelope
     from dualsql.mcp.official import transport_security as transport_security
@@ -37,46 +33,32 @@ if TYPE_CHECKING:
         skill as skill,
         system_prompt as system_prompt,
     )
-    from dualsql.mcp.results import (
-        Answer as Answer,
-        AnswerKeywords as AnswerKeywords,
-    )
-    from dualsql.query.mcp import (
-        add_data_manager as add_data_manager,
-        add_result_tools as add_result_tools,
-    )
-    from dualsql.sql.mcp import (
-        add_execute_query as add_execute_query,
-        add_query as add_query,
-    )
+    from dualsql.mcp.results import Answer as Answer, AnswerKeywords as AnswerKeywords
+    from dualsql.query.mcp import add_data_manager as add_data_manager, add_result_tools as add_result_tools
+    from dualsql.sql.mcp import add_execute_query as add_execute_query, add_query as add_query
     from dualsql.web.mcp import add_app as add_app
 
 # Modules by name, imported on first use: the features import this package, and a server is made without an SDK.
-_MODULES = {
-    "Answer": "dualsql.mcp.results",
-    "AnswerKeywords": "dualsql.mcp.results",
-    "DualResponses": "dualsql.mcp.dual_responses",
-    "Envelope": "dualsql.mcp.negotiation",
-    "Function": "dualsql.mcp.decorators",
-    "PlainEnvelope": "dualsql.mcp.options",
-    "PlainToolOptions": "dualsql.mcp.options",
-    "PrincipalOf": "dualsql.mcp.calls",
-    "ResultOptions": "dualsql.mcp.options",
-    "ToolOptions": "dualsql.mcp.options",
-    "add_app": "dualsql.web.mcp",
-    "add_catalogue": "dualsql.catalogue.mcp",
-    "add_data_manager": "dualsql.query.mcp",
-    "add_execute_query": "dualsql.sql.mcp",
-    "add_query": "dualsql.sql.mcp",
-    "add_resources": "dualsql.mcp.resources",
-    "add_result_tools": "dualsql.query.mcp",
-    "add_skill": "dualsql.mcp.resources",
-    "plain_tool": "dualsql.mcp.decorators",
-    "skill": "dualsql.mcp.resources",
-    "system_prompt": "dualsql.mcp.resources",
-    "tool": "dualsql.mcp.decorators",
-    "transport_security": "dualsql.mcp.official",
-}
+_MODULES = dict(
+    sorted(
+        (name, module)
+        for module, names in {
+            "dualsql.catalogue.mcp": "add_catalogue",
+            "dualsql.mcp.calls": "PrincipalOf",
+            "dualsql.mcp.decorators": "Function plain_tool tool",
+            "dualsql.mcp.dual_responses": "DualResponses",
+            "dualsql.mcp.negotiation": "Envelope",
+            "dualsql.mcp.official": "transport_security",
+            "dualsql.mcp.options": "PlainEnvelope PlainToolOptions ResultOptions ToolOptions",
+            "dualsql.mcp.resources": "add_resources add_skill skill system_prompt",
+            "dualsql.mcp.results": "Answer AnswerKeywords",
+            "dualsql.query.mcp": "add_data_manager add_result_tools",
+            "dualsql.sql.mcp": "add_execute_query add_query",
+            "dualsql.web.mcp": "add_app",
+        }.items()
+        for name in names.split()
+    )
+)
 
 __all__ = list(_MODULES)
 

@@ -157,9 +157,8 @@ class ResultPages:
             try:
                 page = await self._read(target, request)
             except QueryTimeoutError as error:
-                if not target.late_hint:
-                    raise
-                raise QueryTimeoutError(error.message, hint=target.late_hint) from error
+                hint = target.late_hint or error.hint
+                raise QueryTimeoutError(error.message, hint=hint, details=error.details) from error
         await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)

@@ -489,13 +489,10 @@ class ReadTarget:
 
 
 class KeptReader(Protocol):
-    """Reads the rows that a run of a statement left elsewhere than in its database.
-
-    Attributes:
-        late_hint: what to do where a page of rows that are not kept takes too long.
-    """
+    """Reads the rows that a run of a statement left elsewhere than in its database."""
 
     late_hint: str
+    """What to do where a page of rows that are not kept takes too long."""
 
     async def view(self, resource: Resource, live: View) -> View | None:
         """The kept rows of a resource; None if its database has to be read.

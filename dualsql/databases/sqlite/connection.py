@@ -8,18 +8,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-import os
 import sqlite3
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from itertools import islice
-from pathlib import Path
-from subprocess import DEVNULL
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -41,9 +35,6 @@ LOOP_LIMIT = 0.005
 
 # Less than a millisecond.
 _INSTRUCTIONS_ON_LOOP = 10_000
-
-_LOWER = 5
-"""How much lower the priority of a thread that runs statements is: it gets a third of what others get."""
 
 
 class TimeLimit:
@@ -279,35 +270,11 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
     if hasattr(connection, "set_authorizer"):
         confine(connection)
     else:
+        from dualsql.databases.threads import run_after_event_loop
+
         # aiosqlite has no name for these: its thread does what it is given.
         connection.run_async(lambda driver: driver._execute(confine, driver._conn))
-        connection.run_async(lambda driver: driver._execute(_run_after_event_loop))
-
-
-def _run_after_event_loop() -> None:
-    """Let the event loop go before the statements of the present thread.
-
-    Ten long statements and an event loop get an eleventh of the CPUs each. So pages of others took up to 1.4 s beside
-    them, and take up to 0.1 s with this (99 of 100; tests/drills/test_crowds.py).
-    """
-    if _may_set_priority():
-        thread = threading.get_native_id()
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _LOWER)
-
-
-@cache
-def _may_set_priority() -> bool:
-    """Whether a thread has a priority of its own, and a process that sets one is not killed for it."""
-    if sys.platform != "linux":
-        return False
-    if "\nSeccomp:\t0\n" in Path("/proc/self/status").read_text():
-        return True
-    # A filter of system calls is in force, such as systemd's SystemCallFilter: a process tries.
-    trial = "import os; os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0))"
-    command = [sys.executable, "-S", "-E", "-c", trial]
-    ended = subprocess.run(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, check=False)  # noqa: S603
-    return ended.returncode == 0
+        connection.run_async(lambda driver: driver._execute(run_after_event_loop))
 
 
 def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
