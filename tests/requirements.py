@@ -734,6 +734,7 @@ BEYOND: dict[str, str] = {
     "fuzz/test_stored_rows.py": "rows of the store that are changed behind its back",
     "twins/test_twins.py": "what a caller does not see decides no byte of an answer",
     "sql/test_operands.py": "each condition as an operand of each operator is what SQLite itself computes",
+    "sql/test_own_types.py": "texts over columns of types of the application are stored, and read by them",
     "serve/test_other_sites.py": "a page of another site, and a name that resolves to the server, get nothing",
     "web/test_home.py": "the home page of a served database, and signing in to it",
     "web/test_app.py": "a result as an MCP App: its document, its tool, the grid in a host's frame",

@@ -267,10 +267,11 @@ def check_sources(sources: Iterable[Any], has_own: Callable[[Any], bool]) -> Non
 def _identity(source: Any) -> int:
     """One number for an annotated source and its original, or for a recursive CTE and its first part.
 
-    SQLAlchemy copies aliases. Aliases of one table under one name have the same columns.
+    SQLAlchemy copies aliases. A table, and its aliases under one name, have the same columns.
     """
-    if isinstance(source, Alias) and isinstance(source.element, Table):
-        return hash((str(source.name), source.element))
+    table = source.element if isinstance(source, Alias) else source
+    if isinstance(table, Table):
+        return hash((str(source.name), table))
     # SQLAlchemy has two objects for a recursive CTE, with and without its UNION, and renders both under one name.
     earlier = internals.restated_cte(source)
     element = getattr(source, "element", None)

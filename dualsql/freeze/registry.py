@@ -443,7 +443,13 @@ def check_names(parts: list[Any], registry: Registry) -> None:
 
 
 def check_column(column: Any, registry: Registry) -> None:
-    """Raise MalformedError if an expression passes other content through an untrusted type."""
+    """Raise MalformedError unless the expression `keeps_own_types`."""
+    if not keeps_own_types(column, registry):
+        malformed("own type of a column on something else")
+
+
+def keeps_own_types(column: Any, registry: Registry) -> bool:
+    """Whether an expression passes nothing but the content of its column through an untrusted type."""
     # A stack and no recursion: the document decides how deep it is.
     waiting = [column]
     while waiting:
@@ -454,8 +460,9 @@ def check_column(column: Any, registry: Registry) -> None:
             continue
         operands = _operands(element)
         if operands is None or any(operand.type is not kind for operand in operands):
-            malformed("own type of a column on something else")
+            return False
         waiting += operands
+    return True
 
 
 def _listed(element: Any) -> list[Any]:
@@ -484,7 +491,8 @@ def _operands(element: Any) -> list[Any] | None:
         return list(element.clauses) or None if element.name in _UNCHANGING else None
     if isinstance(element, elements.Case):
         results = [result for _, result in element.whens]
-        return results if element.else_ is None else [*results, element.else_]
+        has_else = element.else_ is not None and not isinstance(element.else_, elements.Null)
+        return [*results, element.else_] if has_else else results
     return None
 
 

@@ -167,6 +167,7 @@ def _output(translator: Translator, item: Any, scope: Scope) -> Element:
     is_named = isinstance(item, exp.Alias)
     args = only(item, "this", "alias") if is_named else {"this": item}
     value = operations.as_output(translator.expression(args["this"], scope), translator.capabilities)
+    value = translator.as_computed(value)
     if isinstance(value.type, types.TupleType):
         forbid("A row as one column", hint="Select each of its values as a column.")
     if is_named:

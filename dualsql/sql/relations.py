@@ -385,9 +385,10 @@ def series_arguments(name: str, arguments: list[Any]) -> list[Any]:
 
 
 def _alias_and_name(translator: Translator, node: Any) -> tuple[str, str]:
-    """What the text calls a relation, and what the database does."""
+    """What the text calls a relation, and what the database does, which is never the name of a table."""
     alias = _alias(node)
-    name = translator.alias(alias) if alias else translator.fresh_name("derived")
+    is_free = all(table.name.lower() != alias.lower() for table in translator.tables.values())
+    name = translator.alias(alias) if alias and is_free else translator.fresh_name(alias or "derived")
     return alias or name, name
 
 

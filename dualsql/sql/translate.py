@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, FromClause, Subquery, TableClause, select
+from sqlalchemy import CTE, ColumnElement, FromClause, Subquery, TableClause, select, type_coerce, types
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.functions import FunctionElement
@@ -24,6 +24,7 @@ from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.freeze.names import FreeNames
+from dualsql.freeze.registry import keeps_own_types
 from dualsql.plan import CarriedOrders
 from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
@@ -166,6 +167,7 @@ def read_select(
             tables,
             capabilities,
             parameters or {},
+            registry=registry,
             is_fenced=is_fenced,
             relations=(relations or {}).values(),
             orders=orders,
@@ -240,6 +242,7 @@ class Translator:
         capabilities: Capabilities,
         parameters: Mapping[str, Any],
         *,
+        registry: Registry,
         is_fenced: Callable[[FromClause], bool],
         meanings: Meanings,
         relations: Iterable[FromClause] = (),
@@ -252,6 +255,7 @@ class Translator:
         self.dialect = capabilities.text
         self.meanings = meanings
         self._parameters = parameters
+        self._registry = registry
         self._is_fenced = is_fenced
         self._used: set[str] = set()
         # Id of an element -> the work that it took. Elements are kept alive, so that the ids stay unique.
@@ -260,6 +264,10 @@ class Translator:
         self._names = 0
         self._free = FreeNames(*set(relations))
         self.orders = replace(orders or CarriedOrders(), is_aggregate=self._is_aggregate)
+
+    def as_computed(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """An output. What is computed of a column of an own type has the type that the database describes."""
+        return value if keeps_own_types(value, self._registry) else type_coerce(value, types.NullType())
 
     def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
         """Translate an expression."""
