@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Table
 from sqlalchemy.sql.elements import conv, quoted_name
-from sqlalchemy.sql.selectable import Alias, CompoundSelect, NamedFromClause
+from sqlalchemy.sql.selectable import CompoundSelect, NamedFromClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.freeze.document import expect, malformed, refuse
@@ -269,8 +269,7 @@ def _identity(source: Any) -> int:
 
     SQLAlchemy copies aliases. A table, and its aliases under one name, have the same columns.
     """
-    table = source.element if isinstance(source, Alias) else source
-    if isinstance(table, Table):
+    if isinstance(table := getattr(source, "element", source), Table):
         return hash((str(source.name), table))
     # SQLAlchemy has two objects for a recursive CTE, with and without its UNION, and renders both under one name.
     earlier = internals.restated_cte(source)

@@ -443,13 +443,7 @@ def check_names(parts: list[Any], registry: Registry) -> None:
 
 
 def check_column(column: Any, registry: Registry) -> None:
-    """Raise MalformedError unless the expression `keeps_own_types`."""
-    if not keeps_own_types(column, registry):
-        malformed("own type of a column on something else")
-
-
-def keeps_own_types(column: Any, registry: Registry) -> bool:
-    """Whether an expression passes nothing but the content of its column through an untrusted type."""
+    """Raise MalformedError if an expression passes other content through an untrusted type."""
     # A stack and no recursion: the document decides how deep it is.
     waiting = [column]
     while waiting:
@@ -460,9 +454,8 @@ def keeps_own_types(column: Any, registry: Registry) -> bool:
             continue
         operands = _operands(element)
         if operands is None or any(operand.type is not kind for operand in operands):
-            return False
+            malformed("own type of a column on something else")
         waiting += operands
-    return True
 
 
 def _listed(element: Any) -> list[Any]:
@@ -491,8 +484,7 @@ def _operands(element: Any) -> list[Any] | None:
         return list(element.clauses) or None if element.name in _UNCHANGING else None
     if isinstance(element, elements.Case):
         results = [result for _, result in element.whens]
-        has_else = element.else_ is not None and not isinstance(element.else_, elements.Null)
-        return [*results, element.else_] if has_else else results
+        return results if isinstance(element.else_, elements.Null | None) else [*results, element.else_]
     return None
 
 

@@ -22,9 +22,9 @@ from dualsql.capabilities import Capabilities, capabilities_named
 from dualsql.columns.own_types import STANDARD, Meanings
 from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
-from dualsql.freeze.document import AnyCompound, AnySelect
+from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.names import FreeNames
-from dualsql.freeze.registry import keeps_own_types
+from dualsql.freeze.registry import check_column
 from dualsql.plan import CarriedOrders
 from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
@@ -267,7 +267,11 @@ class Translator:
 
     def as_computed(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         """An output. What is computed of a column of an own type has the type that the database describes."""
-        return value if keeps_own_types(value, self._registry) else type_coerce(value, types.NullType())
+        try:
+            check_column(value, self._registry)
+        except MalformedError:
+            return type_coerce(value, types.NullType())
+        return value
 
     def expression(self, node: Any, scope: Scope) -> ColumnElement[Any]:
         """Translate an expression."""

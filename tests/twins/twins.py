@@ -23,6 +23,7 @@ from dualsql.query.mcp import add_data_manager
 from dualsql.resource import Principal
 from dualsql.serve import build_mcp, serve_app
 from dualsql.sql.mcp import add_query
+from dualsql_client.addresses import ID_RANDOM, with_checksum
 from tests.engines import opened
 from tests.http.application import by_header
 from tests.query.readings import ALL, HOOKS, METADATA, READINGS, ROWS, reading
@@ -195,7 +196,7 @@ OTHERS = 8
 
 def name_of_nothing(number: int) -> str:
     """An id as the server makes them, of no result."""
-    return f"{number}thing-of-this-name-ever"[:27].ljust(27, "x")
+    return with_checksum(f"{number}ThingOfThisNameEver".ljust(ID_RANDOM, "x"))
 
 
 async def others_work(twin: Twin) -> None:
