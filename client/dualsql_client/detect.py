@@ -239,8 +239,8 @@ def _is_failed(fields: Fields, words: Words) -> bool:
     return is_call and bool(fields.get("error") or fields.get("exception"))
 
 
-def _says_failed(said: tuple[str, str | bool | None]) -> bool:
-    name, word = said
+def _says_failed(pair: tuple[str, str | bool | None]) -> bool:
+    name, word = pair
     if isinstance(word, bool):
         return _FAILED.fullmatch(name) is not None if word else name in {"success", "ok"}
     return name in _STATES and word is not None and _FAILED.fullmatch(word) is not None

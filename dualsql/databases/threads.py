@@ -1,4 +1,4 @@
-"""A synchronous engine in worker threads: one thread for each connection."""
+"""A synchronous engine in worker threads, one for each connection; and the priority of threads that run statements."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _output(translator: Translator, item: Any, scope: Scope) -> Element:
     is_named = isinstance(item, exp.Alias)
     args = only(item, "this", "alias") if is_named else {"this": item}
     value = operations.as_output(translator.expression(args["this"], scope), translator.capabilities)
-    value = translator.as_computed(value)
+    value = translator.typed_output(value)
     if isinstance(value.type, types.TupleType):
         forbid("A row as one column", hint="Select each of its values as a column.")
     if is_named:
@@ -243,20 +243,19 @@ def _groups(translator: Translator, node: Any, outputs: Sequence[Element], scope
             if not getattr(special, "expressions", None):  # MariaDB's WITH ROLLUP takes the keys before it
                 plain = plain[-1:]
     if node.find(exp.Rollup, exp.Cube, exp.GroupingSets):
-        _require_one_name(outputs, node, scope)
+        _require_one_name(translator, node, outputs, scope)
     # A constant makes no groups of its own. DuckDB takes none that is a parameter.
     varying = [key for key in plain if not isinstance(key, BindParameter | Null)]
     yield from varying or (cast(key, types.Text()) for key in plain[:1])
 
 
-def _require_one_name(outputs: Sequence[Element], node: Any, scope: Scope) -> None:
+def _require_one_name(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> None:
     """Refuse keys that name one expression twice: PostgreSQL has a NULL for each of them by itself."""
-    keys = [_unnested(key) for key in _single_keys(node)]
-    labels = {
-        _ordinal(key, outputs) if isinstance(key, exp.Literal) else scope.outputs.get(key.name.lower())
-        for key in keys
-        if isinstance(key, exp.Literal | exp.Column)
-    } - {None}
+    keys = [
+        _ordinal(key, outputs) if _is_ordinal(key) else translator.expression(key, scope)
+        for key in map(_unnested, _single_keys(node))
+    ]
+    labels = {key for key in keys if isinstance(key, Label)}
     if len({_bare(label) for label in labels}) < len(labels):
         forbid("One expression under two names in GROUP BY", hint="Group by one of the names.")
 
@@ -268,11 +267,16 @@ def _single_keys(node: Any) -> Iterator[Any]:
         yield from _single_keys(key) if is_set else (key,)
 
 
+def _unnested(node: Any) -> Any:
+    """A key without parentheses around it; a subquery keeps its own."""
+    return node if isinstance(node, exp.Subquery) else node.unnest()
+
+
 def _group(translator: Translator, key: Any, outputs: Sequence[Element], scope: Scope) -> Any:
     if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
         return _superaggregate(translator, key, [], outputs, scope)[0]
     key = _unnested(key)
-    if isinstance(key, exp.Literal) and not key.is_string:
+    if _is_ordinal(key):
         return _bare(_ordinal(key, outputs))
     if isinstance(key, exp.Tuple):
         if not translator.dialect.has_row_values:
@@ -303,6 +307,10 @@ def _bare(element: Any) -> Any:
     return element.element if isinstance(element, Label) else element
 
 
+def _is_ordinal(key: Any) -> bool:
+    return isinstance(key, exp.Literal) and not key.is_string
+
+
 def _ordinal(key: exp.Literal, outputs: Sequence[Element]) -> Element:
     number = whole_or_none(key.name, len(outputs))
     if not number:
@@ -321,14 +329,9 @@ def _keys(translator: Translator, node: Any, outputs: Sequence[Element], scope: 
         yield directed(translator, value, key)
 
 
-def _unnested(node: Any) -> Any:
-    """A key without parentheses around it; a subquery keeps its own."""
-    return node if isinstance(node, exp.Subquery) else node.unnest()
-
-
 def _key(translator: Translator, node: Any, outputs: Sequence[Element], scope: Scope) -> Element:
     node = _unnested(node)
-    if isinstance(node, exp.Literal) and not node.is_string:
+    if _is_ordinal(node):
         return _ordinal(node, outputs)
     # A bare name in ORDER BY refers to the SELECT list first.
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in scope.outputs:

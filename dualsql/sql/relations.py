@@ -387,8 +387,8 @@ def series_arguments(name: str, arguments: list[Any]) -> list[Any]:
 def _alias_and_name(translator: Translator, node: Any) -> tuple[str, str]:
     """What the text calls a relation, and what the database does, which is never the name of a table."""
     alias = _alias(node)
-    is_free = all(table.name.lower() != alias.lower() for table in translator.tables.values())
-    name = translator.alias(alias) if alias and is_free else translator.fresh_name(alias or "derived")
+    is_free = alias and not translator.is_table_name(alias)
+    name = translator.alias(alias) if is_free else translator.fresh_name(alias or "derived")
     return alias or name, name
 
 

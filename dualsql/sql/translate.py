@@ -263,9 +263,10 @@ class Translator:
         self._quoted_texts: dict[str, None] = {}
         self._names = 0
         self._free = FreeNames(*set(relations))
+        self._table_names = {table.name.lower() for table in tables.values()}
         self.orders = replace(orders or CarriedOrders(), is_aggregate=self._is_aggregate)
 
-    def as_computed(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+    def typed_output(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         """An output. What is computed of a column of an own type has the type that the database describes."""
         try:
             check_column(value, self._registry)
@@ -371,6 +372,10 @@ class Translator:
         """
         self._names += 1
         return self._free.take(f"{OWN_NAMES}{self._names}_{stem}"[:_LONGEST_NAME])
+
+    def is_table_name(self, name: str) -> bool:
+        """Whether a table that the text may name has this name, in any schema."""
+        return name.lower() in self._table_names
 
     def alias(self, name: str) -> str:
         """The name of an alias of the text: that alias, unless something else in the statement has it."""

@@ -117,6 +117,16 @@ def typed_literal(
     return literal(text, type_) if isinstance(type_, types.Enum | types.String) else element
 
 
+_MOMENTS = (types.Date, types.DateTime, types.Time)
+_DATED = re.compile(r"(?=.*[0-9])[\w\s/.:,+-]{1,60}", re.ASCII)
+_NUMERAL = re.compile(r"[+-]?[0-9]{1,5}(\.[0-9]*)?", re.ASCII)
+
+
+def _is_dated(text: str) -> bool:
+    """Whether the database is asked to read the text as a date, a time of day or a length of time."""
+    return _DATED.fullmatch(text) is not None and _NUMERAL.fullmatch(text) is None
+
+
 def compared_array(translator: Translator, node: Any, inner: Any, scope: Scope) -> ColumnElement[Any]:
     """The array of ANY and ALL: a constant text, as in `x = ANY ('{1,2}')`, has items of the type of x."""
     if not isinstance(node.parent, exp.Binary) or node.parent.expression is not node:
@@ -126,16 +136,6 @@ def compared_array(translator: Translator, node: Any, inner: Any, scope: Scope) 
         return array
     items = translator.expression(node.parent.this, scope).type
     return typed_literal(array, types.ARRAY(items), translator.capabilities)
-
-
-_MOMENTS = (types.Date, types.DateTime, types.Time)
-_DATED = re.compile(r"(?=.*[0-9])[\w\s/.:,+-]{1,60}", re.ASCII)
-_NUMERAL = re.compile(r"[+-]?[0-9]{1,5}(\.[0-9]*)?", re.ASCII)
-
-
-def _is_dated(text: str) -> bool:
-    """Whether the database is asked to read the text as a date, a time of day or a length of time."""
-    return _DATED.fullmatch(text) is not None and _NUMERAL.fullmatch(text) is None
 
 
 def reads_constants(statement: Any) -> bool:

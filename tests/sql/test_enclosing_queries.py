@@ -100,6 +100,8 @@ EQUAL = (
     "SELECT k FROM one WHERE k <> ALL ('{1,7}') AND a < SOME ('{4,5}')",
     # One expression under two names, one of which is grouped.
     "SELECT s AS x, s AS y, b AS z, count(*) FROM one GROUP BY z, ROLLUP (y)",
+    "SELECT s AS x, s AS y, count(*) FROM one GROUP BY one.k, ROLLUP (y)",
+    "SELECT s AS k, s AS y, count(*) FROM one GROUP BY k, ROLLUP (y)",
     # NOT LIKE ALL is not NOT of LIKE ALL.
     "SELECT s FROM one WHERE s NOT LIKE ALL (ARRAY['s1%', 's2%'])",
     "SELECT s FROM one WHERE s NOT ILIKE ANY (ARRAY['S1%', 'S2%'])",
