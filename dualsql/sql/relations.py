@@ -244,8 +244,7 @@ def _subquery(translator: Translator, node: Any, scope: Scope) -> FromClause:
         elements: list[FromClause] = []  # parentheses around a join
         _append(translator, elements, inner, scope)
         return elements[0]
-    own = scope.beside() if translator.dialect.correlates_from else scope.separate()
-    statement = with_column_names(translator.query(inner, own), alias_columns(node))
+    statement = with_column_names(translator.query(inner, scope.beside()), alias_columns(node))
     return scope.add(alias, translator.orders.carrying(statement).subquery(name))
 
 

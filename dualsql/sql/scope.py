@@ -120,12 +120,13 @@ _NOTES = frozenset({"_type", "big_int", "typed", "safe", "nested", "value_constr
 
 
 _CLAUSES = {
-    "locks": "Leave out FOR UPDATE and FOR SHARE.",
+    "locks": "Leave it out: results are read only.",
     "qualify": "Put it into a subquery: SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) AS n FROM t) AS s"
     " WHERE n = 1.",
     "sample": "Each page runs the query again, so its rows may not change by chance: order by columns, with a LIMIT.",
 }
 """What to write in place of a clause."""
+_CLAUSE_WORDS = {"locks": "FOR UPDATE or FOR SHARE"}
 
 
 def only(node: exp.Expression, *names: str) -> Mapping[str, Any]:
@@ -133,7 +134,7 @@ def only(node: exp.Expression, *names: str) -> Mapping[str, Any]:
     # What a later release of the parser adds is refused, and never ignored.
     for name, value in node.args.items():
         if value and name not in names and name not in _NOTES:
-            words = name.rstrip("_").replace("_", " ").upper()
+            words = _CLAUSE_WORDS.get(name) or name.rstrip("_").replace("_", " ").upper()
             forbid(f"{words} in {excerpt(node)}", hint=_CLAUSES.get(name, ""))
     return node.args
 
@@ -215,6 +216,7 @@ class Scope:
 
     Attributes:
         work: of the whole text.
+        siblings: of a subquery in FROM, the scope that it stands in.
         hidden: prefix of the names of columns that carry an order and that a text may not name; empty for none.
         ctes: common table expressions that are visible here, by their names in lower case.
         relations: the FROM clause, by alias in lower case, in order.
@@ -227,6 +229,7 @@ class Scope:
 
     work: WorkBudget
     parent: Scope | None = None
+    siblings: Scope | None = None
     hidden: str = ""
     ctes: dict[str, FromClause] = field(default_factory=dict)
     relations: dict[str, FromClause] = field(default_factory=dict)
@@ -244,8 +247,9 @@ class Scope:
         return Scope(self.work, hidden=self.hidden, ctes=dict(self.ctes))
 
     def beside(self) -> Scope:
-        """The scope of a subquery in FROM: it sees the enclosing queries, and none of the relations beside it."""
-        return Scope(self.work, parent=self.parent, hidden=self.hidden, ctes=dict(self.ctes))
+        """The scope of a subquery in FROM: it sees the enclosing queries where it may, and no relation beside it."""
+        parent = self.parent if self.work.dialect.correlates_from else None
+        return Scope(self.work, parent=parent, siblings=self, hidden=self.hidden, ctes=dict(self.ctes))
 
     def add(self, name: str, relation: FromClause) -> FromClause:
         """Add `relation` under `name`."""
@@ -277,6 +281,9 @@ class Scope:
         for scope in self.outward():
             if name.lower() in scope.relations:
                 return scope.relations[name.lower()]
+            if scope.siblings is not None and name.lower() in scope.siblings.relations:
+                hint = self.work.dialect.lacks.get("LATERAL", "Write LATERAL before the subquery.")
+                forbid(f"A subquery in FROM that reads {name[:_SHOWN]!r} beside it", hint=hint)
         aliases = [alias for scope in self.outward() for alias in scope.relations]
         return unknown_table(name, aliases, self.work.dialect)
 

@@ -68,7 +68,22 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
     [
         ("EXPLAIN ANALYZE SELECT 1", "postgresql", "Send the SELECT itself."),
         ("SELECT `id` FROM school", "postgresql", "Write names in double quotes, not in backticks."),
-        ("SELECT id FROM school FOR UPDATE", "postgresql", "Leave out FOR UPDATE and FOR SHARE."),
+        ("SELECT id FROM school FOR UPDATE", "postgresql", "Leave it out: results are read only."),
+        (
+            "SELECT s.id FROM school AS s, (SELECT o.id FROM school AS o WHERE o.id = s.id) AS q",
+            "postgresql",
+            "Write LATERAL before the subquery.",
+        ),
+        (
+            "SELECT s.id FROM school AS s, (SELECT o.id FROM school AS o WHERE o.id = s.id) AS q",
+            "mysql",
+            "Write a subquery in the SELECT list, or join a subquery with GROUP BY.",
+        ),
+        (
+            "SELECT id FROM school GROUP BY ROLLUP (id)",
+            "sqlite",
+            "Join one SELECT for each grouping by UNION ALL.",
+        ),
         ("SELECT DATEDIFF(day, id, id) FROM school", "sqlite", "Write julianday(a) - julianday(b)."),
         ("SELECT QUARTER(id) FROM school", "postgresql", "Write extract(quarter FROM x)."),
         ("SELECT GETDATE()", "sqlite", "Write CURRENT_TIMESTAMP."),

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 from sqlalchemy import types
 
-from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
+from dualsql.text_dialects import (
+    WITHOUT_CONSTRUCT,
+    FunctionResult,
+    ResultOf,
+    TextDialect,
+    functions_that_give,
+    lacking,
+)
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(
@@ -108,13 +115,16 @@ TEXT = TextDialect(
     lacks=lacking(
         "ALL of a subquery",
         "ANY of a subquery",
+        "CUBE",
         "DISTINCT with OVER",
         "DIV",
         "EXCEPT ALL",
+        "GROUPING SETS",
         "INTERSECT ALL",
         "LATERAL",
         "XOR of bits",
-    ),
+    )
+    | {"ROLLUP (x)": WITHOUT_CONSTRUCT["CUBE"]},
     names_value_columns=False,
     quoted_words_are_texts=True,
     collations=("BINARY", "NOCASE", "RTRIM"),
