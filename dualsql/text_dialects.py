@@ -129,6 +129,7 @@ class TextDialect:
         sorts_row_values: the rows of a query may be sorted by one.
         correlates_from: a subquery in FROM may read columns of the queries around its own.
         merges_in_place: `SELECT *` shows a column of USING where its first table has it, and not before all others.
+        swaps_right_joins: `SELECT *` of RIGHT JOIN ... USING shows the columns of the right table first.
         has_dual: FROM dual means the same as no FROM clause.
         array: makes an array of values; None without arrays.
         at_time_zone: makes an instant in a zone; None without zones.
@@ -194,6 +195,7 @@ class TextDialect:
     sorts_row_values: bool = False
     correlates_from: bool = False
     merges_in_place: bool = False
+    swaps_right_joins: bool = False
     has_dual: bool = False
     array: Callable[[Sequence[Expression]], Expression] | None = None
     at_time_zone: Callable[[Expression, Expression], Expression] | None = None

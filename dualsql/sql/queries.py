@@ -213,7 +213,15 @@ def _starred(item: Any, scope: Scope) -> Iterator[Element]:
         return
     if not scope.relations:
         invalid("SELECT * needs a FROM clause.")
+    if scope.work.dialect.swaps_right_joins and any(map(_merges_right, item.parent.args.get("joins") or ())):
+        forbid(
+            "SELECT * of RIGHT JOIN ... USING", hint="Name the columns, or exchange the tables: LEFT JOIN."
+        )
     yield from scope.all_columns()
+
+
+def _merges_right(join: exp.Join) -> bool:
+    return join.side == "RIGHT" and bool(join.args.get("using") or join.method)
 
 
 def _distinct(

@@ -80,6 +80,16 @@ def test_who_asks_the_database_what_it_holds_is_sent_to_the_catalogue(sql: str) 
             "Write a subquery in the SELECT list, or join a subquery with GROUP BY.",
         ),
         (
+            "SELECT * FROM school RIGHT JOIN (SELECT id FROM school) AS q USING (id)",
+            "mysql",
+            "Name the columns, or exchange the tables: LEFT JOIN.",
+        ),
+        (
+            "SELECT * FROM school NATURAL RIGHT JOIN (SELECT id FROM school) AS q",
+            "mysql",
+            "Name the columns, or exchange the tables: LEFT JOIN.",
+        ),
+        (
             "SELECT id FROM school GROUP BY ROLLUP (id)",
             "sqlite",
             "Join one SELECT for each grouping by UNION ALL.",

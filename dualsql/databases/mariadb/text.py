@@ -127,6 +127,7 @@ TEXT = TextDialect(
     moves_date=_moved,
     units_between=_units_between,
     has_dual=True,
+    swaps_right_joins=True,
     reads_dates=lambda text, _: literal(text, types.Text()),
     casts_constants=True,
     doubles_with_exponent=True,
