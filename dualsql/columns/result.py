@@ -8,27 +8,20 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
-    Cast,
     ColumnElement,
     Dialect,
-    Function,
     Label,
-    Null,
-    Over,
-    ScalarSelect,
-    TypeCoerce,
     type_coerce,
     types,
 )
-from sqlalchemy.sql.elements import ClauseList, ColumnClause, FunctionFilter, Grouping
+from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.dialect_types import ranges
-from dualsql.columns.forecast import Forecast, beneath, choices, states_no_type
+from dualsql.columns.forecast import Forecast
 from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError
+from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column, ColumnType, Encoding
 
 __all__ = ["ResultColumn", "SQLType", "chosen_columns", "has_zone", "plain_type", "result_columns"]
@@ -38,12 +31,6 @@ class DriverValue(types.NullType):
     """The type of a value that is sent back to the driver: it is read as the driver returns it."""
 
     cache_ok = True
-
-
-class CharByte(str):
-    """A value of PostgreSQL's "char" as text; asyncpg reads and binds it as bytes."""
-
-    __slots__ = ()
 
 
 # Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
@@ -242,69 +229,6 @@ def united_type(parts: Sequence[ColumnElement[Any]], meanings: Meanings = STANDA
     if "datetime" in kinds and kinds <= {"date", "datetime"}:
         found = types.DateTime(timezone=any(getattr(part.type, "timezone", False) for part in parts))
     return None if repr(found) == repr(declared) else found
-
-
-def database_type(expression: ColumnElement[Any]) -> SQLType | None:
-    """The type of the values in the database; None where SQLAlchemy guesses it.
-
-    `x.op("<<")(y)` has the type of x to SQLAlchemy, and coalesce(date, timestamp) that of its first argument.
-    """
-    while isinstance(expression, TypeCoerce):  # which says what Python makes of the values
-        expression = expression.clause
-    seen: set[Any] = set()
-    left: list[Any] = [expression]
-    while left:
-        part = left.pop()
-        if part not in seen:
-            seen.add(part)
-            if _is_guessed(part):
-                return None
-            left += _operands(part)
-    return expression.type
-
-
-def _is_guessed(part: Any) -> bool:
-    """Whether the database may give another type, though the types of all operands are right."""
-    if any(states_no_type(getattr(part, place, None)) for place in ("operator", "modifier")):
-        return _kind(part.type) == _kind(next(iter(part.get_children())).type)
-    return any(_kind(value.type) != _kind(part.type) for value in _values(part) or [] if _is_typed(value))
-
-
-def _operands(part: Any) -> Iterable[Any]:
-    """The expressions that its type is made of; none where the type is stated."""
-    if isinstance(part, Cast | BindParameter) or type(part) is Function:
-        return ()
-    values = _values(part)
-    if values is not None:
-        return values
-    children = () if isinstance(part, ColumnClause) else part.get_children()
-    return (child for child in children if isinstance(child, ColumnElement | ClauseList))
-
-
-def _values(part: Any) -> list[Any] | None:
-    """The parts that determine the type of an expression; None if it has its own type."""
-    if isinstance(part, TypeCoerce):
-        return [part.clause]
-    if isinstance(part, Label | Grouping | Over):
-        return [part.element]
-    if isinstance(part, FunctionFilter):
-        return [part.func]
-    if isinstance(part, FunctionElement) and str(getattr(part, "name", "")).lower() in _OF_ONE:
-        return list(part.clauses)
-    return beneath(part) if isinstance(part, ColumnClause | ScalarSelect) else choices(part)
-
-
-_OF_ONE = frozenset({"sum", "abs"})
-
-
-def _is_typed(value: Any) -> bool:
-    is_null = isinstance(value, Null | BindParameter) and isinstance(value.type, types.NullType)
-    return isinstance(value, ColumnElement) and not is_null
-
-
-def _kind(type_: SQLType) -> tuple[Any, ...]:
-    plain = plain_type(type_)
-    return internals.type_affinity(plain), bool(getattr(plain, "timezone", False))
 
 
 @lru_cache(4096)

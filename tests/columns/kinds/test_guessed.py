@@ -39,9 +39,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.sql.elements import TypeCoerce, UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
+from dualsql.columns.database_types import database_type
 from dualsql.columns.forecast import Forecast
 from dualsql.columns.own_types import Computation
-from dualsql.columns.result import database_type
 from tests.columns.kinds.results import served
 
 # Per column: its type, its SQL type, two values in SQL, and operators each with its right side in SQL.
