@@ -79,7 +79,7 @@ RowNumberOf = Callable[[Any], str | None]
 """See `Capabilities.row_number`."""
 
 
-def _row_identity(
+def row_identity(
     select: AnySelect,
     row_number_of: RowNumberOf | None = None,
     identities: dict[int, Expressions] | None = None,
@@ -117,7 +117,7 @@ def _identity_in(
     if not isinstance(leaf, Subquery | CTE) or not isinstance(inner, Select) or is_recursive(leaf):
         return []
     if id(inner) not in identities:
-        identities[id(inner)] = _row_identity(inner, identities=identities)
+        identities[id(inner)] = row_identity(inner, identities=identities)
     outputs: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
     inner_keys = [column_identity(key) for key in identities[id(inner)]]
     outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key in outputs]
@@ -218,17 +218,6 @@ def reads_row_by_row(select: AnySelect) -> bool:
     return not any(may_aggregate(element) or _has_window(element) for element in outputs)
 
 
-def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
-    """A function that recognizes columns with a different value in each row; None if there may be none."""
-    leaves = list(leaves_of(select))
-    if len(leaves) != 1 or not is_table(leaves[0]) or not _row_identity(select):
-        return None
-    keys = list(leaves[0].primary_key)
-    return lambda expression: (
-        len(keys) == 1 and column_identity(unlabelled(expression)) == column_identity(keys[0])
-    )
-
-
 def _has_window(element: ClauseElement) -> bool:
     return any(isinstance(part, Over) for part in iterate(element))
 
@@ -295,7 +284,7 @@ def order_of(
         BadParameterError: the database cannot sort by the column of a requested key.
     """
     reader = _KeyReader(shape, capabilities, is_masked)
-    identity = _row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
+    identity = row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
     ties = identity or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)

@@ -27,9 +27,9 @@ from dualsql.columns.own_types import STANDARD, Meanings, SQLType
 from dualsql.columns.result import ResultColumn, own_name, result_columns, united_type
 from dualsql.errors import NotFreezableError, NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
-from dualsql.plan.entities import criteria_options, distinctly_named, written_out
 from dualsql.plan.keys import split_modifiers, with_modifiers
 from dualsql.plan.normal_form import normal_form, with_distinct_key
+from dualsql.plan.outputs import criteria_options, distinctly_named, is_open
 
 
 def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
@@ -113,19 +113,32 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
         NotFreezableError: one of its columns is bare text, or cannot be written out.
     """
     if isinstance(statement, TextualSelect):
-        return Shape(*_with_unique_names(_select_from_text(statement), meanings))
+        return Shape(*_with_unique_names(select_from_text(statement), meanings))
     statement = written_out(
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
     assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
-    limit, offset = _own_window(statement)
+    limit, offset = own_window(statement)
     # Without row locks: a reader takes none, and a read-only transaction refuses them.
     unlimited = internals.copy_with(
         statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
     )
     plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited, meanings)
     return Shape(*_with_unique_names(plain, meanings), limit, offset)
+
+
+def written_out(statement: Statement) -> Statement:
+    """The statement with its columns written out, each under a unique name.
+
+    Raises:
+        NotFreezableError: SQLAlchemy cannot compile it, or no condition can express how an eager load filters it.
+    """
+    if is_open(statement):
+        from dualsql.plan import entities
+
+        statement = entities.written_out(statement)
+    return distinctly_named(statement) if isinstance(statement, Select) else statement
 
 
 def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meanings) -> AnySelect:
@@ -149,18 +162,7 @@ def _unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     return expression.element if isinstance(expression, Label) else expression
 
 
-def at_most(statement: Statement, limit: int) -> Statement:
-    """The first `limit` rows of the statement.
-
-    Raises:
-        NoTotalOrderError: its own limit is not a plain number.
-    """
-    plain = _select_from_text(statement) if isinstance(statement, TextualSelect) else statement
-    own, _ = _own_window(plain)
-    return plain.fetch(None).limit(limit if own is None else min(own, limit))
-
-
-def _select_from_text(statement: TextualSelect) -> AnySelect:
+def select_from_text(statement: TextualSelect) -> AnySelect:
     if not isinstance(statement.element, TextClause) or has_outer_order(statement.element.text):
         raise NoTotalOrderError(
             "A text() statement with its own ORDER BY or LIMIT cannot be paged.",
@@ -170,7 +172,7 @@ def _select_from_text(statement: TextualSelect) -> AnySelect:
     return select(*statement.subquery("result").c)
 
 
-def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
+def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
     options = internals.fetch_options(statement)
     # With TIES the number of rows depends on the order, with PERCENT on their total.
     if options.get("with_ties") or options.get("percent"):

@@ -1,4 +1,4 @@
-"""A statement as a subquery, and its order in the outer statement.
+"""What queries over a result need: the statement as a subquery, and its order in the outer statement.
 
 A relation has the keys of its order in hidden columns. A SELECT whose rows are rows of such relations keeps their
 order, after its own ORDER BY if it has one, also through WITH and subqueries. Otherwise
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Cast, FromClause, Join, Select, Subquery, select, types
+from sqlalchemy import Cast, FromClause, Join, Select, Subquery, TextualSelect, select, types
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BinaryExpression, ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
@@ -20,13 +20,22 @@ from sqlalchemy.sql.functions import FunctionElement
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.result import ResultColumn
-from dualsql.freeze.document import AnyCompound, AnySelect
+from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.freeze.names import FreeNames
-from dualsql.plan.keys import Key, split_modifiers, unlabelled, with_modifiers
+from dualsql.plan.keys import Key, column_identity, split_modifiers, unlabelled, with_modifiers
 from dualsql.plan.keyset import carried_around
-from dualsql.plan.order import CLOCK, INEXACT, is_distinct, may_aggregate, reads_row_by_row
+from dualsql.plan.order import (
+    CLOCK,
+    INEXACT,
+    is_distinct,
+    is_table,
+    leaves_of,
+    may_aggregate,
+    reads_row_by_row,
+    row_identity,
+)
 from dualsql.plan.page import Ordered, all_rows, ordered
-from dualsql.plan.shape import Shape, with_criteria_of
+from dualsql.plan.shape import Shape, own_window, select_from_text, with_criteria_of
 
 
 def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
@@ -53,6 +62,28 @@ _CONVERTING = frozenset(
     """json jsonb make_date make_interval make_time make_timestamp make_timestamptz strptime to_date to_number
     to_timestamp""".split()
 )
+
+
+def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
+    """A function that recognizes columns with a different value in each row; None if there may be none."""
+    leaves = list(leaves_of(select))
+    if len(leaves) != 1 or not is_table(leaves[0]) or not row_identity(select):
+        return None
+    keys = list(leaves[0].primary_key)
+    return lambda expression: (
+        len(keys) == 1 and column_identity(unlabelled(expression)) == column_identity(keys[0])
+    )
+
+
+def at_most(statement: Statement, limit: int) -> Statement:
+    """The first `limit` rows of the statement.
+
+    Raises:
+        NoTotalOrderError: its own limit is not a plain number.
+    """
+    plain = select_from_text(statement) if isinstance(statement, TextualSelect) else statement
+    own, _ = own_window(plain)
+    return plain.fetch(None).limit(limit if own is None else min(own, limit))
 
 
 def nested(shape: Shape, capabilities: Capabilities) -> Shape:

@@ -19,22 +19,19 @@ from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
-from dualsql.plan import (
-    Shape,
-    all_rows,
-    as_subquery,
-    nested,
-    ordered,
-    reads_plainly,
-    relation_in_order,
-    require_order,
-    shape,
-    with_label,
-)
+from dualsql.plan import Shape, all_rows, ordered, shape
 from dualsql.plan.keys import Key
-from dualsql.plan.order import sole_key
+from dualsql.plan.order import require_order
 from dualsql.plan.page import projected, with_outputs
 from dualsql.plan.shape import with_criteria_of
+from dualsql.plan.subqueries import (
+    as_subquery,
+    nested,
+    reads_plainly,
+    relation_in_order,
+    sole_key,
+    with_label,
+)
 from dualsql.query.aggregates import AGGREGATES, aggregated, group_key, ranked_values
 from dualsql.query.comparisons import OPERATORS
 from dualsql.query.conditions import Conditions

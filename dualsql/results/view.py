@@ -485,7 +485,11 @@ class ReadTarget:
 
     def reads_conversions(self) -> bool:
         """Whether the statement that a question reads converts values."""
-        return self.parent is not None and plan.converts_values(self.parent)
+        if self.parent is None:
+            return False
+        from dualsql.plan.subqueries import converts_values
+
+        return converts_values(self.parent)
 
 
 class KeptReader(Protocol):

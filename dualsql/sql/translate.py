@@ -25,7 +25,7 @@ from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.names import FreeNames
 from dualsql.freeze.registry import check_column
-from dualsql.plan import CarriedOrders
+from dualsql.plan.subqueries import CarriedOrders
 from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known
