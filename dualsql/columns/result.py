@@ -18,13 +18,11 @@ from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.forecast import Forecast
+from dualsql.columns.forecast import AVERAGING, Forecast
 from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column, ColumnType, Encoding
-
-__all__ = ["ResultColumn", "SQLType", "chosen_columns", "has_zone", "plain_type", "result_columns"]
 
 
 class DriverValue(types.NullType):
@@ -34,10 +32,7 @@ class DriverValue(types.NullType):
 
 
 # Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
-_NUMERIC_FUNCTIONS = frozenset(
-    """abs avg ceil ceiling floor median round stddev stddev_pop stddev_samp sum total var_pop var_samp
-    variance""".split()
-)
+_NUMERIC_FUNCTIONS = AVERAGING | {"abs", "ceil", "ceiling", "floor", "round", "sum", "total"}
 
 # The first match decides, so subclasses stand before what they derive from.
 _BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding], ...] = (
@@ -114,13 +109,13 @@ class ResultColumn:
 
     @cached_property
     def _announced(self) -> Column:
-        kind, encoding = _classify(self.shown)
+        kind, encoding = classify(self.shown)
         if encoding == "any" and _is_numeric_function(self.expression):
             kind = "number"
         column = Column(name=self.name, type=kind, encoding=encoding)
         if encoding == "array":
             items = getattr(self.shown, "item_type", types.NULLTYPE)
-            column["items"] = _classify(self.meanings.of(items).shown)[1]
+            column["items"] = classify(self.meanings.of(items).shown)[1]
         return column
 
 
@@ -137,22 +132,12 @@ def result_columns(
     Equal names are distinguished by their table, or else by a number.
     """
     listed = list(outputs)
-    forecast = Forecast(meanings.computation, meanings)
+    forecast = Forecast(meanings)
+    values = [forecast.of(expression) for _, expression in listed]
     return tuple(
-        result_column(name, expression, meanings, forecast)
-        for name, (_, expression) in zip(unique_names(listed), listed, strict=True)
+        ResultColumn(name, expression, value.type, is_computed=value.is_computed, meanings=meanings)
+        for name, (_, expression), value in zip(unique_names(listed), listed, values, strict=True)
     )
-
-
-def result_column(
-    name: str,
-    expression: ColumnElement[Any],
-    meanings: Meanings = STANDARD,
-    forecast: Forecast | None = None,
-) -> ResultColumn:
-    """The column with that name and the type of the values that the database gives for the expression."""
-    value = (forecast or Forecast(meanings.computation, meanings)).of(expression)
-    return ResultColumn(name, expression, value.type, is_computed=value.is_computed, meanings=meanings)
 
 
 class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple cannot have nonempty __slots__
@@ -173,17 +158,17 @@ class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple canno
 
 def driver_names(columns: Sequence[ResultColumn]) -> DriverNames:
     """The names that a database gives these columns, with the types of what is stored."""
-    found = DriverNames(column.name if _is_sent_with_its_name(column) else "" for column in columns)
+    found = DriverNames(
+        column.name if is_named(column.expression) and own_name(column.expression) == column.name else ""
+        for column in columns
+    )
     found.types = tuple(column.stored for column in columns)
     return found
 
 
-def _is_sent_with_its_name(column: ResultColumn) -> bool:
-    expression = column.expression
-    is_named = isinstance(expression, Label) or (
-        isinstance(expression, ColumnClause) and not expression.is_literal
-    )
-    return is_named and own_name(expression) == column.name
+def is_named(expression: ColumnElement[Any]) -> bool:
+    """Whether it is a column or a label, and not bare text."""
+    return isinstance(expression, ColumnClause | Label) and not getattr(expression, "is_literal", False)
 
 
 def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None) -> Sequence[ResultColumn]:
@@ -218,21 +203,9 @@ def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
     return all(type(one).__module__.startswith(("sqlalchemy.", "dualsql.")) for one in used)
 
 
-def united_type(parts: Sequence[ColumnElement[Any]], meanings: Meanings = STANDARD) -> SQLType | None:
-    """The type of a column of a set operation, of which SQLAlchemy takes that of the first part; None if it is right.
-
-    Databases use a type that holds the values of all parts. Where they have no common kind, no type is announced.
-    """
-    declared = parts[0].type
-    found = Forecast(meanings.computation, meanings).united(parts, declared).type
-    kinds = {_classify(part.type)[1] for part in parts if not isinstance(part.type, types.NullType)}
-    if "datetime" in kinds and kinds <= {"date", "datetime"}:
-        found = types.DateTime(timezone=any(getattr(part.type, "timezone", False) for part in parts))
-    return None if repr(found) == repr(declared) else found
-
-
 @lru_cache(4096)
-def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
+def classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
+    """The kind and the encoding of the values of a type."""
     plain = plain_type(type_)  # an Interval is a decorator, too
     if isinstance(plain, types.Numeric | types.Float):
         return "number", "decimal" if plain.asdecimal else "float"

@@ -10,7 +10,8 @@ from sqlalchemy.sql.lambdas import LambdaElement
 from sqlalchemy.sql.selectable import SelectStatementGrouping
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.result import own_name, unique_names
+from dualsql.columns.result import is_named, own_name, unique_names
+from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnySelect
 
 
@@ -26,10 +27,11 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
     # Bare text may be several columns: which output belongs to it cannot be known.
     if any(isinstance(column, TextClause) for column in raw):
         return statement
+    # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
     items = list(statement.selected_columns.items())
     columns = [column for _, column in items]
     names = [
-        name if _is_to_be_named(column, name) or (labels_unnamed and not _is_named(column)) else ""
+        name if _is_to_be_named(column, name) or (labels_unnamed and not is_named(column)) else ""
         for column, name in zip(columns, unique_names(items), strict=True)
     ]
     if not any(names):
@@ -42,12 +44,6 @@ def distinctly_named(statement: AnySelect, *, labels_unnamed: bool = False) -> A
             for output, name in zip(outputs, names, strict=True)
         ],
     )
-
-
-def _is_named(column: ColumnElement[Any]) -> bool:
-    # Without a label, an outer statement would read the bare literal of `select(1)` as `result.1`.
-    is_literal = getattr(column, "is_literal", False)
-    return isinstance(column, ColumnClause | Label) and not is_literal
 
 
 def _is_to_be_named(column: ColumnElement[Any], name: str) -> bool:
@@ -101,3 +97,23 @@ def has_loaders(statement: Any) -> bool:
     """Whether it has options besides with_loader_criteria()."""
     parts = (statement, *internals.earlier_selects(statement))
     return any(len(criteria_options(part)) < len(internals.statement_options(part)) for part in parts)
+
+
+def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
+    """`outer` with the criteria of the statement inside it.
+
+    SQLAlchemy reads options of the outermost statement only: with_loader_criteria() would have no effect on a Select in
+    a subquery. All other options are removed before (`dualsql.plan.entities`).
+    """
+    parts = (inner, *internals.earlier_selects(inner))
+    criteria = [option for part in parts for option in criteria_options(part)]
+    return outer.options(*criteria) if criteria else outer
+
+
+def unpageable(message: str) -> NoTotalOrderError:
+    """The error for a statement with an order or a limit that pages cannot continue."""
+    return NoTotalOrderError(
+        message,
+        hint="Use a subquery with the LIMIT, or order by columns of the result.",
+        developer_hint="Use a subquery: inner = statement.subquery(); select(inner).order_by(inner.c....).",
+    )

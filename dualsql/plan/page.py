@@ -20,7 +20,8 @@ from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, Order, unlabelled
 from dualsql.plan.order import IsMasked, distinct_on, is_distinct, never, order_of
-from dualsql.plan.shape import Shape, with_criteria_of
+from dualsql.plan.outputs import with_criteria_of
+from dualsql.plan.shape import Shape
 from dualsql_client.wire import SortKey
 
 

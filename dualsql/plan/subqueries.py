@@ -34,8 +34,10 @@ from dualsql.plan.order import (
     reads_row_by_row,
     row_identity,
 )
+from dualsql.plan.other_statements import select_from_text
+from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.page import Ordered, all_rows, ordered
-from dualsql.plan.shape import Shape, own_window, select_from_text, with_criteria_of
+from dualsql.plan.shape import Shape, own_window
 
 
 def reads_plainly(shape: Shape, columns: Iterable[ResultColumn]) -> bool:
