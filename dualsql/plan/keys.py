@@ -25,6 +25,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.columns.forecast import function_name
 
 _ORDER_MODIFIERS = frozenset(
     {operators.asc_op, operators.desc_op, operators.nulls_first_op, operators.nulls_last_op}
@@ -137,18 +138,6 @@ def column_identity(expression: Any) -> tuple[int, str] | None:
     return id(internals.unannotated(source)), expression.key
 
 
-def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:
-    """The keys without repeated columns, which cannot break a tie."""
-    identities: set[tuple[int, str]] = set()
-    for key in keys:
-        identity = column_identity(key.expression)
-        if identity is not None and identity in identities:
-            continue
-        if identity is not None:
-            identities.add(identity)
-        yield key
-
-
 def _features(expression: ColumnElement[Any]) -> Iterator[tuple[str, str]]:
     for part in iterate(expression):
         name = str(getattr(part, "name", ""))
@@ -203,4 +192,4 @@ def _is_current_time(argument: Any) -> bool:
 
 
 def _name_of(part: Any) -> str:
-    return str(getattr(part, "name", "")).lower() if isinstance(part, FunctionElement) else ""
+    return function_name(part) if isinstance(part, FunctionElement) else ""

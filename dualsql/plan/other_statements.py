@@ -29,8 +29,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-
-
 _CLAUSES = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
 
 
@@ -67,9 +65,7 @@ def select_from_compound(statement: AnyCompound, meanings: Meanings) -> AnySelec
     order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
     outputs = list(statement.selected_columns)
     union = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c), meanings)
-    keys = []
-    for base, modifiers in order:
-        keys.append(with_modifiers(union[_output_position(base, outputs)], modifiers))
+    keys = [with_modifiers(union[_output_position(base, outputs)], modifiers) for base, modifiers in order]
     return with_criteria_of(statement, select(*union).order_by(*keys))
 
 

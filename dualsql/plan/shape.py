@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    TextClause,
-    TextualSelect,
-    type_coerce,
-    types,
-)
+from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, type_coerce, types
 from sqlalchemy.sql.elements import BindParameter, ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
@@ -115,6 +108,7 @@ def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meaning
 
 
 def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
+    """The author's limit, None without one, and offset."""
     options = internals.fetch_options(statement)
     # With TIES the number of rows depends on the order, with PERCENT on their total.
     if options.get("with_ties") or options.get("percent"):
@@ -136,12 +130,12 @@ def _with_unique_names(
     statement: AnySelect, meanings: Meanings
 ) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
     """The statement with a unique name for each output, and the outputs."""
-    if any(isinstance(column, TextClause) for column in internals.raw_columns(statement)):
-        raise NotFreezableError(
-            "A text() column has no name and no type.",
-            hint="Use literal_column('...', Type).label('name').",
-        )
     for column in internals.raw_columns(statement):
+        if isinstance(column, TextClause):
+            raise NotFreezableError(
+                "A text() column has no name and no type.",
+                hint="Use literal_column('...', Type).label('name').",
+            )
         if isinstance(column, ColumnClause) and column.is_literal and column.name.endswith(".*"):
             raise NotFreezableError(
                 f"literal_column({column.name[:80]!r}) stands for columns that are not known.",

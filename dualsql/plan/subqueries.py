@@ -19,6 +19,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
+from dualsql.columns.forecast import function_name
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.freeze.names import FreeNames
@@ -30,7 +31,7 @@ from dualsql.plan.order import (
     is_distinct,
     is_table,
     leaves_of,
-    may_aggregate,
+    merges_rows,
     reads_row_by_row,
     row_identity,
 )
@@ -57,7 +58,7 @@ def _may_fail(part: Any) -> bool:
         return not isinstance(part.type, types.String)
     if isinstance(part, BinaryExpression):
         return not operators.is_comparison(part.operator)
-    return isinstance(part, FunctionElement) and getattr(part, "name", "").lower() in _CONVERTING
+    return isinstance(part, FunctionElement) and function_name(part) in _CONVERTING
 
 
 _CONVERTING = frozenset(
@@ -171,19 +172,9 @@ class CarriedOrders:
             return []
         columns = (column for source in internals.final_froms(statement) for column in _columns(source))
         hidden_columns = [column for column in columns if column.name in self.clauses]
-        if not hidden_columns or not self._keeps_rows(statement):
+        if not hidden_columns or is_distinct(statement) or merges_rows(statement, self.is_aggregate):
             return []
         return [clause for column in hidden_columns for clause in self.clauses[column.name](column)]
-
-    def _keeps_rows(self, statement: Select[Any]) -> bool:
-        if (
-            internals.group_by_clauses(statement)
-            or internals.having_criteria(statement)
-            or is_distinct(statement)
-        ):
-            return False
-        parts = [*statement.selected_columns, *internals.order_by_clauses(statement)]
-        return not any(may_aggregate(part, self.is_aggregate) for part in parts)
 
 
 def relation_in_order(rows: Ordered, name: str, text: str) -> tuple[FromClause, CarriedOrders]:
