@@ -5,7 +5,7 @@ Such expressions are recognized by the names of their functions. An operator's o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -95,15 +95,16 @@ class Order:
     is_total: bool = True
     obstacle: str = ""
 
-    def clauses(self, capabilities: Capabilities) -> list[Any]:
-        """The whole ORDER BY."""
-        return [clause for key in self.keys for clause in key.clauses(capabilities)]
-
     @cached_property
     def fingerprint(self) -> bytes:
         """Equal in any process for orders whose keyset positions are interchangeable."""
         features = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]
         return sha256(repr(features).encode()).digest()
+
+
+def clauses_of(keys: Iterable[Key], capabilities: Capabilities) -> list[Any]:
+    """The ORDER BY of these keys."""
+    return [clause for key in keys for clause in key.clauses(capabilities)]
 
 
 def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:

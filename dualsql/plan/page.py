@@ -18,10 +18,10 @@ from sqlalchemy.sql.visitors import iterate
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import Key, Order, unlabelled
+from dualsql.plan.keys import Key, Order, clauses_of, unlabelled
 from dualsql.plan.order import IsMasked, distinct_on, is_distinct, never, order_of
 from dualsql.plan.outputs import with_criteria_of
-from dualsql.plan.shape import Shape
+from dualsql.plan.shape import Shape, smallest
 from dualsql_client.wire import SortKey
 
 
@@ -114,10 +114,10 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     """A statement with the same number of rows, in any order, with the cheapest columns."""
     # Which rows a LIMIT keeps depends on the order; how many does not.
     bare = _without_windows(shape.select.order_by(None))
-    limits = [limit for limit in (shape.limit, None if cap is None else cap + 1) if limit is not None]
-    if not limits and not shape.offset:
+    limit = smallest(shape.limit, None if cap is None else cap + 1)
+    if limit is None and not shape.offset:
         return bare
-    return bare.limit(min(limits, default=None)).offset(shape.offset or None)
+    return bare.limit(limit).offset(shape.offset or None)
 
 
 def _without_windows(select: AnySelect) -> AnySelect:
@@ -201,7 +201,7 @@ class Ordered:
     def arranged(self) -> AnySelect:
         """The statement in this order, without LIMIT and OFFSET."""
         # order_by() adds to the keys that are there; None removes them.
-        return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
+        return self.shape.select.order_by(None).order_by(*clauses_of(self.order.keys, self.capabilities))
 
     @property
     def is_numbered(self) -> bool:
@@ -313,10 +313,7 @@ def all_rows(rows: Ordered) -> AnySelect:
 
 
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
-    if shape.limit is None:
-        return limit
-    remaining = max(0, shape.limit - offset)
-    return remaining if limit is None else min(limit, remaining)
+    return smallest(limit, None if shape.limit is None else max(0, shape.limit - offset))
 
 
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:

@@ -23,7 +23,7 @@ from dualsql.columns.forecast import function_name
 from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnyCompound, AnySelect, Statement
 from dualsql.freeze.names import FreeNames
-from dualsql.plan.keys import Key, column_identity, split_modifiers, unlabelled, with_modifiers
+from dualsql.plan.keys import Key, clauses_of, column_identity, split_modifiers, unlabelled, with_modifiers
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import (
     CLOCK,
@@ -105,7 +105,7 @@ def _outer(rows: Ordered) -> AnySelect:
         cut = all_rows(rows)
         return with_criteria_of(cut, select(*cut.subquery(name).c))
     outer, keys = carried_around(rows, rows.order.keys, name)
-    return outer.order_by(*(clause for key in keys for clause in key.clauses(rows.capabilities)))
+    return outer.order_by(*clauses_of(keys, rows.capabilities))
 
 
 def as_subquery(statement: AnySelect | AnyCompound, name: str) -> Subquery:
