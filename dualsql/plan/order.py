@@ -152,7 +152,7 @@ def is_table(source: FromClause) -> bool:
     return isinstance(internals.table_under(source), Table)
 
 
-_CONSTANTS = elements.BindParameter | elements.Null | elements.True_ | elements.False_
+_CONSTANTS = (elements.BindParameter, elements.Null, elements.True_, elements.False_)
 
 
 def is_constant(expression: ColumnElement[Any]) -> bool:
