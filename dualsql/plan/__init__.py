@@ -6,7 +6,8 @@
     shape       any statement as a plain Select, and its author's limit
     keys        sort keys and their order
     order       a total order: the requested keys, the author's, and those that break ties
-    page        rows from an offset on, the count, a projection
+    page        rows from an offset on, the count
+    projection  some of the columns
     keyset      rows before or after a keyset position, and the seek predicate that finds them
     subqueries  for queries over a result: it as a subquery in its own order
     sampling    rows that are not the first ones

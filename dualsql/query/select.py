@@ -23,7 +23,7 @@ from dualsql.plan import Shape, all_rows, ordered, shape
 from dualsql.plan.keys import Key
 from dualsql.plan.order import require_order
 from dualsql.plan.outputs import with_criteria_of
-from dualsql.plan.page import projected, with_outputs
+from dualsql.plan.projection import projected, with_outputs
 from dualsql.plan.subqueries import (
     as_subquery,
     nested,
