@@ -498,11 +498,6 @@ def json_reader(dialect: Any) -> Any:
     return getattr(dialect, "_json_deserializer", None)
 
 
-def has_json_reader(dialect: Any) -> bool:
-    """Whether the dialect takes create_engine(json_deserializer=...)."""
-    return hasattr(dialect, "_json_deserializer")
-
-
 def set_json_reader(dialect: Any, reader: Any) -> None:
     """As create_engine(json_deserializer=...) does."""
     dialect._json_deserializer = reader

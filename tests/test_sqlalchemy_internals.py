@@ -537,10 +537,6 @@ FUNCTIONS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: [internals.json_reader(one) for one in (sqlite.dialect(json_deserializer=int), ENGINE)],
         equal([int, None]),
     ),
-    "has_json_reader": (
-        lambda: [internals.has_json_reader(one) for one in (sqlite.dialect(), ENGINE)],
-        equal([True, False]),
-    ),
     "set_json_reader": (
         lambda: _after(
             lambda it: internals.set_json_reader(it, int), sqlite.dialect(), internals.json_reader

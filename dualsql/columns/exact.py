@@ -83,8 +83,7 @@ def reads_for_an_application(dialect: Any) -> bool:
 
 def with_all_digits(dialect: Any) -> None:
     """Make a copy of an engine's dialect parse documents exactly, if SQLAlchemy and not the driver parses them."""
-    reads = internals.has_json_reader(dialect) and not dialect.supports_native_json_deserialization
-    if reads and not reads_for_an_application(dialect):
+    if not dialect.supports_native_json_deserialization and not reads_for_an_application(dialect):
         internals.set_json_reader(dialect, read_document)
 
 

@@ -7,13 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Dialect,
-    Label,
-    type_coerce,
-    types,
-)
+from sqlalchemy import ColumnElement, Dialect, Label, type_coerce, types
 from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
