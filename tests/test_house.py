@@ -42,6 +42,7 @@ SMALL_MODULES = {
     "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
+    "dualsql/sqlalchemy_dialects.py": "names that SQLAlchemy defines in the module of one dialect",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",
     "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",
 }

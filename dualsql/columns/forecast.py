@@ -17,7 +17,8 @@ from sqlalchemy.sql import elements, operators, selectable
 from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
-from dualsql.columns.own_types import Meanings, SQLType, is_decorator, plain_type
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import SQLType, is_decorator, plain_type
 from dualsql.sqlalchemy_dialects import JSONB
 
 

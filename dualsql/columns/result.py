@@ -13,7 +13,8 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import AVERAGING, Forecast
-from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, is_decorator, plain_type
+from dualsql.columns.meanings import STANDARD, Meanings
+from dualsql.columns.own_types import Meaning, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column, ColumnType, Encoding

@@ -23,7 +23,8 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns.exact import PIECE, Digits, decoded
-from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, stored_type
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import Meaning, SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits

@@ -14,8 +14,7 @@ from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import Key, clauses_of
 from dualsql.plan.order import reads_row_by_row
 from dualsql.plan.outputs import with_criteria_of
-from dualsql.plan.page import KeyedSelect, Ordered, all_rows
-from dualsql.plan.shape import smallest
+from dualsql.plan.page import KeyedSelect, Ordered, all_rows, smallest
 
 Condition = ColumnElement[bool]
 

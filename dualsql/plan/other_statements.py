@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, Join, Select, TextClause, TextualSelect, s
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.forecast import Forecast, parts_of
-from dualsql.columns.own_types import Meanings, SQLType
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import classify, own_name
 from dualsql.freeze.document import AnyCompound, AnySelect
 from dualsql.plan.keys import split_modifiers, with_modifiers

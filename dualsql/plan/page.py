@@ -17,7 +17,7 @@ from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key, Order, clauses_of, unlabelled
 from dualsql.plan.order import IsMasked, distinct_on, is_distinct, merges_rows, never, order_of
 from dualsql.plan.outputs import with_criteria_of
-from dualsql.plan.shape import Shape, smallest
+from dualsql.plan.shape import Shape
 from dualsql_client.wire import SortKey
 
 
@@ -49,9 +49,10 @@ def _without_windows(select: AnySelect) -> AnySelect:
     columns = list(select.selected_columns)
     windows = [column for column in columns if isinstance(unlabelled(column), Over)]
     others = [column for column in columns if column not in windows]
-    # An aggregate makes one row of many, also from inside a window; a mapped class may bring a criterion.
-    is_needed = is_distinct(select) or merges_rows(select) or not _sources(windows) <= _sources(others)
-    return select if not windows or is_needed else select.with_only_columns(*others)
+    if not windows or is_distinct(select) or merges_rows(select):
+        return select
+    # A mapped class may bring a criterion.
+    return select.with_only_columns(*others) if _sources(windows) <= _sources(others) else select
 
 
 def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
@@ -222,6 +223,11 @@ def all_rows(rows: Ordered) -> AnySelect:
     if shape.is_cut:
         return page(rows, offset=0, limit=None)
     return rows.arranged if distinct_on(shape.select) else shape.select.order_by(None)
+
+
+def smallest(*limits: int | None) -> int | None:
+    """The smallest of several limits; None for no limit."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:

@@ -11,7 +11,8 @@ from sqlalchemy.sql.elements import BindParameter, ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.own_types import STANDARD, Meanings, SQLType
+from dualsql.columns.meanings import STANDARD, Meanings
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, result_columns
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect, Statement
@@ -113,19 +114,13 @@ def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
     # With TIES the number of rows depends on the order, with PERCENT on their total.
     if options.get("with_ties") or options.get("percent"):
         raise unpageable("A statement with FETCH ... WITH TIES or PERCENT cannot be paged.")
-    limit = _whole_number(internals.limit_clause(statement))
-    offset = _whole_number(internals.offset_clause(statement))
-    return smallest(limit, _whole_number(internals.fetch_clause(statement))), offset or 0
+    clauses = (internals.limit_clause(statement), internals.fetch_clause(statement))
+    limits = [_whole_number(clause) for clause in clauses if clause is not None]
+    offset = internals.offset_clause(statement)
+    return min(limits, default=None), 0 if offset is None else _whole_number(offset)
 
 
-def smallest(*limits: int | None) -> int | None:
-    """The smallest of several limits; None for no limit."""
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _whole_number(clause: ColumnElement[Any] | None) -> int | None:
-    if clause is None:
-        return None
+def _whole_number(clause: ColumnElement[Any]) -> int:
     value = clause.effective_value if isinstance(clause, BindParameter) else None
     if not isinstance(value, int) or value < 0:
         raise unpageable("LIMIT and OFFSET must be whole numbers.")

@@ -14,7 +14,7 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import instant, is_instant
-from dualsql.columns.own_types import Meanings
+from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect

@@ -28,7 +28,8 @@ from sqlalchemy.types import NULLTYPE
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
-from dualsql.columns.own_types import STANDARD, Meanings, SQLType
+from dualsql.columns.meanings import STANDARD, Meanings
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import (
     RowCounter,

@@ -32,7 +32,7 @@ from sqlglot import exp
 from dualsql.capabilities import Capabilities, PatternError
 from dualsql.columns import instants
 from dualsql.columns.forecast import Forecast
-from dualsql.columns.own_types import Meanings
+from dualsql.columns.meanings import Meanings
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import durations, functions, values
 from dualsql.sql.scope import Scope, forbid, invalid, only

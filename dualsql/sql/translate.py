@@ -19,7 +19,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlglot import exp
 
 from dualsql.capabilities import Capabilities, capabilities_named
-from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.errors import ConfigurationError, InvalidSQLError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError

@@ -41,7 +41,7 @@ from sqlalchemy.sql.operators import custom_op
 
 from dualsql.columns.database_types import database_type
 from dualsql.columns.forecast import Forecast
-from dualsql.columns.own_types import STANDARD
+from dualsql.columns.meanings import STANDARD
 from tests.columns.kinds.results import served
 
 # Per column: its type, its SQL type, two values in SQL, and operators each with its right side in SQL.
