@@ -42,13 +42,9 @@ class _Argument(NamedTuple):
 
 # From the narrowest to the widest. What is wider holds the values of what is narrower.
 _TRUTH, _WHOLE, _LARGE, _DECIMAL, _DOUBLE = range(5)
-_NUMBERS: Sequence[SQLType] = (
-    types.Boolean(),
-    types.Integer(),
-    types.BigInteger(),
-    types.Numeric(),
-    types.Double(),
-)
+_NUMBERS: Sequence[SQLType] = [
+    kind() for kind in (types.Boolean, types.Integer, types.BigInteger, types.Numeric, types.Double)
+]
 
 # By function: the narrowest type of what it computes of numbers; it is wider if an argument is.
 _COMPUTING = {"sum": _WHOLE, "total": _DOUBLE, "abs": _WHOLE, "mod": _WHOLE, "ceil": _WHOLE, "ceiling": _WHOLE,
@@ -134,22 +130,20 @@ class Forecast:
         SQLAlchemy rounds a double that it makes a decimal, to ten digits by default, and so MySQL's DOUBLE that it
         reflects. It rounds a decimal that it makes a double.
         """
-        if type(type_).__module__.startswith("sqlalchemy.") and isinstance(
-            type_, types.Numeric | types.Float
-        ):
-            if isinstance(type_, types.Float):
-                return _NUMBERS[_DOUBLE] if type_.asdecimal else type_
-            if not type_.asdecimal and not self._computation.in_doubles:
-                return types.Numeric(type_.precision, type_.scale)
+        if not type(type_).__module__.startswith("sqlalchemy."):
+            return type_
+        if isinstance(type_, types.Float):
+            return _NUMBERS[_DOUBLE] if type_.asdecimal else type_
+        if isinstance(type_, types.Numeric) and not type_.asdecimal and not self._computation.in_doubles:
+            return types.Numeric(type_.precision, type_.scale)
         return type_
 
     def united(self, parts: Sequence[Any], declared: SQLType) -> Value:
         """What is known of a value that is one of several; SQLAlchemy takes it for one of the type `declared`."""
         values = [self.of(part) for part in parts if not _is_nothing(part)]
         # By their text: types have no equality.
-        found = list(
-            {repr(one): one for one in (self._without_code(value.type) for value in values)}.values()
-        )
+        by_text = {repr(type_): type_ for type_ in (self._without_code(value.type) for value in values)}
+        found = list(by_text.values())
         # A database without types may return a value of each part as it is.
         is_mixed = self._computation.is_loose and len(found) > 1
         is_computed = is_mixed or any(value.is_computed for value in values)
@@ -280,10 +274,8 @@ class Forecast:
         known = _SPELLED.get(getattr(sign, "opstring", ""), sign) if is_guess else sign
         if known not in _COMPUTED and not is_guess:
             return self._bare(declared)
-        left, right = (
-            self._term(expression.left, expression.right),
-            self._term(expression.right, expression.left),
-        )
+        left = self._term(expression.left, expression.right)
+        right = self._term(expression.right, expression.left)
         if known in _COMPUTED and left is not None and right is not None:
             return self._of_sign(known, left, right, declared)
         if known in _COMPUTED or (is_guess and left is None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy.engine import Dialect
@@ -46,17 +47,12 @@ class Meanings:
         self._declaring = without_driver(self._dialect)
         self._keeps_zones = keeps_zones
         self._comparable = tuple(comparable)
-        self._found: dict[int, tuple[SQLType, Meaning]] = {}
+        # Each document that is thawed has type objects of its own.
+        self._meaning = lru_cache(10_000)(self._determined)
 
     def of(self, type_: SQLType) -> Meaning:
         """The meaning of `type_`, determined at first use."""
-        known = self._found.get(id(type_))
-        if known is None:
-            if len(self._found) >= _MOST_KNOWN:
-                self._found.clear()
-            # The type is kept, so that its id stays its own.
-            known = self._found[id(type_)] = (type_, self._meaning(type_))
-        return known[1]
+        return self._meaning(type_)
 
     def stored_type(self, type_: SQLType) -> SQLType:
         """The type for this database, without the application's code."""
@@ -73,7 +69,7 @@ class Meanings:
             return [self.converted(item) for item in value]
         return value
 
-    def _meaning(self, type_: SQLType) -> Meaning:
+    def _determined(self, type_: SQLType) -> Meaning:
         stored = self.stored_type(type_)
         first = next(implementations(type_, self._dialect))
         # The package of the dialect, too: duckdb_sqlalchemy brings types of its own.
@@ -85,10 +81,6 @@ class Meanings:
         if meaning.reads is None or not isinstance(type_, self._comparable):
             return meaning
         return replace(meaning, keeps_order=True, keeps_equality=True, keeps_null=True)
-
-
-# Each document that is thawed has type objects of its own.
-_MOST_KNOWN = 10_000
 
 
 STANDARD = Meanings()

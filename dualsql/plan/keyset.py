@@ -222,18 +222,13 @@ def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -
     Raises:
         NoTotalOrderError: the order cannot be continued from a row's keys.
     """
-    statement, keys = _beside(rows, position, skip=0, limit=limit)
-    return rows.with_keys(statement, keys)
+    return rows.with_keys(*rows_beside(rows, position, skip=0, limit=limit))
 
 
-def rows_beside(rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None) -> AnySelect:
-    """As `page_beside`, but `skip` rows further, and with the result's columns only."""
-    return _beside(rows, position, skip=skip, limit=limit)[0]
-
-
-def _beside(
+def rows_beside(
     rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None
 ) -> tuple[AnySelect, Sequence[Key]]:
+    """As `page_beside`, but `skip` rows further, with the result's columns only, and the keys apart."""
     require_keyset(rows)
     keys = [key.reversed() for key in rows.order.keys] if position.is_backward else list(rows.order.keys)
     statement = rows.shape.select
