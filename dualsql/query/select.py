@@ -28,7 +28,6 @@ from dualsql.plan.subqueries import (
     as_subquery,
     nested,
     reads_plainly,
-    relation_in_order,
     sole_key,
     with_label,
 )
@@ -39,6 +38,7 @@ from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, S
 from dualsql.query.parse import read_structured_query
 from dualsql.query.percentiles import RankedValues, with_ranks
 from dualsql.resource import RELATION, notes_of, with_notes
+from dualsql.sql.orders import relation_in_order
 from dualsql.sql.service import ReadableTables, sql_reader
 from dualsql_client.wire import SortKey
 
