@@ -1,16 +1,17 @@
 """Derives counts, samples and pages from a Select. Each function takes a Select and returns one, without a connection.
 
-    outputs     columns under unique names
-    entities    the columns that the rows of mapped classes have, written out
-    normal_form DISTINCT as a clause, joins with their left side, cache keys that differ
-    shape       any statement as a plain Select, and its author's limit
-    keys        sort keys and their order
-    order       a total order: the requested keys, the author's, and those that break ties
-    page        rows from an offset on, the count
-    projection  some of the columns
-    keyset      rows before or after a keyset position, and the seek predicate that finds them
-    subqueries  for queries over a result: it as a subquery in its own order
-    sampling    rows that are not the first ones
+    normal_form       DISTINCT as a clause, joins with their left side, cache keys that differ
+    outputs           columns under unique names
+    entities          the columns that the rows of mapped classes have, written out
+    other_statements  set operations and text() as a Select
+    shape             any statement as a plain Select, and its author's limit
+    keys              sort keys and their order
+    order             a total order: the requested keys, the author's, and those that break ties
+    page              rows from an offset on, the count
+    projection        some of the columns
+    keyset            rows before or after a keyset position, and the seek predicate that finds them
+    subqueries        what queries over a result need: it as a subquery in its own order
+    sampling          rows that are not the first ones
 
 Read in this order.
 """
