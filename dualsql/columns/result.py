@@ -256,11 +256,8 @@ def own_name(element: object) -> str:
 
 
 def _free_name(name: str, expression: ColumnElement[Any], position: int, taken: set[str]) -> str:
-    if not name:
-        candidates = [f"column_{position}"]
-    else:
-        table = own_name(getattr(expression, "table", None))
-        candidates = [f"{table}_{name}"] if table else []
+    table = own_name(getattr(expression, "table", None))
     stem = name or f"column_{position}"
-    candidates += (f"{stem}_{number}" for number in range(2, len(taken) + 3))
+    first = f"{table}_{name}" if name and table else stem
+    candidates = [first, *(f"{stem}_{number}" for number in range(2, len(taken) + 3))]
     return next(candidate for candidate in candidates if candidate not in taken)
