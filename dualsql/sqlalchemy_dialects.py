@@ -21,20 +21,9 @@ from sqlalchemy.dialects.postgresql import (
 from sqlalchemy.dialects.postgresql.ext import DistinctOnClause
 
 __all__ = [
-    "BIT",
-    "DIALECTS",
-    "DOMAIN",
-    "ENUM",
-    "INTERVAL",
-    "JSONB",
-    "DistinctOnClause",
-    "Range",
-    "aggregate_order_by",
-    "array",
-    "distinct_on",
-    "operators",
-    "ranges",
-]
+    "BIT", "DIALECTS", "DOMAIN", "ENUM", "INTERVAL", "JSONB", "DistinctOnClause", "Range", "aggregate_order_by",
+    "array", "distinct_on", "operators", "ranges",
+]  # fmt: skip
 
 DIALECTS: frozenset[str] = frozenset(dialects.__all__)
 """SQLAlchemy's names of its own dialects."""

@@ -1,8 +1,9 @@
 """What dualsql uses of SQLAlchemy that has no public name, as read in SQLAlchemy 2.1.9.
 
-The only module that touches a private attribute of SQLAlchemy's objects; `tests/test_sqlalchemy_internals.py` checks
-every one against the installed version, so that a new release that renames one fails with its name. Each function
-is one read, call or assignment, and says what the value is and where SQLAlchemy sets it, below `sqlalchemy/`.
+Only this module and `sqlalchemy_orm_internals` touch a private attribute of SQLAlchemy's objects.
+`tests/test_sqlalchemy_internals.py` checks every one against the installed version, so that a new release that renames
+one fails with its name. Each name is one read, call or assignment, and says what the value is and where SQLAlchemy sets
+it, below `sqlalchemy/`.
 
 The tables in `dualsql/freeze/kinds_*.py` hold names of attributes too: there they are data, the description of an
 element's state, and the proof that follows each writing compares what both statements compile to.
@@ -10,12 +11,13 @@ element's state, and the proof that follows each writing compares what both stat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import AsyncAdaptedQueuePool, BindParameter, ColumnElement, FromClause, NullPool
-from sqlalchemy.orm import attributes, context, mapperlib, path_registry, strategies, strategy_options, util
+from sqlalchemy import BindParameter, ColumnElement, FromClause
+from sqlalchemy.orm import attributes, context, mapperlib, path_registry, strategy_options, util
 from sqlalchemy.sql import elements, functions, selectable
 from sqlalchemy.sql.cache_key import CacheKey
 from sqlalchemy.sql.elements import ClauseElement
@@ -26,6 +28,8 @@ READ_IN = "2.1.9"
 """The version of SQLAlchemy whose source was read for this module."""
 
 T = TypeVar("T")
+Reader = Callable[[Any], T]
+"""Reads an attribute of an object."""
 
 # Classes ------------------------------------------------------------------------------------------------------
 
@@ -62,16 +66,6 @@ HybridNamespace = attributes._AdHocHasEntityNamespace
 """What stands for the entity in the annotations of a hybrid's expression."""
 ORMCompileState = context._ORMCompileState
 """The ORM's work on a statement before it is compiled."""
-ORMSelectCompileState = context._ORMSelectCompileState
-"""As ORMCompileState, for a Select."""
-BundleEntity = context._BundleEntity
-"""In a compile state: a Bundle that is selected."""
-MapperEntity = context._MapperEntity
-"""In a compile state: a mapped class that is selected."""
-ExpressionColumnLoader = strategies._ExpressionColumnLoader
-"""Loads an attribute made by query_expression()."""
-JoinedLoader = strategies._JoinedLoader
-"""Loads a relationship by a join: joinedload() and lazy="joined"."""
 
 
 # Statements ---------------------------------------------------------------------------------------------------
@@ -99,49 +93,24 @@ def elements_of(statement: Any) -> Iterator[Any]:
             waiting += element.get_children()
 
 
-def raw_columns(statement: Any) -> list[Any]:
-    """What select() was given, coerced. Set in `sql/selectable.py`: Select.__init__()."""
-    return statement._raw_columns
-
-
-def all_selected_columns(selects: Any) -> Iterable[Any]:
-    """All output columns, entities taken apart, repeats kept. In `sql/selectable.py`, for each SelectBase."""
-    return selects._all_selected_columns
-
-
-def where_criteria(select: Any) -> tuple[ColumnElement[Any], ...]:
-    """The conditions that where() has collected, to be joined by AND."""
-    return select._where_criteria
-
-
-def having_criteria(select: Any) -> tuple[ColumnElement[Any], ...]:
-    """The conditions that having() has collected, to be joined by AND."""
-    return select._having_criteria
-
-
-def group_by_clauses(statement: Any) -> tuple[ColumnElement[Any], ...]:
-    """What group_by() has collected."""
-    return statement._group_by_clauses
-
-
-def order_by_clauses(statement: Any) -> tuple[ColumnElement[Any], ...]:
-    """What order_by() has collected."""
-    return statement._order_by_clauses
-
-
-def limit_clause(statement: Any) -> ColumnElement[Any] | None:
-    """What limit() was given."""
-    return statement._limit_clause
-
-
-def offset_clause(statement: Any) -> ColumnElement[Any] | None:
-    """What offset() was given."""
-    return statement._offset_clause
-
-
-def fetch_clause(statement: Any) -> ColumnElement[Any] | None:
-    """What fetch() was given."""
-    return statement._fetch_clause
+raw_columns: Reader[list[Any]] = attrgetter("_raw_columns")
+"""What select() was given, coerced. Set in `sql/selectable.py`: Select.__init__()."""
+all_selected_columns: Reader[Iterable[Any]] = attrgetter("_all_selected_columns")
+"""All output columns, entities taken apart, repeats kept. In `sql/selectable.py`, for each SelectBase."""
+where_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_where_criteria")
+"""The conditions that where() has collected, to be joined by AND."""
+having_criteria: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_having_criteria")
+"""The conditions that having() has collected, to be joined by AND."""
+group_by_clauses: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_group_by_clauses")
+"""What group_by() has collected."""
+order_by_clauses: Reader[tuple[ColumnElement[Any], ...]] = attrgetter("_order_by_clauses")
+"""What order_by() has collected."""
+limit_clause: Reader[ColumnElement[Any] | None] = attrgetter("_limit_clause")
+"""What limit() was given."""
+offset_clause: Reader[ColumnElement[Any] | None] = attrgetter("_offset_clause")
+"""What offset() was given."""
+fetch_clause: Reader[ColumnElement[Any] | None] = attrgetter("_fetch_clause")
+"""What fetch() was given."""
 
 
 def fetch_options(statement: Any) -> Mapping[str, bool]:
@@ -150,14 +119,10 @@ def fetch_options(statement: Any) -> Mapping[str, bool]:
     return statement._fetch_clause_options or {}
 
 
-def has_row_limit(statement: Any) -> bool:
-    """Whether limit(), offset() or fetch() was called."""
-    return statement._has_row_limiting_clause
-
-
-def distinct_word(select: Any) -> bool | str:
-    """Whether distinct() was called; on MySQL, it may be the word to write instead of DISTINCT."""
-    return select._distinct
+has_row_limit: Reader[bool] = attrgetter("_has_row_limiting_clause")
+"""Whether limit(), offset() or fetch() was called."""
+distinct_word: Reader[bool | str] = attrgetter("_distinct")
+"""Whether distinct() was called; on MySQL, it may be the word to write instead of DISTINCT."""
 
 
 def distinct_on(clause: Any) -> tuple[ColumnElement[Any], ...]:
@@ -165,44 +130,24 @@ def distinct_on(clause: Any) -> tuple[ColumnElement[Any], ...]:
     return getattr(clause, "_distinct_on", ())
 
 
-def prefixes(select: Any) -> tuple[tuple[Any, str], ...]:
-    """(text, dialect) of prefix_with()."""
-    return select._prefixes
-
-
-def suffixes(select: Any) -> tuple[tuple[Any, str], ...]:
-    """(text, dialect) of suffix_with()."""
-    return select._suffixes
-
-
-def statement_hints(select: Any) -> tuple[tuple[str, str], ...]:
-    """(dialect, text) of with_statement_hint()."""
-    return select._statement_hints
-
-
-def table_hints(select: Any) -> Mapping[tuple[FromClause, str], str]:
-    """(table, dialect) -> text of with_hint()."""
-    return select._hints
-
-
-def syntax_extensions(select: Any) -> tuple[Any, Any, Any]:
-    """What ext() put before the columns, right after SELECT, and after LIMIT; each None without one."""
-    return select._pre_columns_clause, select._post_select_clause, select._post_body_clause
-
-
-def extension_before_columns(select: Any) -> Any:
-    """What ext() put before the columns, such as PostgreSQL's DISTINCT ON."""
-    return select._pre_columns_clause
-
-
-def extension_after_criteria(select: Any) -> Any:
-    """What ext() put behind WHERE, GROUP BY and HAVING, such as QUALIFY."""
-    return select._post_criteria_clause
-
-
-def setup_joins(select: Any) -> tuple[tuple[Any, Any, Any, Mapping[str, bool]], ...]:
-    """(target, ON, left side or None, {"isouter", "full"}) of join() and its kin."""
-    return select._setup_joins
+prefixes: Reader[tuple[tuple[Any, str], ...]] = attrgetter("_prefixes")
+"""(text, dialect) of prefix_with()."""
+suffixes: Reader[tuple[tuple[Any, str], ...]] = attrgetter("_suffixes")
+"""(text, dialect) of suffix_with()."""
+statement_hints: Reader[tuple[tuple[str, str], ...]] = attrgetter("_statement_hints")
+"""(dialect, text) of with_statement_hint()."""
+table_hints: Reader[Mapping[tuple[FromClause, str], str]] = attrgetter("_hints")
+"""(table, dialect) -> text of with_hint()."""
+syntax_extensions: Reader[tuple[Any, Any, Any]] = attrgetter(
+    "_pre_columns_clause", "_post_select_clause", "_post_body_clause"
+)
+"""What ext() put before the columns, right after SELECT, and after LIMIT; each None without one."""
+extension_before_columns: Reader[Any] = attrgetter("_pre_columns_clause")
+"""What ext() put before the columns, such as PostgreSQL's DISTINCT ON."""
+extension_after_criteria: Reader[Any] = attrgetter("_post_criteria_clause")
+"""What ext() put behind WHERE, GROUP BY and HAVING, such as QUALIFY."""
+setup_joins: Reader[tuple[tuple[Any, Any, Any, Mapping[str, bool]], ...]] = attrgetter("_setup_joins")
+"""(target, ON, left side or None, {"isouter", "full"}) of join() and its kin."""
 
 
 def earlier_selects(select: Any) -> tuple[Any, ...]:
@@ -210,9 +155,8 @@ def earlier_selects(select: Any) -> tuple[Any, ...]:
     return getattr(select, "_memoized_select_entities", ())
 
 
-def explicit_froms(select: Any) -> tuple[FromClause, ...]:
-    """What select_from() was given."""
-    return select._from_obj
+explicit_froms: Reader[tuple[FromClause, ...]] = attrgetter("_from_obj")
+"""What select_from() was given."""
 
 
 def final_froms(select: Any) -> Sequence[FromClause]:
@@ -230,19 +174,12 @@ def statement_options(statement: Any) -> tuple[Any, ...]:
     return getattr(statement, "_with_options", ())
 
 
-def is_criteria_option(option: Any) -> bool:
-    """Whether the option is a with_loader_criteria(). On `sql/base.py`: ExecutableOption."""
-    return option._is_criteria_option
-
-
-def is_compile_state_option(option: Any) -> bool:
-    """Whether the option changes the SQL, and not only how a Session loads objects."""
-    return option._is_compile_state
-
-
-def non_default_options(options: Any) -> Mapping[str, Any]:
-    """Of `dialect_options`: the arguments for a dialect that were given. In `sql/base.py`: _DialectArgDict."""
-    return options._non_defaults
+is_criteria_option: Reader[bool] = attrgetter("_is_criteria_option")
+"""Whether the option is a with_loader_criteria(). On `sql/base.py`: ExecutableOption."""
+is_compile_state_option: Reader[bool] = attrgetter("_is_compile_state")
+"""Whether the option changes the SQL, and not only how a Session loads objects."""
+non_default_options: Reader[Mapping[str, Any]] = attrgetter("_non_defaults")
+"""Of `dialect_options`: the arguments for a dialect that were given. In `sql/base.py`: _DialectArgDict."""
 
 
 class PrivateState(TypedDict, total=False):
@@ -268,20 +205,8 @@ def copy_with(statement: T, **state: Unpack[PrivateState]) -> T:
     return copied
 
 
-def copy_of(element: T) -> T:
-    """A shallow copy of an element (`sql/elements.py`: ClauseElement._clone())."""
-    found: Any = element
-    return found._clone()
-
-
-def set_statement_options(statement: Any, options: tuple[Any, ...]) -> None:
-    """Put these options on a statement that is a copy already."""
-    statement._with_options = options
-
-
-def cache_key(element: Any) -> CacheKey | None:
-    """What tells the element's SQL from any other, and its bound values; None if it cannot be cached."""
-    return element._generate_cache_key()
+cache_key: Reader[CacheKey | None] = methodcaller("_generate_cache_key")
+"""What tells the element's SQL from any other, and its bound values; None if it cannot be cached."""
 
 
 # Expressions --------------------------------------------------------------------------------------------------
@@ -311,24 +236,14 @@ def table_under(source: Any) -> Any:
     return unannotated(source)
 
 
-def orm_state(element: Any) -> Mapping[str, Any]:
-    """What a Select takes over from its columns: the ORM's plugin and its subject (`_propagate_attrs`)."""
-    return element._propagate_attrs
-
-
-def from_objects(element: Any) -> list[FromClause]:
-    """What an expression brings into FROM, or the parts that a FROM clause consists of."""
-    return element._from_objects
-
-
-def select_iterable(element: Any) -> Iterable[Any]:
-    """The columns that an element is in a list of columns: those of a table, those of a list, or itself."""
-    return element._select_iterable
-
-
-def labelled_element(label: Any) -> ColumnElement[Any]:
-    """What a Label names, without the parentheses that `Label.element` adds."""
-    return label._element
+orm_state: Reader[Mapping[str, Any]] = attrgetter("_propagate_attrs")
+"""What a Select takes over from its columns: the ORM's plugin and its subject (`_propagate_attrs`)."""
+from_objects: Reader[list[FromClause]] = attrgetter("_from_objects")
+"""What an expression brings into FROM, or the parts that a FROM clause consists of."""
+select_iterable: Reader[Iterable[Any]] = attrgetter("_select_iterable")
+"""The columns that an element is in a list of columns: those of a table, those of a list, or itself."""
+labelled_element: Reader[ColumnElement[Any]] = attrgetter("_element")
+"""What a Label names, without the parentheses that `Label.element` adds."""
 
 
 def table_qualified_label(column: Any) -> str | None:
@@ -336,19 +251,12 @@ def table_qualified_label(column: Any) -> str | None:
     return getattr(column, "_tq_label", None)
 
 
-def named_label(column: Any) -> str | None:
-    """The name of a column or label that is not made by the compiler; None without one."""
-    return column._non_anon_label
-
-
-def scalar_type(select: Any) -> TypeEngine[Any]:
-    """The type of a scalar subquery: its first column's."""
-    return select._scalar_type()
-
-
-def resolved_lambda(element: Any) -> Any:
-    """What a LambdaElement's function returned (`sql/lambdas.py`)."""
-    return element._resolved
+named_label: Reader[str | None] = attrgetter("_non_anon_label")
+"""The name of a column or label that is not made by the compiler; None without one."""
+scalar_type: Reader[TypeEngine[Any]] = methodcaller("_scalar_type")
+"""The type of a scalar subquery: its first column's."""
+resolved_lambda: Reader[Any] = attrgetter("_resolved")
+"""What a LambdaElement's function returned (`sql/lambdas.py`)."""
 
 
 def is_implicitly_boolean(element: Any) -> bool:
@@ -361,9 +269,8 @@ def set_implicitly_boolean(element: Any, *, is_boolean: bool) -> None:
     element._is_implicitly_boolean = is_boolean
 
 
-def text_parameters(text: Any) -> dict[str, BindParameter[Any]]:
-    """The parameters of a text(), by name."""
-    return text._bindparams
+text_parameters: Reader[dict[str, BindParameter[Any]]] = attrgetter("_bindparams")
+"""The parameters of a text(), by name."""
 
 
 def set_text_parameters(text: Any, parameters: dict[str, BindParameter[Any]]) -> None:
@@ -385,9 +292,8 @@ def set_original_name(alias: Any, name: str | None) -> None:
     alias._orig_name = name
 
 
-def cte_alias(cte: Any) -> Any:
-    """The CTE that this one is an alias of; None without one."""
-    return cte._cte_alias
+cte_alias: Reader[Any] = attrgetter("_cte_alias")
+"""The CTE that this one is an alias of; None without one."""
 
 
 def restated_cte(cte: Any) -> Any:
@@ -395,9 +301,8 @@ def restated_cte(cte: Any) -> Any:
     return getattr(cte, "_restates", None)
 
 
-def table_value_type(alias: Any) -> TypeEngine[Any]:
-    """The row type of a table-valued function's alias: TABLEVALUE, or a TableValueType."""
-    return alias._tableval_type
+table_value_type: Reader[TypeEngine[Any]] = attrgetter("_tableval_type")
+"""The row type of a table-valued function's alias: TABLEVALUE, or a TableValueType."""
 
 
 def columns_of_row_type(type_: Any) -> Sequence[Any]:
@@ -405,14 +310,10 @@ def columns_of_row_type(type_: Any) -> Sequence[Any]:
     return getattr(type_, "_elements", ())
 
 
-def values_columns(values: Any) -> Sequence[Any]:
-    """The columns that values() was given."""
-    return values._column_args
-
-
-def values_rows(values: Any) -> tuple[Sequence[tuple[Any, ...]], ...]:
-    """What each call of Values.data() was given: lists of rows."""
-    return values._data
+values_columns: Reader[Sequence[Any]] = attrgetter("_column_args")
+"""The columns that values() was given."""
+values_rows: Reader[tuple[Sequence[tuple[Any, ...]], ...]] = attrgetter("_data")
+"""What each call of Values.data() was given: lists of rows."""
 
 
 def set_values_rows(values: Any, rows: tuple[Sequence[tuple[Any, ...]], ...]) -> None:
@@ -430,9 +331,8 @@ def set_labelled_in_columns(column: Any) -> None:
     column._render_label_in_columns_clause = True
 
 
-def sampling_method(tablesample: Any) -> Any:
-    """The function of TABLESAMPLE, such as system(10)."""
-    return tablesample._get_method()
+sampling_method: Reader[Any] = methodcaller("_get_method")
+"""The function of TABLESAMPLE, such as system(10)."""
 
 
 # The ORM ------------------------------------------------------------------------------------------------------
@@ -456,29 +356,16 @@ def mapped_in(registry: Any) -> list[Any]:
     return [manager.mapper for manager in registry._managers if manager.is_mapped]
 
 
-def base_alias(entity: Any) -> Any:
-    """The alias that a part of with_polymorphic() belongs to; held by a weak reference (`orm/util.py`)."""
-    return entity._base_alias()
-
-
-def alias_target(entity: Any) -> Any:
-    """What aliased() was given: a class or another AliasedClass."""
-    return entity._target
-
-
-def inspected_alias(aliased: Any) -> util.AliasedInsp[Any]:
-    """The AliasedInsp of an AliasedClass."""
-    return aliased._aliased_insp
-
-
-def is_with_polymorphic(entity: Any) -> bool:
-    """Whether an AliasedInsp is for several classes of one hierarchy."""
-    return entity._is_with_polymorphic
-
-
-def polymorphic_entities(entity: Any) -> Sequence[Any]:
-    """The AliasedInsps of the classes of with_polymorphic()."""
-    return entity._with_polymorphic_entities
+base_alias: Reader[Any] = methodcaller("_base_alias")
+"""The alias that a part of with_polymorphic() belongs to; held by a weak reference (`orm/util.py`)."""
+alias_target: Reader[Any] = attrgetter("_target")
+"""What aliased() was given: a class or another AliasedClass."""
+inspected_alias: Reader[util.AliasedInsp[Any]] = attrgetter("_aliased_insp")
+"""The AliasedInsp of an AliasedClass."""
+is_with_polymorphic: Reader[bool] = attrgetter("_is_with_polymorphic")
+"""Whether an AliasedInsp is for several classes of one hierarchy."""
+polymorphic_entities: Reader[Sequence[Any]] = attrgetter("_with_polymorphic_entities")
+"""The AliasedInsps of the classes of with_polymorphic()."""
 
 
 def keep_with_alias(entity: Any, name: str, value: Any) -> None:
@@ -486,29 +373,16 @@ def keep_with_alias(entity: Any, name: str, value: Any) -> None:
     entity._memoized_values[name] = value
 
 
-def parent_entity(attribute: Any) -> Any:
-    """The Mapper or AliasedInsp that a mapped attribute was read from (`orm/attributes.py`)."""
-    return attribute._parententity
-
-
-def of_type(part: Any) -> Any:
-    """The entity that of_type() was given: of an attribute, or of a part of a loader option."""
-    return part._of_type
-
-
-def extra_criteria(part: Any) -> tuple[ColumnElement[bool], ...]:
-    """What and_() was given: of an attribute, or of a part of a loader option."""
-    return part._extra_criteria
-
-
-def is_merged_option(part: Any) -> bool | None:
-    """How a part of a loader option meets a statement of other entities (`orm/strategy_options.py`)."""
-    return part._reconcile_to_other
-
-
-def polymorphic_path(part: Any) -> Any:
-    """The path of a part of a loader option that was given of_type()."""
-    return part._path_with_polymorphic_path
+parent_entity: Reader[Any] = attrgetter("_parententity")
+"""The Mapper or AliasedInsp that a mapped attribute was read from (`orm/attributes.py`)."""
+of_type: Reader[Any] = attrgetter("_of_type")
+"""The entity that of_type() was given: of an attribute, or of a part of a loader option."""
+extra_criteria: Reader[tuple[ColumnElement[bool], ...]] = attrgetter("_extra_criteria")
+"""What and_() was given: of an attribute, or of a part of a loader option."""
+is_merged_option: Reader[bool | None] = attrgetter("_reconcile_to_other")
+"""How a part of a loader option meets a statement of other entities (`orm/strategy_options.py`)."""
+polymorphic_path: Reader[Any] = attrgetter("_path_with_polymorphic_path")
+"""The path of a part of a loader option that was given of_type()."""
 
 
 def fill_option(part: Any, criteria: tuple[Any, ...], *, is_merged: bool | None) -> None:
@@ -528,9 +402,8 @@ def path_token(text: str) -> path_registry.PathToken:
     return path_registry.PathToken._intern[text]
 
 
-def mappers_of_criteria(option: Any) -> Iterable[Any]:
-    """The mappers that a with_loader_criteria() is for."""
-    return option._all_mappers()
+mappers_of_criteria: Reader[Iterable[Any]] = methodcaller("_all_mappers")
+"""The mappers that a with_loader_criteria() is for."""
 
 
 def criteria_for(lambda_: Any, cls: Any) -> ClauseElement:
@@ -538,74 +411,19 @@ def criteria_for(lambda_: Any, cls: Any) -> ClauseElement:
     return lambda_._resolve_with_args(cls)
 
 
-def hybrid_entity(namespace: Any) -> Any:
-    """The entity that a HybridNamespace stands for."""
-    return namespace._entity_namespace
-
-
-def orm_compile_state(statement: Any, **options: bool) -> Any:
-    """What the ORM makes of a Select, with these compile options besides the statement's own (`orm/context.py`)."""
-    given = ORMCompileState.default_compile_options.safe_merge(statement._compile_options)
-    draft = copy_with(statement, compile_options=given + options)
-    return ORMSelectCompileState._create_orm_context(draft, toplevel=True, compiler=None)
-
-
-def nests_selectable(state: Any) -> bool:
-    """Whether eager joins would go around the statement as a subquery: it has DISTINCT, GROUP BY or LIMIT."""
-    return state._should_nest_selectable
-
-
-def selected_entities(state: Any) -> Sequence[Any]:
-    """What a compile state or a BundleEntity selects, one entity for each column or class."""
-    return state._entities
-
-
-def entity_adapter(entity: Any, state: Any) -> Any:
-    """What turns a MapperEntity's columns into those of its alias; None without one."""
-    return entity._get_entity_clauses(state)
-
-
-def polymorphic_discriminator(entity: Any) -> Any:
-    """The column that tells the classes of a MapperEntity apart; None without one."""
-    return entity._polymorphic_discriminator
-
-
-def polymorphic_mappers(entity: Any) -> Sequence[Any]:
-    """The mappers of a MapperEntity that are loaded together; empty for one class."""
-    return entity._with_polymorphic_mappers
-
-
-def polymorphic_properties(mapper: Any, mappers: Sequence[Any] = ()) -> Iterable[Any]:
-    """The properties that one query loads: of these mappers, or of those that the mapping says (`orm/mapper.py`)."""
-    return mapper._iterate_polymorphic_properties(mappers) if mappers else mapper._polymorphic_properties
-
-
-def loader_option(property_: Any, state: Any, path: Any) -> Any:
-    """The part of a loader option for the property at this path; None without one."""
-    return property_._get_context_loader(state, path)
-
-
-def loader_strategy(property_: Any, key: Any) -> Any:
-    """The strategy of the property for the key of a loader option."""
-    return property_._get_strategy(key)
+hybrid_entity: Reader[Any] = attrgetter("_entity_namespace")
+"""The entity that a HybridNamespace stands for."""
 
 
 # Types --------------------------------------------------------------------------------------------------------
 
 
-def type_affinity(type_: Any) -> Any:
-    """The generic class that a type is of: Integer for BIGINT (`sql/type_api.py`)."""
-    return type_._type_affinity
-
-
-def type_variants(type_: Any) -> Mapping[str, TypeEngine[Any]]:
-    """What with_variant() was given, by the name of the dialect."""
-    return type_._variant_mapping
-
-
-def type_key(type_: Any) -> Any:
-    """A type's part of a cache key: its class and arguments, or NO_CACHE."""
-    return type_._static_cache_key
+type_affinity: Reader[Any] = attrgetter("_type_affinity")
+"""The generic class that a type is of: Integer for BIGINT (`sql/type_api.py`)."""
+type_variants: Reader[Mapping[str, TypeEngine[Any]]] = attrgetter("_variant_mapping")
+"""What with_variant() was given, by the name of the dialect."""
+type_key: Reader[Any] = attrgetter("_static_cache_key")
+"""A type's part of a cache key: its class and arguments, or NO_CACHE."""
 
 
 def bind_processor(type_: Any, dialect: Any) -> Any:
@@ -671,19 +489,13 @@ def has_columns_by_position(compiled: Any) -> bool:
     return compiled._ordered_columns or compiled._textual_ordered_columns
 
 
-def has_events(target: Any) -> bool:
-    """Whether something listens to the events of an Engine, Dialect or Connection (`engine/events.py`)."""
-    return target._has_events
+has_events: Reader[bool] = attrgetter("_has_events")
+"""Whether something listens to the events of an Engine, Dialect or Connection (`engine/events.py`)."""
 
 
 def json_reader(dialect: Any) -> Any:
     """What create_engine(json_deserializer=...) was given; None without it, and for a dialect that has none."""
     return getattr(dialect, "_json_deserializer", None)
-
-
-def has_json_reader(dialect: Any) -> bool:
-    """Whether the dialect takes create_engine(json_deserializer=...)."""
-    return hasattr(dialect, "_json_deserializer")
 
 
 def set_json_reader(dialect: Any, reader: Any) -> None:
@@ -696,25 +508,5 @@ def set_type_memos(dialect: Any, memos: WeakKeyDictionary[Any, Any]) -> None:
     dialect._type_memos = memos
 
 
-def statement_name(adapted: Any) -> Any:
-    """A name for a prepared statement of asyncpg; None if asyncpg is to choose (`dialects/postgresql/asyncpg.py`)."""
-    return adapted._prepared_statement_name_func()
-
-
-def open_for_each_use(engine: Any) -> None:
-    """Let an AsyncEngine open a connection for each use, as one with `poolclass=NullPool`, if it keeps several.
-
-    A pool of its own class is made as `Pool.recreate` does (`pool/impl.py`), with the events of the former one.
-    """
-    pool = engine.pool
-    if isinstance(pool, AsyncAdaptedQueuePool):
-        engine.sync_engine.pool = NullPool(
-            pool._creator,
-            recycle=pool._recycle,
-            echo=pool.echo,
-            logging_name=pool._orig_logging_name,
-            reset_on_return=pool._reset_on_return,
-            pre_ping=pool._pre_ping,
-            _dispatch=pool.dispatch,
-            dialect=pool._dialect,
-        )
+statement_name: Reader[Any] = methodcaller("_prepared_statement_name_func")
+"""A name for a prepared statement of asyncpg; None if asyncpg is to choose (`dialects/postgresql/asyncpg.py`)."""

@@ -42,9 +42,9 @@ SMALL_MODULES = {
     "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
+    "dualsql/sqlalchemy_dialects.py": "names that SQLAlchemy defines in the module of one dialect",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",
     "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",
-    "dualsql/columns/dialect_types.py": "types of one dialect's module, as they are bound on any database",
 }
 """Modules with less code, apart from `__init__`, and the reason for each."""
 LONGEST_FUNCTION = 60

@@ -18,6 +18,7 @@ from dualsql.charts.chart import COLOR, TIMES, Chart, X, Y
 from dualsql.formats import json
 from dualsql.freeze.document import AnySelect
 from dualsql.plan.keys import Key
+from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.sampling import scattered
 from dualsql.query.aggregates import AGGREGATES
 from dualsql.response import DualResponse
@@ -169,7 +170,7 @@ def _cut(chart: Chart, view: View, names: Sequence[str]) -> AnySelect:
     value = combine(bars.c[Y], type_=types.Double()).label(Y)
     ends = [func.max(bars.c[column.name]).label(column.name) for column in lasts]
     statement = select(*columns, value, *ranks, *ends).group_by(*columns, *ranks)
-    return plan.with_criteria_of(view.shape.select, statement.order_by(*_order(chart, view, bars), *ranks))
+    return with_criteria_of(view.shape.select, statement.order_by(*_order(chart, view, bars), *ranks))
 
 
 def _rank_marks(chart: Chart, view: View, names: Sequence[str]) -> FromClause:

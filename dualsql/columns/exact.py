@@ -81,27 +81,9 @@ def reads_for_an_application(dialect: Any) -> bool:
     return internals.json_reader(dialect) not in {None, read_document}
 
 
-def reads_floats(dialect: Any) -> bool:
-    """Whether the driver parses documents by itself, with json.loads."""
-    return dialect.supports_native_json_deserialization and internals.json_reader(dialect) is None
-
-
-def has_float(document: Any) -> bool:
-    """Whether a document contains a float."""
-    inside = [document]
-    while inside:
-        found = inside.pop()
-        if isinstance(found, float):
-            return True
-        if isinstance(found, dict | list):
-            inside.extend(found.values() if isinstance(found, dict) else found)
-    return False
-
-
 def with_all_digits(dialect: Any) -> None:
     """Make a copy of an engine's dialect parse documents exactly, if SQLAlchemy and not the driver parses them."""
-    reads = internals.has_json_reader(dialect) and not dialect.supports_native_json_deserialization
-    if reads and not reads_for_an_application(dialect):
+    if not dialect.supports_native_json_deserialization and not reads_for_an_application(dialect):
         internals.set_json_reader(dialect, read_document)
 
 

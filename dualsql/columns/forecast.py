@@ -8,36 +8,17 @@ type). Where the tables here say nothing, no type is announced, and the value is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import (
-    BinaryExpression,
-    BindParameter,
-    Case,
-    Cast,
-    ColumnElement,
-    Extract,
-    Label,
-    Null,
-    Over,
-    ScalarSelect,
-    TypeCoerce,
-    UnaryExpression,
-    types,
-)
-from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import ColumnClause, FunctionFilter, Grouping, WithinGroup
+from sqlalchemy import BindParameter, Cast, ColumnElement, Label, TypeCoerce, UnaryExpression, types
+from sqlalchemy.sql import elements, operators, selectable
+from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import (
-    AliasedReturnsRows,
-    CompoundSelect,
-    SelectBase,
-    SelectStatementGrouping,
-)
 
-from dualsql.columns.own_types import Computation, Meanings, SQLType, is_decorator, plain_type
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import SQLType, is_decorator, plain_type
 from dualsql.sqlalchemy_dialects import JSONB
 
 
@@ -51,11 +32,6 @@ class Value(NamedTuple):
     type: SQLType
     is_computed: bool
 
-    @property
-    def is_condition(self) -> bool:
-        """Whether they are what a comparison gives."""
-        return self.is_computed and isinstance(self.type, types.Boolean)
-
 
 class _Argument(NamedTuple):
     """An argument of a function, and its value where it is a constant."""
@@ -66,13 +42,9 @@ class _Argument(NamedTuple):
 
 # From the narrowest to the widest. What is wider holds the values of what is narrower.
 _TRUTH, _WHOLE, _LARGE, _DECIMAL, _DOUBLE = range(5)
-_NUMBERS: Sequence[SQLType] = (
-    types.Boolean(),
-    types.Integer(),
-    types.BigInteger(),
-    types.Numeric(),
-    types.Double(),
-)
+_NUMBERS: Sequence[SQLType] = [
+    kind() for kind in (types.Boolean, types.Integer, types.BigInteger, types.Numeric, types.Double)
+]
 
 # By function: the narrowest type of what it computes of numbers; it is wider if an argument is.
 _COMPUTING = {"sum": _WHOLE, "total": _DOUBLE, "abs": _WHOLE, "mod": _WHOLE, "ceil": _WHOLE, "ceiling": _WHOLE,
@@ -82,49 +54,41 @@ _COUNTING = frozenset({"count", "row_number", "rank", "dense_rank"})
 """SQLAlchemy takes these large integers for integers."""
 _SHARES = frozenset({"percent_rank", "cume_dist"})
 """SQLAlchemy takes these doubles for decimals."""
-_AVERAGING = frozenset(
+AVERAGING = frozenset(
     {"avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "median"}
 )
-_CHOOSING = frozenset({"coalesce", "greatest", "ifnull", "least", "max", "min", "nvl"})
-"""Functions that return one of their arguments unchanged."""
-_CHOOSING_FIRST = frozenset(
-    """any_value arg_max arg_min first first_value last last_value max_by min_by mode nth_value nullif
-    percentile_disc""".split()
-)
-"""Functions that return a value of their first argument unchanged."""
-_CHOOSING_OTHERS = frozenset({"if", "iif"})
-"""Functions that return one of their arguments after the first."""
 _SHIFTING = frozenset({"lag", "lead"})
-"""Functions that return a value of their first or third argument; the second is a number of rows."""
-_MOMENTS = (types.Date, types.DateTime, types.Time)
-_ARITHMETIC = frozenset(
-    {operators.add, operators.sub, operators.mul, operators.mod, operators.truediv, operators.floordiv}
-)
-_BITWISE = frozenset(
-    {
-        operators.bitwise_and_op,
-        operators.bitwise_or_op,
-        operators.bitwise_xor_op,
-        operators.bitwise_lshift_op,
-        operators.bitwise_rshift_op,
-    }
-)
-_COMPUTED = _ARITHMETIC | _BITWISE
-_SPELLED = {
-    "+": operators.add,
-    "-": operators.sub,
-    "*": operators.mul,
-    "%": operators.mod,
-    "&": operators.bitwise_and_op,
-    "|": operators.bitwise_or_op,
-    "<<": operators.bitwise_lshift_op,
-    ">>": operators.bitwise_rshift_op,
+_CHOOSING: Mapping[str, slice] = {
+    **dict.fromkeys("coalesce greatest ifnull least max min nvl".split(), slice(None)),
+    **dict.fromkeys(
+        """any_value arg_max arg_min first first_value last last_value max_by min_by mode nth_value nullif
+        percentile_disc""".split(),
+        slice(1),
+    ),
+    **dict.fromkeys(("if", "iif"), slice(1, None)),
+    **dict.fromkeys(_SHIFTING, slice(None, None, 2)),  # the second is a number of rows
 }
+"""Functions that return one of their arguments unchanged, and which ones."""
+_MOMENTS = (types.Date, types.DateTime, types.Time)
+_SPELLED_BITWISE = {
+    "&": operators.bitwise_and_op, "|": operators.bitwise_or_op, "<<": operators.bitwise_lshift_op,
+    ">>": operators.bitwise_rshift_op,
+}  # fmt: skip
+_SPELLED = {
+    "+": operators.add, "-": operators.sub, "*": operators.mul, "%": operators.mod, **_SPELLED_BITWISE
+}  # fmt: skip
 """What `x.op("+")(y)` is, if x and y are numbers."""
+_BITWISE = frozenset({*_SPELLED_BITWISE.values(), operators.bitwise_xor_op})
+_COMPUTED = frozenset({*_SPELLED.values(), *_BITWISE, operators.truediv, operators.floordiv})
 _OF_THEIR_LEFT_SIDE = frozenset({"||", "->", "#>", "#-"})
 """Operators whose values have the type of their left side, on every engine that has them."""
 _WRITTEN = frozenset({types.Numeric, types.DateTime, types.Date, types.Time, types.Uuid})
 """Families of values that `||` takes as texts."""
+
+
+def function_name(expression: Any) -> str:
+    """The name of a function in lower case; empty for what has none."""
+    return str(getattr(expression, "name", "")).lower()
 
 
 def number_of(type_: SQLType) -> int | None:
@@ -141,20 +105,16 @@ def number_of(type_: SQLType) -> int | None:
     return None
 
 
-def is_own(type_: SQLType) -> bool:
-    """Whether it is a type of the application's own, or one that is made of texts."""
-    return is_decorator(type_) or isinstance(type_, types.Enum)
-
-
 class Forecast:
     """The types of expressions of one statement.
 
     What is known already is remembered: CTEs that read each other twice have exponentially many paths.
     """
 
-    def __init__(self, computation: Computation, meanings: Meanings | None = None) -> None:
-        self._computation = computation
+    def __init__(self, meanings: Meanings) -> None:
+        self._computation = meanings.computation
         self._meanings = meanings
+        self._stored = meanings.stored_type
         self._known: dict[Any, Value] = {}
 
     def of(self, expression: Any) -> Value:
@@ -170,63 +130,70 @@ class Forecast:
         SQLAlchemy rounds a double that it makes a decimal, to ten digits by default, and so MySQL's DOUBLE that it
         reflects. It rounds a decimal that it makes a double.
         """
-        if type(type_).__module__.startswith("sqlalchemy.") and isinstance(
-            type_, types.Numeric | types.Float
-        ):
-            if isinstance(type_, types.Float):
-                return _NUMBERS[_DOUBLE] if type_.asdecimal else type_
-            if not type_.asdecimal and not self._computation.in_doubles:
-                return types.Numeric(type_.precision, type_.scale)
+        if not type(type_).__module__.startswith("sqlalchemy."):
+            return type_
+        if isinstance(type_, types.Float):
+            return _NUMBERS[_DOUBLE] if type_.asdecimal else type_
+        if isinstance(type_, types.Numeric) and not type_.asdecimal and not self._computation.in_doubles:
+            return types.Numeric(type_.precision, type_.scale)
         return type_
 
     def united(self, parts: Sequence[Any], declared: SQLType) -> Value:
         """What is known of a value that is one of several; SQLAlchemy takes it for one of the type `declared`."""
         values = [self.of(part) for part in parts if not _is_nothing(part)]
-        found = [self._without_code(value.type) for value in values]
+        # By their text: types have no equality.
+        by_text = {repr(type_): type_ for type_ in (self._without_code(value.type) for value in values)}
+        found = list(by_text.values())
         # A database without types may return a value of each part as it is.
-        is_mixed = self._computation.is_loose and len({repr(type_) for type_ in found}) > 1
+        is_mixed = self._computation.is_loose and len(found) > 1
         is_computed = is_mixed or any(value.is_computed for value in values)
+        return Value(self._holding(found, declared), is_computed)
+
+    def _holding(self, found: Sequence[SQLType], declared: SQLType) -> SQLType:
+        """The type that holds values of several different types."""
         if not found or any(map(is_decorator, found)):
-            is_known = not isinstance(declared, types.NullType) or len({repr(type_) for type_ in found}) != 1
-            return Value(declared if is_known else found[0], is_computed)
-        if any(isinstance(type_, types.NullType) for type_ in found):
-            known = {repr(type_) for type_ in found if not isinstance(type_, types.NullType)}
-            is_one = len(known) <= 1 and not self._computation.is_loose
-            return Value(declared if is_one else types.NULLTYPE, is_computed)
-        if len({repr(type_) for type_ in found}) == 1:
-            return Value(found[0], is_computed)
+            is_known = not isinstance(declared, types.NullType) or len(found) != 1
+            return declared if is_known else found[0]
+        known = [type_ for type_ in found if not isinstance(type_, types.NullType)]
+        if len(known) < len(found):
+            return declared if len(known) <= 1 and not self._computation.is_loose else types.NULLTYPE
+        if len(found) == 1:
+            return found[0]
         numbers = [self._place(type_) for type_ in found]
         if None not in numbers:
-            return Value(_NUMBERS[max(one for one in numbers if one is not None)], is_computed)
-        return Value(_of_one_family(list(map(self._stored, found)), declared), is_computed)
-
-    def _stored(self, type_: SQLType) -> SQLType:
-        return plain_type(type_) if self._meanings is None else self._meanings.stored_type(type_)
+            return _NUMBERS[max(one for one in numbers if one is not None)]
+        stored = list(map(self._stored, found))
+        if all(isinstance(type_, types.String) for type_ in stored):
+            return types.String()
+        families = {_family(type_) for type_ in stored}
+        return declared if len(families) == 1 or families == {types.Date, types.DateTime} else types.NULLTYPE
 
     def _without_code(self, type_: SQLType) -> SQLType:
         """The stored type of a decorator that shows what is stored; another type itself."""
-        is_shown = self._meanings is None or self._meanings.of(type_).is_made
-        return self._stored(type_) if is_decorator(type_) and not is_shown else type_
+        is_shown = is_decorator(type_) and not self._meanings.of(type_).is_made
+        return self._stored(type_) if is_shown else type_
 
     def _place(self, type_: SQLType) -> int | None:
         return number_of(self._stored(type_))
 
     def _bare(self, type_: SQLType) -> SQLType:
-        return _unlike_own(self._stored(type_))
+        """The type without the application's code, and without the words of an enum."""
+        stored = self._stored(type_)
+        return types.String() if isinstance(stored, types.Enum) else stored
 
     def _number(self, place: int) -> SQLType:
         return _NUMBERS[_DOUBLE if place == _DECIMAL and self._computation.in_doubles else place]
 
     def _of(self, expression: Any) -> Value:
-        if isinstance(expression, Label | Grouping | Over):
+        if isinstance(expression, Label | elements.Grouping | elements.Over):
             return self.of(expression.element)
-        if isinstance(expression, FunctionFilter):
+        if isinstance(expression, elements.FunctionFilter):
             return self.of(expression.func)
-        if isinstance(expression, WithinGroup):
+        if isinstance(expression, elements.WithinGroup):
             return self._of_ordered_set(expression)
         if isinstance(expression, Cast | TypeCoerce | BindParameter):
             return Value(expression.type, is_computed=True)
-        if isinstance(expression, ColumnClause | ScalarSelect):
+        if isinstance(expression, ColumnClause | selectable.ScalarSelect):
             parts = beneath(expression)
             if parts is None:
                 return Value(expression.type, is_computed=False)
@@ -238,14 +205,14 @@ class Forecast:
 
     def _choices(self, expression: Any) -> list[Any] | None:
         found = choices(expression)
-        name = str(getattr(expression, "name", "")).lower()
+        name = function_name(expression)
         # DuckDB makes a truth value of lead()'s third argument, too.
         is_truth = found is not None and name in _SHIFTING and self._number_of(found[0]) == _TRUTH
         return found[:1] if found is not None and is_truth and self._computation.has_truths else found
 
     def _of_ordered_set(self, aggregate: Any) -> Value:
         """What is known of an aggregate with WITHIN GROUP."""
-        name = str(getattr(aggregate.element, "name", "")).lower()
+        name = function_name(aggregate.element)
         if name not in {"percentile_cont", "percentile_disc", "mode"}:
             return self.of(aggregate.element)
         known = self._place(aggregate.type)
@@ -255,7 +222,7 @@ class Forecast:
         return Value(between if is_between or is_time else aggregate.type, is_computed=True)
 
     def _computed(self, expression: Any) -> SQLType:
-        if isinstance(expression, BinaryExpression):
+        if isinstance(expression, elements.BinaryExpression):
             return self._of_operator(expression)
         if isinstance(expression, UnaryExpression) and expression.operator is operators.neg:
             operand = self._term(expression.element, expression.element)
@@ -264,7 +231,7 @@ class Forecast:
             return self._number(max(_WHOLE, operand))
         if isinstance(expression, UnaryExpression) and expression.operator is operators.distinct_op:
             return self.of(expression.element).type
-        if isinstance(expression, Extract):
+        if isinstance(expression, elements.Extract):
             return self._computation.fractions.get(expression.field.lower(), expression.type)
         if isinstance(expression, FunctionElement):
             return self._of_function(expression)
@@ -307,10 +274,8 @@ class Forecast:
         known = _SPELLED.get(getattr(sign, "opstring", ""), sign) if is_guess else sign
         if known not in _COMPUTED and not is_guess:
             return self._bare(declared)
-        left, right = (
-            self._term(expression.left, expression.right),
-            self._term(expression.right, expression.left),
-        )
+        left = self._term(expression.left, expression.right)
+        right = self._term(expression.right, expression.left)
         if known in _COMPUTED and left is not None and right is not None:
             return self._of_sign(known, left, right, declared)
         if known in _COMPUTED or (is_guess and left is None):
@@ -356,7 +321,7 @@ class Forecast:
         return self._bare(declared)
 
     def _of_function(self, expression: Any) -> SQLType:
-        name, arguments = str(getattr(expression, "name", "")).lower(), list(expression.clauses)
+        name, arguments = function_name(expression), list(expression.clauses)
         declared: SQLType = expression.type
         is_untyped = isinstance(declared, types.NullType)
         if is_untyped:
@@ -368,7 +333,7 @@ class Forecast:
             return _NUMBERS[_DOUBLE]
         if name in _COUNTING and self._place(declared) == _WHOLE:
             return _NUMBERS[_LARGE]
-        if not arguments or (name not in _COMPUTING and name not in _AVERAGING):
+        if not arguments or (name not in _COMPUTING and name not in AVERAGING):
             return declared
         first = self._operand(arguments[0])
         is_taken = repr(declared) == repr(self._bare(first)) or (
@@ -380,7 +345,7 @@ class Forecast:
         if number is None:
             # PostgreSQL adds up times as durations.
             return self._of_others(operators.mul if name == "sum" else None, arguments[:1], declared)
-        if name in _AVERAGING:
+        if name in AVERAGING:
             return declared
         if isinstance(declared, types.NullType) and name != "sum":
             return declared
@@ -389,7 +354,7 @@ class Forecast:
     def _of_stated(self, name: str, first: SQLType, declared: SQLType) -> SQLType:
         """The type of a function that is stated, by its author or for each database."""
         number, argument = self._place(declared), self._place(first)
-        if name in _AVERAGING and argument is None and number is not None:
+        if name in AVERAGING and argument is None and number is not None:
             return types.NULLTYPE  # PostgreSQL's average of times is a duration
         is_cut = number in {_WHOLE, _LARGE} and argument is not None and name in {"pow", "power"}
         return _NUMBERS[_DOUBLE] if is_cut else declared
@@ -406,7 +371,8 @@ class Forecast:
 
     def _kept(self, declared: SQLType, number: int) -> SQLType:
         """SQLAlchemy's type of a computed number, if it says the same and changes no digits."""
-        is_same = self._place(declared) == number and not is_own(declared)
+        is_own = is_decorator(declared) or isinstance(declared, types.Enum)
+        is_same = self._place(declared) == number and not is_own
         is_rounded = (number == _DECIMAL and self._computation.in_doubles) or (
             number == _DOUBLE and getattr(self._stored(declared), "asdecimal", False)
         )
@@ -424,7 +390,7 @@ def states_no_type(sign: Any) -> bool:
 def _is_nothing(part: Any) -> bool:
     """Whether it is NULL, which is a value of every type."""
     bare = part.element if isinstance(part, Label) else part
-    return isinstance(bare, Null) or (
+    return isinstance(bare, elements.Null) or (
         isinstance(bare, BindParameter) and bare.value is None and not bare.required
     )
 
@@ -440,21 +406,6 @@ def _is_stated(expression: Any, chosen: Sequence[Any]) -> bool:
     return is_call and not any(_is_of_argument(expression.type, part) for part in chosen)
 
 
-def _unlike_own(type_: SQLType) -> SQLType:
-    """The type without the application's code, and without the words of an enum."""
-    plain = plain_type(type_)
-    return types.String() if isinstance(plain, types.Enum) else plain
-
-
-def _of_one_family(found: Sequence[SQLType], declared: SQLType) -> SQLType:
-    """The type of values of several types that are not all numbers."""
-    plain = [plain_type(type_) for type_ in found]
-    if all(isinstance(type_, types.String) for type_ in plain):
-        return types.String()
-    families = {_family(type_) for type_ in plain}
-    return declared if len(families) == 1 or families == {types.Date, types.DateTime} else types.NULLTYPE
-
-
 def _family(type_: SQLType) -> type[Any]:
     known = (types.String, types.DateTime, types.Date, types.Time, types.LargeBinary, types.Uuid, types.JSON)
     if number_of(type_) is not None:
@@ -464,28 +415,21 @@ def _family(type_: SQLType) -> type[Any]:
 
 def choices(expression: Any) -> list[Any] | None:
     """The parts of which an expression returns one unchanged; None if it computes."""
-    if isinstance(expression, Case):
+    if isinstance(expression, elements.Case):
         results = [result for _, result in expression.whens]
         return results if expression.else_ is None else [*results, expression.else_]
     if not isinstance(expression, FunctionElement):
         return None
-    name, arguments = str(getattr(expression, "name", "")).lower(), list(expression.clauses)
-    if not arguments:
-        return None
-    if name in _CHOOSING_FIRST:
-        return arguments[:1]
-    if name in _SHIFTING:
-        return [*arguments[:1], *arguments[2:]]
-    if name in _CHOOSING_OTHERS:
-        return arguments[1:]
-    return arguments if name in _CHOOSING else None
+    arguments = list(expression.clauses)
+    chosen = _CHOOSING.get(function_name(expression))
+    return None if chosen is None or not arguments else arguments[chosen]
 
 
 def parts_of(statement: Any) -> Iterator[Any]:
     """The SELECTs of a set operation, or the SELECT itself."""
-    if isinstance(statement, SelectStatementGrouping):
+    if isinstance(statement, selectable.SelectStatementGrouping):
         yield from parts_of(statement.element)
-    elif isinstance(statement, CompoundSelect):
+    elif isinstance(statement, selectable.CompoundSelect):
         for part in statement.selects:
             yield from parts_of(part)
     else:
@@ -494,11 +438,11 @@ def parts_of(statement: Any) -> Iterator[Any]:
 
 def beneath(column: Any) -> list[ColumnElement[Any]] | None:
     """The expressions that a column of a subquery shows, one of each SELECT; None for another column."""
-    if isinstance(column, ScalarSelect):
+    if isinstance(column, selectable.ScalarSelect):
         return [one.selected_columns[0] for one in parts_of(column.element)]
     source = column.table
-    while isinstance(source, AliasedReturnsRows) and not getattr(source, "recursive", False):
-        if isinstance(source.element, SelectBase):
+    while isinstance(source, selectable.AliasedReturnsRows) and not getattr(source, "recursive", False):
+        if isinstance(source.element, selectable.SelectBase):
             position = _position(column)
             outputs = [part.selected_columns for part in parts_of(source.element)]
             if position is None or any(len(found) != len(column.table.c) for found in outputs):

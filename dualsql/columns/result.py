@@ -7,31 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    Cast,
-    ColumnElement,
-    Dialect,
-    Function,
-    Label,
-    Null,
-    Over,
-    ScalarSelect,
-    TypeCoerce,
-    type_coerce,
-    types,
-)
-from sqlalchemy.sql.elements import ClauseList, ColumnClause, FunctionFilter, Grouping
+from sqlalchemy import ColumnElement, Dialect, Label, type_coerce, types
+from sqlalchemy.sql.elements import ColumnClause
 from sqlalchemy.sql.functions import FunctionElement
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.dialect_types import ranges
-from dualsql.columns.forecast import Forecast, beneath, choices, states_no_type
-from dualsql.columns.own_types import STANDARD, Meaning, Meanings, SQLType, is_decorator, plain_type
+from dualsql.columns.forecast import AVERAGING, Forecast
+from dualsql.columns.meanings import STANDARD, Meanings
+from dualsql.columns.own_types import Meaning, SQLType, is_decorator, plain_type
 from dualsql.errors import UnknownColumnError
+from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column, ColumnType, Encoding
-
-__all__ = ["ResultColumn", "SQLType", "chosen_columns", "has_zone", "plain_type", "result_columns"]
 
 
 class DriverValue(types.NullType):
@@ -40,17 +26,8 @@ class DriverValue(types.NullType):
     cache_ok = True
 
 
-class CharByte(str):
-    """A value of PostgreSQL's "char" as text; asyncpg reads and binds it as bytes."""
-
-    __slots__ = ()
-
-
 # Their SQLAlchemy type is unknown (NullType) although the value is a number in every database.
-_NUMERIC_FUNCTIONS = frozenset(
-    """abs avg ceil ceiling floor median round stddev stddev_pop stddev_samp sum total var_pop var_samp
-    variance""".split()
-)
+_NUMERIC_FUNCTIONS = AVERAGING | {"abs", "ceil", "ceiling", "floor", "round", "sum", "total"}
 
 # The first match decides, so subclasses stand before what they derive from.
 _BY_CLASS: tuple[tuple[type[Any] | tuple[type[Any], ...], ColumnType, Encoding], ...] = (
@@ -127,13 +104,13 @@ class ResultColumn:
 
     @cached_property
     def _announced(self) -> Column:
-        kind, encoding = _classify(self.shown)
+        kind, encoding = classify(self.shown)
         if encoding == "any" and _is_numeric_function(self.expression):
             kind = "number"
         column = Column(name=self.name, type=kind, encoding=encoding)
         if encoding == "array":
             items = getattr(self.shown, "item_type", types.NULLTYPE)
-            column["items"] = _classify(self.meanings.of(items).shown)[1]
+            column["items"] = classify(self.meanings.of(items).shown)[1]
         return column
 
 
@@ -150,22 +127,12 @@ def result_columns(
     Equal names are distinguished by their table, or else by a number.
     """
     listed = list(outputs)
-    forecast = Forecast(meanings.computation, meanings)
+    forecast = Forecast(meanings)
+    values = [forecast.of(expression) for _, expression in listed]
     return tuple(
-        result_column(name, expression, meanings, forecast)
-        for name, (_, expression) in zip(unique_names(listed), listed, strict=True)
+        ResultColumn(name, expression, value.type, is_computed=value.is_computed, meanings=meanings)
+        for name, (_, expression), value in zip(unique_names(listed), listed, values, strict=True)
     )
-
-
-def result_column(
-    name: str,
-    expression: ColumnElement[Any],
-    meanings: Meanings = STANDARD,
-    forecast: Forecast | None = None,
-) -> ResultColumn:
-    """The column with that name and the type of the values that the database gives for the expression."""
-    value = (forecast or Forecast(meanings.computation, meanings)).of(expression)
-    return ResultColumn(name, expression, value.type, is_computed=value.is_computed, meanings=meanings)
 
 
 class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple cannot have nonempty __slots__
@@ -186,17 +153,17 @@ class DriverNames(tuple[str, ...]):  # noqa: SLOT001 - a subclass of tuple canno
 
 def driver_names(columns: Sequence[ResultColumn]) -> DriverNames:
     """The names that a database gives these columns, with the types of what is stored."""
-    found = DriverNames(column.name if _is_sent_with_its_name(column) else "" for column in columns)
+    found = DriverNames(
+        column.name if is_named(column.expression) and own_name(column.expression) == column.name else ""
+        for column in columns
+    )
     found.types = tuple(column.stored for column in columns)
     return found
 
 
-def _is_sent_with_its_name(column: ResultColumn) -> bool:
-    expression = column.expression
-    is_named = isinstance(expression, Label) or (
-        isinstance(expression, ColumnClause) and not expression.is_literal
-    )
-    return is_named and own_name(expression) == column.name
+def is_named(expression: ColumnElement[Any]) -> bool:
+    """Whether it is a column or a label, and not bare text."""
+    return isinstance(expression, ColumnClause | Label) and not getattr(expression, "is_literal", False)
 
 
 def chosen_columns(columns: Sequence[ResultColumn], names: Sequence[str] | None) -> Sequence[ResultColumn]:
@@ -231,84 +198,9 @@ def is_sqlalchemys_own(type_: SQLType, dialect: Dialect) -> bool:
     return all(type(one).__module__.startswith(("sqlalchemy.", "dualsql.")) for one in used)
 
 
-def united_type(parts: Sequence[ColumnElement[Any]], meanings: Meanings = STANDARD) -> SQLType | None:
-    """The type of a column of a set operation, of which SQLAlchemy takes that of the first part; None if it is right.
-
-    Databases use a type that holds the values of all parts. Where they have no common kind, no type is announced.
-    """
-    declared = parts[0].type
-    found = Forecast(meanings.computation, meanings).united(parts, declared).type
-    kinds = {_classify(part.type)[1] for part in parts if not isinstance(part.type, types.NullType)}
-    if "datetime" in kinds and kinds <= {"date", "datetime"}:
-        found = types.DateTime(timezone=any(getattr(part.type, "timezone", False) for part in parts))
-    return None if repr(found) == repr(declared) else found
-
-
-def database_type(expression: ColumnElement[Any]) -> SQLType | None:
-    """The type of the values in the database; None where SQLAlchemy guesses it.
-
-    `x.op("<<")(y)` has the type of x to SQLAlchemy, and coalesce(date, timestamp) that of its first argument.
-    """
-    while isinstance(expression, TypeCoerce):  # which says what Python makes of the values
-        expression = expression.clause
-    seen: set[Any] = set()
-    left: list[Any] = [expression]
-    while left:
-        part = left.pop()
-        if part not in seen:
-            seen.add(part)
-            if _is_guessed(part):
-                return None
-            left += _operands(part)
-    return expression.type
-
-
-def _is_guessed(part: Any) -> bool:
-    """Whether the database may give another type, though the types of all operands are right."""
-    if any(states_no_type(getattr(part, place, None)) for place in ("operator", "modifier")):
-        return _kind(part.type) == _kind(next(iter(part.get_children())).type)
-    return any(_kind(value.type) != _kind(part.type) for value in _values(part) or [] if _is_typed(value))
-
-
-def _operands(part: Any) -> Iterable[Any]:
-    """The expressions that its type is made of; none where the type is stated."""
-    if isinstance(part, Cast | BindParameter) or type(part) is Function:
-        return ()
-    values = _values(part)
-    if values is not None:
-        return values
-    children = () if isinstance(part, ColumnClause) else part.get_children()
-    return (child for child in children if isinstance(child, ColumnElement | ClauseList))
-
-
-def _values(part: Any) -> list[Any] | None:
-    """The parts that determine the type of an expression; None if it has its own type."""
-    if isinstance(part, TypeCoerce):
-        return [part.clause]
-    if isinstance(part, Label | Grouping | Over):
-        return [part.element]
-    if isinstance(part, FunctionFilter):
-        return [part.func]
-    if isinstance(part, FunctionElement) and str(getattr(part, "name", "")).lower() in _OF_ONE:
-        return list(part.clauses)
-    return beneath(part) if isinstance(part, ColumnClause | ScalarSelect) else choices(part)
-
-
-_OF_ONE = frozenset({"sum", "abs"})
-
-
-def _is_typed(value: Any) -> bool:
-    is_null = isinstance(value, Null | BindParameter) and isinstance(value.type, types.NullType)
-    return isinstance(value, ColumnElement) and not is_null
-
-
-def _kind(type_: SQLType) -> tuple[Any, ...]:
-    plain = plain_type(type_)
-    return internals.type_affinity(plain), bool(getattr(plain, "timezone", False))
-
-
 @lru_cache(4096)
-def _classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
+def classify(type_: SQLType) -> tuple[ColumnType, Encoding]:
+    """The kind and the encoding of the values of a type."""
     plain = plain_type(type_)  # an Interval is a decorator, too
     if isinstance(plain, types.Numeric | types.Float):
         return "number", "decimal" if plain.asdecimal else "float"
@@ -364,11 +256,8 @@ def own_name(element: object) -> str:
 
 
 def _free_name(name: str, expression: ColumnElement[Any], position: int, taken: set[str]) -> str:
-    if not name:
-        candidates = [f"column_{position}"]
-    else:
-        table = own_name(getattr(expression, "table", None))
-        candidates = [f"{table}_{name}"] if table else []
+    table = own_name(getattr(expression, "table", None))
     stem = name or f"column_{position}"
-    candidates += (f"{stem}_{number}" for number in range(2, len(taken) + 3))
+    first = f"{table}_{name}" if name and table else stem
+    candidates = [first, *(f"{stem}_{number}" for number in range(2, len(taken) + 3))]
     return next(candidate for candidate in candidates if candidate not in taken)

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import types
 
-from dualsql.columns.dialect_types import ranges
 from dualsql.columns.own_types import SQLType
+from dualsql.sqlalchemy_dialects import ranges
 from dualsql.text_dialects import ResultOf, TextDialect
 
 FRACTIONS = (types.Numeric, types.Float)  # neither is a subclass of the other

@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from dualsql.capabilities import Capabilities
-from dualsql.columns.own_types import Meanings, SQLType
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import SQLType
 from dualsql.databases.backends import backend_of
 from dualsql.databases.engines import (
     async_url,

@@ -21,7 +21,7 @@ from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
 
 from dualsql import plan
 from dualsql.capabilities import Capabilities
-from dualsql.columns.own_types import STANDARD, Meanings
+from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.databases.backends import Backend, PageReader
 from dualsql.databases.engines import is_exhausted, most_connections
 from dualsql.databases.guard import Guard, TableName

@@ -23,7 +23,6 @@ from dualsql.events import EVENTS, StatementStopped
 from dualsql.formats.cells import Processor, are_heavy, processed
 from dualsql.formats.writer import Chunk, Rows, Writer
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.page import projected
 from dualsql.tenancy import ActiveRules
 from dualsql.threads import run_heavy, without_collector
 
@@ -207,6 +206,8 @@ def _reduced(job: StreamJob) -> StreamJob:
     """The job without the columns that nobody writes, where the database may leave them out."""
     if job.places is None:
         return job
+    from dualsql.plan.projection import projected
+
     statement = projected(cast("AnySelect", job.statement), job.places)
     if statement is None:
         return job

@@ -11,8 +11,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Text, cast, func, type_coerce, types
 
 from dualsql.capabilities import KeyForm
+from dualsql.columns.database_types import database_type
 from dualsql.columns.own_types import SQLType, plain_type
-from dualsql.columns.result import DriverValue, database_type
+from dualsql.columns.result import DriverValue
 from dualsql.databases.generic import Expression, grouped, parameter, stored_in
 from dualsql_client.wire import Bucket
 

@@ -29,6 +29,16 @@ _LISTED = frozenset({"integer", "float", "boolean", "text", "date"})
 _LISTED_KINDS = {encoding: kinds_of(encoding) for encoding in _LISTED}
 
 
+class ArrowCast:
+    """A type whose stored values may be converted for streams by Arrow's cast, without Python code.
+
+    Attributes:
+        is_cast: whether the cast gives the right values for this type.
+    """
+
+    is_cast: bool = False
+
+
 class ArrowSchema:
     """An Arrow schema, and the conversion of rows to its batches.
 

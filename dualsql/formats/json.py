@@ -23,7 +23,8 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns.exact import PIECE, Digits, decoded
-from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, stored_type
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import Meaning, SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import Unfit, loose_fits
@@ -620,14 +621,17 @@ def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
     Raises:
         ValueError: the type does not accept it, would show another value, or stores it differently each time.
     """
+    from dualsql.columns.trials import round_trip
+
     if meaning.shown_class is not None:
-        if meaning.reading_of(value) != value:
+        if round_trip(value, meaning.binds, meaning.reads) != value:
             raise ValueError("shown as another one")
         return value
     written = dumps(value)
     for candidate in _candidates(value):
         with suppress(ValueError, ValueNotRepresentableError):
-            if dumps(meanings.converted(meaning.reading_of(candidate))) == written:
+            read = round_trip(candidate, meaning.binds, meaning.reads)
+            if dumps(meanings.converted(read)) == written:
                 return candidate
     raise ValueError("not taken")
 

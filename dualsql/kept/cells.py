@@ -19,16 +19,19 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import capabilities_of
-from dualsql.columns.dialect_types import ranges
+from dualsql.columns.database_types import is_single
 from dualsql.columns.exact import read_document
-from dualsql.columns.own_types import ArrowCast, Meaning, Meanings, SQLType, is_single
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import Meaning, SQLType
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats import json
+from dualsql.formats.arrow import ArrowCast
 from dualsql.formats.cells import Unfit
 from dualsql.formats.csv import begins_formula
 from dualsql.formats.text import INT64_BOUND
 from dualsql.formats.writer import Chunk, Rows, StreamEnd
+from dualsql.sqlalchemy_dialects import ranges
 
 
 class UnkeepableError(Exception):

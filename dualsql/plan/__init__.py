@@ -1,19 +1,21 @@
 """Derives counts, samples and pages from a Select. Each function takes a Select and returns one, without a connection.
 
-    entities    the columns that the rows of mapped classes have, written out
-    normal_form DISTINCT as a clause, joins with their left side, cache keys that differ
-    shape       any statement as a plain Select, and its author's limit
-    keys        sort keys and their order
-    order       a total order: the requested keys, the author's, and those that break ties
-    page        rows from an offset on, the count, a projection
-    keyset      rows before or after a keyset position, and the seek predicate that finds them
-    subqueries  the statement as a subquery in its own order
-    sampling    rows that are not the first ones
+    normal_form       DISTINCT as a clause, joins with their left side, cache keys that differ
+    outputs           columns under unique names
+    entities          the columns that the rows of mapped classes have, written out
+    other_statements  set operations and text() as a Select
+    shape             any statement as a plain Select, and its author's limit
+    keys              sort keys and their order
+    order             a total order: the requested keys, the author's, and those that break ties
+    page              rows from an offset on, the count
+    projection        some of the columns
+    keyset            rows before or after a keyset position, and the seek predicate that finds them
+    subqueries        what queries over a result need: it as a subquery in its own order
+    sampling          rows that are not the first ones
 
 Read in this order.
 """
 
-from dualsql.plan.entities import written_out
 from dualsql.plan.keyset import (
     KeysetPosition,
     page_beside,
@@ -22,7 +24,6 @@ from dualsql.plan.keyset import (
     require_keyset,
     rows_beside,
 )
-from dualsql.plan.order import require_order
 from dualsql.plan.page import (
     KeyedSelect,
     Ordered,
@@ -35,46 +36,10 @@ from dualsql.plan.page import (
     page_parameters,
     uncounted,
 )
-from dualsql.plan.shape import Shape, at_most, shape, with_criteria_of, with_types
-from dualsql.plan.subqueries import (
-    CarriedOrders,
-    as_subquery,
-    converts_values,
-    nested,
-    reads_plainly,
-    relation_in_order,
-    with_label,
-)
+from dualsql.plan.shape import Shape, shape, with_types, written_out
 
 __all__ = [
-    "CarriedOrders",
-    "KeyedSelect",
-    "KeysetPosition",
-    "Ordered",
-    "Shape",
-    "all_rows",
-    "as_subquery",
-    "at_most",
-    "converts_values",
-    "count",
-    "first_page",
-    "keyed_page",
-    "nested",
-    "ordered",
-    "page",
-    "page_beside",
-    "page_parameters",
-    "position_ahead",
-    "position_behind",
-    "reads_plainly",
-    "relation_in_order",
-    "require_keyset",
-    "require_order",
-    "rows_beside",
-    "shape",
-    "uncounted",
-    "with_criteria_of",
-    "with_label",
-    "with_types",
-    "written_out",
-]
+    "KeyedSelect", "KeysetPosition", "Ordered", "Shape", "all_rows", "count", "first_page", "keyed_page", "ordered",
+    "page", "page_beside", "page_parameters", "position_ahead", "position_behind", "require_keyset", "rows_beside",
+    "shape", "uncounted", "with_types", "written_out",
+]  # fmt: skip

@@ -5,7 +5,7 @@ Such expressions are recognized by the names of their functions. An operator's o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -13,18 +13,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, case
 from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import (
-    BindParameter,
-    Cast,
-    ClauseElement,
-    Label,
-    UnaryExpression,
-)
+from sqlalchemy.sql.elements import BindParameter, Cast, ClauseElement, Label, UnaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.columns.forecast import function_name
+from dualsql.columns.result import own_name
 
 _ORDER_MODIFIERS = frozenset(
     {operators.asc_op, operators.desc_op, operators.nulls_first_op, operators.nulls_last_op}
@@ -94,15 +90,20 @@ class Order:
     is_total: bool = True
     obstacle: str = ""
 
-    def clauses(self, capabilities: Capabilities) -> list[Any]:
-        """The whole ORDER BY."""
-        return [clause for key in self.keys for clause in key.clauses(capabilities)]
-
     @cached_property
     def fingerprint(self) -> bytes:
         """Equal in any process for orders whose keyset positions are interchangeable."""
-        features = [(key.is_descending, key.is_nulls_last, *_features(key.expression)) for key in self.keys]
-        return sha256(repr(features).encode()).digest()
+        digest = sha256()
+        for key in self.keys:
+            # Without anonymous names, which differ between processes.
+            parts = [(part.__visit_name__, own_name(part)) for part in iterate(key.expression)]
+            digest.update(repr((key.is_descending, key.is_nulls_last, parts)).encode())
+        return digest.digest()
+
+
+def clauses_of(keys: Iterable[Key], capabilities: Capabilities) -> list[Any]:
+    """The ORDER BY of these keys."""
+    return [clause for key in keys for clause in key.clauses(capabilities)]
 
 
 def split_modifiers(clause: Any) -> tuple[Any, list[Any]]:
@@ -137,25 +138,6 @@ def column_identity(expression: Any) -> tuple[int, str] | None:
     return id(internals.unannotated(source)), expression.key
 
 
-def without_repeats(keys: Sequence[Key]) -> Iterator[Key]:
-    """The keys without repeated columns, which cannot break a tie."""
-    identities: set[tuple[int, str]] = set()
-    for key in keys:
-        identity = column_identity(key.expression)
-        if identity is not None and identity in identities:
-            continue
-        if identity is not None:
-            identities.add(identity)
-        yield key
-
-
-def _features(expression: ColumnElement[Any]) -> Iterator[tuple[str, str]]:
-    for part in iterate(expression):
-        name = str(getattr(part, "name", ""))
-        # An anonymous name differs between processes.
-        yield part.__visit_name__, "" if "%(" in name else name
-
-
 _RANDOM = frozenset(
     """gen_random_uuid newid nextval rand random random_normal randomblob uuid uuid_generate_v1
     uuid_generate_v4 uuid_short uuidv4 uuidv7""".split()
@@ -166,15 +148,9 @@ _CLOCKS = frozenset(
     utc_date utc_time utc_timestamp""".split()
 )
 # Clocks if they have no more arguments than this, or if an argument is the text "now".
-_CLOCKS_AT_TIMES = {
-    "age": 1,
-    "date": 0,
-    "datetime": 0,
-    "julianday": 0,
-    "strftime": 1,
-    "time": 0,
-    "unixepoch": 0,
-}
+_CLOCKS_AT_TIMES = dict.fromkeys(("date", "datetime", "julianday", "time", "unixepoch"), 0) | dict.fromkeys(
+    ("age", "strftime"), 1
+)
 _NOW = frozenset({"now", "today", "tomorrow", "yesterday"})
 
 
@@ -203,4 +179,4 @@ def _is_current_time(argument: Any) -> bool:
 
 
 def _name_of(part: Any) -> str:
-    return str(getattr(part, "name", "")).lower() if isinstance(part, FunctionElement) else ""
+    return function_name(part) if isinstance(part, FunctionElement) else ""

@@ -8,30 +8,24 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, false, or_, select, true, tuple_, union_all
 
-from dualsql.capabilities import Capabilities, KeyForm
+from dualsql.capabilities import Capabilities
 from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnyCompound, AnySelect
-from dualsql.plan.keys import Key
+from dualsql.plan.keys import Key, clauses_of
 from dualsql.plan.order import reads_row_by_row
-from dualsql.plan.page import KeyedSelect, Ordered, all_rows
-from dualsql.plan.shape import with_criteria_of
+from dualsql.plan.outputs import with_criteria_of
+from dualsql.plan.page import KeyedSelect, Ordered, all_rows, smallest
 
 Condition = ColumnElement[bool]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTerm:
-    """A key and its value in a row; None for NULL."""
+    """A key, what it compares in conditions, and its value in a row; None for NULL."""
 
     key: Key
-    form: KeyForm
+    compared: ColumnElement[Any]
     value: ColumnElement[Any] | None
-
-    @classmethod
-    def of(cls, key: Key, value: Any) -> KeyTerm:
-        """The term of a key that can be read."""
-        assert key.form is not None
-        return cls(key, key.form, None if value is None else key.form.given(value))
 
     @property
     def nulls_follow(self) -> bool:
@@ -40,24 +34,18 @@ class KeyTerm:
 
     def equal(self) -> Condition:
         """The same value, or NULL as well."""
-        return self.form.compared.is_(None) if self.value is None else self.form.compared == self.value
+        return self.compared.is_(None) if self.value is None else self.compared == self.value
 
     def after(self, *, or_equal: bool = False) -> Condition | None:
         """The condition for rows that come later by this key alone; None if there are none."""
         parts: list[Condition] = []
         if self.value is not None:
-            parts.append(_past(self.form.compared, self.value, self.key, or_equal=or_equal))
+            parts.append(_past(self.compared, self.value, self.key, or_equal=or_equal))
         elif not self.key.is_nulls_last:
-            parts.append(self.form.compared.is_not(None))
+            parts.append(self.compared.is_not(None))
         if self.nulls_follow or (self.value is None and or_equal):
-            parts.append(self.form.compared.is_(None))
+            parts.append(self.compared.is_(None))
         return or_(*parts) if parts else None
-
-    def bound(self) -> Condition | None:
-        """A condition that an index can use, true for all rows that are equal or later; None if there is none."""
-        if self.value is None or self.nulls_follow:
-            return None
-        return _past(self.form.compared, self.value, self.key, or_equal=True)
 
 
 def _past(compared: Any, value: Any, key: Key, *, or_equal: bool) -> Condition:
@@ -87,13 +75,30 @@ def after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equal: boo
     if not terms:
         # Rows without a key all have the same position.
         return true() if or_equal else false()
-    if len(terms) > 1 and capabilities.searches_row_values and _run_one_way(terms):
-        return _row_value(terms, or_equal=or_equal)
     first, *rest = terms
+    runs_one_way = all(
+        term.value is not None
+        and not term.key.is_nullable
+        and term.key.is_descending is first.key.is_descending
+        for term in terms
+    )
+    if rest and capabilities.searches_row_values and runs_one_way:
+        compared, values = tuple_(*(term.compared for term in terms)), tuple_(*(term.value for term in terms))
+        return _past(compared, values, first.key, or_equal=or_equal)
     if first.value is None and first.key.is_nulls_last:
         return and_(first.equal(), after(rest, capabilities, or_equal=or_equal))
-    condition = or_(false(), *_alternatives(terms, or_equal=or_equal))
-    bound = first.bound() if rest else None
+    # The first key is later; or it is equal and the second is later; and so on.
+    alternatives: list[Condition] = [false()]
+    equal: list[Condition] = []
+    for term in terms:
+        later = term.after(or_equal=or_equal and term is terms[-1])
+        if later is not None:
+            alternatives.append(and_(*equal, later))
+        equal.append(term.equal())
+    condition = or_(*alternatives)
+    # True for all these rows, and an index can use it.
+    has_bound = bool(rest) and first.value is not None and not first.nulls_follow
+    bound = first.after(or_equal=True) if has_bound else None
     return condition if bound is None else and_(bound, condition)
 
 
@@ -114,41 +119,15 @@ def parts_after(terms: Sequence[KeyTerm], capabilities: Capabilities, *, or_equa
     if first.value is not None and (is_split or not first.nulls_follow):
         not_null = replace(first, key=without_nulls[0])
         part = SeekRange(after([not_null, *rest], capabilities, or_equal=or_equal), without_nulls)
-        return [part, SeekRange(first.form.compared.is_(None), keys[1:])] if first.nulls_follow else [part]
+        return [part, SeekRange(first.compared.is_(None), keys[1:])] if first.nulls_follow else [part]
     # The position is among the NULLs, which come first: the rest of them, then all rows with a value.
     if first.value is None and is_split and not first.key.is_nulls_last:
         following = after(rest, capabilities, or_equal=or_equal)
         return [
             SeekRange(and_(first.equal(), following), keys[1:]),
-            SeekRange(first.form.compared.is_not(None), without_nulls),
+            SeekRange(first.compared.is_not(None), without_nulls),
         ]
     return [SeekRange(after(terms, capabilities, or_equal=or_equal), keys)]
-
-
-def _run_one_way(terms: Sequence[KeyTerm]) -> bool:
-    is_descending = terms[0].key.is_descending
-    return all(
-        term.value is not None and not term.key.is_nullable and term.key.is_descending is is_descending
-        for term in terms
-    )
-
-
-def _row_value(terms: Sequence[KeyTerm], *, or_equal: bool) -> Condition:
-    compared = tuple_(*(term.form.compared for term in terms))
-    values = tuple_(*(term.value for term in terms))
-    return _past(compared, values, terms[0].key, or_equal=or_equal)
-
-
-def _alternatives(terms: Sequence[KeyTerm], *, or_equal: bool) -> list[Condition]:
-    """Conditions: the first key is later; or it is equal and the second is later; and so on."""
-    alternatives: list[Condition] = []
-    equal: list[Condition] = []
-    for number, term in enumerate(terms, start=1):
-        later = term.after(or_equal=or_equal and number == len(terms))
-        if later is not None:
-            alternatives.append(and_(*equal, later))
-        equal.append(term.equal())
-    return alternatives
 
 
 Values = tuple[Any, ...]
@@ -184,11 +163,10 @@ class KeysetPosition:
 
     def reversed(self) -> KeysetPosition:
         """The same gap, read in the other direction."""
+        turned = replace(self, is_backward=not self.is_backward)
         if self.equal_after is None:
-            return replace(self, is_backward=not self.is_backward, equal_after=self.equal_before)
-        return replace(
-            self, is_backward=not self.is_backward, equal_before=self.equal_after, equal_after=None
-        )
+            return replace(turned, equal_after=self.equal_before)
+        return replace(turned, equal_before=self.equal_after, equal_after=None)
 
 
 def position_ahead(
@@ -235,9 +213,6 @@ def _same(one: Values, other: Values) -> bool:
     return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))  # noqa: PLR0124
 
 
-_HINT = "Page by offset, or sort by columns of the result."
-
-
 def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -> KeyedSelect:
     """At most `limit` rows (None for all) after `position`; backward, those before it, the nearest first.
 
@@ -247,18 +222,13 @@ def page_beside(rows: Ordered, position: KeysetPosition, *, limit: int | None) -
     Raises:
         NoTotalOrderError: the order cannot be continued from a row's keys.
     """
-    statement, keys = _beside(rows, position, skip=0, limit=limit)
-    return rows.with_keys(statement, keys)
+    return rows.with_keys(*rows_beside(rows, position, skip=0, limit=limit))
 
 
-def rows_beside(rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None) -> AnySelect:
-    """As `page_beside`, but `skip` rows further, and with the result's columns only."""
-    return _beside(rows, position, skip=skip, limit=limit)[0]
-
-
-def _beside(
+def rows_beside(
     rows: Ordered, position: KeysetPosition, *, skip: int, limit: int | None
 ) -> tuple[AnySelect, Sequence[Key]]:
+    """As `page_beside`, but `skip` rows further, with the result's columns only, and the keys apart."""
     require_keyset(rows)
     keys = [key.reversed() for key in rows.order.keys] if position.is_backward else list(rows.order.keys)
     statement = rows.shape.select
@@ -278,7 +248,10 @@ def _beside(
 
 
 def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list[SeekRange]:
-    terms = [KeyTerm.of(key, value) for key, value in zip(keys, position.values, strict=True)]
+    terms = []
+    for key, value in zip(keys, position.values, strict=True):
+        assert key.form is not None  # otherwise the order has an obstacle
+        terms.append(KeyTerm(key, key.form.compared, None if value is None else key.form.given(value)))
     if rows.order.is_unique:
         return parts_after(terms, rows.capabilities, or_equal=position.includes_own_row)
     if position.equal_after is None:
@@ -293,14 +266,16 @@ def _parts(rows: Ordered, keys: Sequence[Key], position: KeysetPosition) -> list
 def require_keyset(rows: Ordered) -> None:
     """Raise NoTotalOrderError if the order has an obstacle."""
     if rows.order.obstacle:
-        raise NoTotalOrderError(f"The result cannot be paged by cursor. {rows.order.obstacle}", hint=_HINT)
+        raise NoTotalOrderError(
+            f"The result cannot be paged by cursor. {rows.order.obstacle}",
+            hint="Page by offset, or sort by columns of the result.",
+        )
 
 
 def _cut(statement: AnySelect, part: SeekRange, rows: Ordered, limit: int | None) -> AnySelect:
-    clauses = [clause for key in part.keys for clause in key.clauses(rows.capabilities)]
-    limits = [most for most in (limit, part.most) if most is not None]
+    clauses = clauses_of(part.keys, rows.capabilities)
     part_rows = statement if part.condition is None else statement.where(part.condition)
-    return part_rows.order_by(None).order_by(*clauses).limit(min(limits, default=None))
+    return part_rows.order_by(None).order_by(*clauses).limit(smallest(limit, part.most))
 
 
 def _carried(statement: AnySelect, keys: Sequence[Key], rows: Ordered) -> AnySelect:

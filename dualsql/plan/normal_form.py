@@ -21,6 +21,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Exists, GenerativeSelect, ScalarSelect, SelectBase
 
 from dualsql import sqlalchemy_internals as internals
+from dualsql.columns.forecast import function_name
 from dualsql.errors import NotFreezableError
 from dualsql.freeze.document import AnySelect
 from dualsql.sqlalchemy_dialects import DistinctOnClause
@@ -33,7 +34,6 @@ _HARMLESS = frozenset(
 )
 # Plain comments, and hints to the planner in them. MariaDB runs what is in /*! */ and /*M! */; PostgreSQL nests.
 _COMMENTS = re.compile(r"(\s*/\*(?!M?!)((?!\*/|/\*).)*\*/\s*)+", re.DOTALL)
-_WRAP = "Put it into a subquery: inner = statement.subquery(); select(inner)."
 
 
 def normal_form(select: AnySelect) -> AnySelect:
@@ -91,8 +91,10 @@ def _unnamed_columns_read(statement: Any) -> list[int]:
 
 
 def _with_distinct(select: AnySelect) -> AnySelect:
-    is_distinct = _refuse_unknown_words(select)
-    columns = list(internals.raw_columns(select))
+    _refuse_unknown_words(select)
+    others = tuple(part for part in internals.prefixes(select) if not _is_distinct_word(part))
+    is_distinct = len(others) < len(internals.prefixes(select))
+    columns = internals.raw_columns(select)
     if columns and (merged := _without_word(columns[0])) is not None:
         is_distinct = True
         select = _with_first(select, merged)
@@ -100,14 +102,13 @@ def _with_distinct(select: AnySelect) -> AnySelect:
         _refuse_distinct_call()
     if not is_distinct:
         return select
-    distinct = select if internals.distinct_word(select) else select.distinct()
-    others = tuple(part for part in internals.prefixes(distinct) if not _is_distinct_word(part))
-    has_word = len(others) < len(internals.prefixes(distinct))
-    return internals.copy_with(distinct, prefixes=others) if has_word else distinct
+    return internals.copy_with(
+        select if internals.distinct_word(select) else select.distinct(), prefixes=others
+    )
 
 
-def _refuse_unknown_words(select: Any) -> bool:
-    """Whether one of the prefixes is DISTINCT; raises NotFreezableError for an unknown prefix."""
+def _refuse_unknown_words(select: Any) -> None:
+    """Raise NotFreezableError for text around the columns that may change the rows."""
     for part in internals.prefixes(select):
         text, dialect = part
         is_distinct = _is_distinct_word(part) and dialect == "*"
@@ -124,12 +125,12 @@ def _refuse_unknown_words(select: Any) -> bool:
         clauses = () if extension is None else getattr(extension, "clauses", [extension])
         if not all(isinstance(clause, DistinctOnClause) for clause in clauses):
             _refuse("A clause of a custom class")
-    return any(map(_is_distinct_word, internals.prefixes(select)))
 
 
 def _refuse(what: str) -> NoReturn:
     raise NotFreezableError(
-        f"{what} is not supported: it may change which rows the statement returns.", hint=_WRAP
+        f"{what} is not supported: it may change which rows the statement returns.",
+        hint="Put it into a subquery: inner = statement.subquery(); select(inner).",
     )
 
 
@@ -149,7 +150,7 @@ def _is_distinct_call(element: Any) -> bool:
     """Whether it is `distinct(x)`, `x.distinct()` or `func.distinct(x)`."""
     if isinstance(element, UnaryExpression):
         return element.operator is operators.distinct_op
-    return isinstance(element, FunctionElement) and str(getattr(element, "name", "")).lower() == "distinct"
+    return isinstance(element, FunctionElement) and function_name(element) == "distinct"
 
 
 def _without_word(column: Any) -> Any:
@@ -254,7 +255,7 @@ def _with_left_side(select: AnySelect) -> AnySelect:
 def _names_its_left_side(join: tuple[Any, ...]) -> bool:
     """Whether it names its left side, or follows a relationship, which has one."""
     target, condition, left, _ = join
-    return left is not None or isinstance(target, PropComparator) or isinstance(condition, PropComparator)
+    return left is not None or any(isinstance(one, PropComparator) for one in (target, condition))
 
 
 def _sources(sources: Iterable[Any]) -> dict[Any, Any]:

@@ -9,37 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    Alias,
-    ColumnElement,
-    FromClause,
-    Join,
-    Select,
-    Subquery,
-    Table,
-    TableSample,
-    TextClause,
-    null,
-    type_coerce,
-    types,
-)
-from sqlalchemy.sql import operators
-from sqlalchemy.sql.elements import (
-    BindParameter,
-    ClauseElement,
-    ClauseList,
-    ColumnClause,
-    False_,
-    Null,
-    Over,
-    True_,
-)
+from sqlalchemy import ColumnElement, FromClause, Join, Select, Table, TextClause, null, type_coerce, types
+from sqlalchemy.sql import elements, operators, selectable
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import CTE, Exists, ScalarSelect, SelectBase
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
+from dualsql.columns.forecast import function_name
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.freeze.document import AnySelect
@@ -53,7 +30,6 @@ from dualsql.plan.keys import (
     is_random,
     split_modifiers,
     unlabelled,
-    without_repeats,
 )
 from dualsql.plan.shape import Shape
 from dualsql_client.wire import SortKey
@@ -69,17 +45,13 @@ def distinct_on(select: AnySelect) -> Expressions:
     """The expressions of DISTINCT ON, written as .distinct(...) or as PostgreSQL's syntax extension."""
     extension = internals.extension_before_columns(select)
     clauses = getattr(extension, "clauses", [extension])
-    return [
-        *internals.distinct_on(select),
-        *(key for clause in clauses for key in internals.distinct_on(clause)),
-    ]
+    return [key for clause in (select, *clauses) for key in internals.distinct_on(clause)]
 
 
 RowNumberOf = Callable[[Any], str | None]
-"""See `Capabilities.row_number`."""
 
 
-def _row_identity(
+def row_identity(
     select: AnySelect,
     row_number_of: RowNumberOf | None = None,
     identities: dict[int, Expressions] | None = None,
@@ -87,13 +59,11 @@ def _row_identity(
     """What identifies the rows of all its sources, if each row of the result is one row of each; otherwise nothing.
 
     Args:
+        row_number_of: see `Capabilities.row_number`.
         identities: those of subqueries, by their id. CTEs that read each other twice have exponentially many paths.
     """
     identities = {} if identities is None else identities
-    outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
-    if is_distinct(select) or internals.group_by_clauses(select) or internals.having_criteria(select):
-        return []
-    if any(may_aggregate(element) for element in outputs):
+    if is_distinct(select) or merges_rows(select):
         return []
     leaves = list(leaves_of(select))
     keys = [_identity_in(leaf, row_number_of, identities) for leaf in leaves]
@@ -114,10 +84,12 @@ def _identity_in(
         name = None if keys or row_number_of is None else row_number_of(internals.table_under(leaf))
         return keys if name is None else [row_number(leaf, name)]
     inner = getattr(leaf, "element", None)
-    if not isinstance(leaf, Subquery | CTE) or not isinstance(inner, Select) or is_recursive(leaf):
+    is_recursive = bool(getattr(leaf, "recursive", False))
+    is_subquery = isinstance(leaf, selectable.Subquery | selectable.CTE) and not is_recursive
+    if not is_subquery or not isinstance(inner, Select):
         return []
     if id(inner) not in identities:
-        identities[id(inner)] = _row_identity(inner, identities=identities)
+        identities[id(inner)] = row_identity(inner, identities=identities)
     outputs: dict[Any, Any] = {column_identity(unlabelled(each)): each for each in inner.selected_columns}
     inner_keys = [column_identity(key) for key in identities[id(inner)]]
     outside = [leaf.corresponding_column(outputs[key]) for key in inner_keys if key in outputs]
@@ -125,20 +97,14 @@ def _identity_in(
     return columns if len(columns) == len(inner_keys) else []
 
 
-def is_recursive(source: FromClause) -> bool:
-    """Whether it is a CTE that may read itself."""
-    return isinstance(source, CTE) and bool(source.recursive)
-
-
 def _is_renewed(leaves: Sequence[FromClause], select: AnySelect) -> bool:
     """Whether one of these is an alias that SQLAlchemy makes at each compilation, so that no ORDER BY can name it.
 
     It makes one for the secondary table of a relationship.
     """
-    unnamed = any(
-        isinstance(leaf, Alias) and isinstance(leaf.name, internals.AnonymousLabel) for leaf in leaves
-    )
-    return unnamed and set(leaves) != set(leaves_of(select))
+    aliases = [leaf for leaf in leaves if isinstance(leaf, selectable.Alias)]
+    is_unnamed = any(isinstance(alias.name, internals.AnonymousLabel) for alias in aliases)
+    return is_unnamed and set(leaves) != set(leaves_of(select))
 
 
 def _group_identity(select: AnySelect) -> Expressions:
@@ -151,7 +117,7 @@ def _group_identity(select: AnySelect) -> Expressions:
 
 def _parts(group: Any) -> Iterator[Any]:
     """The expressions of a group: SQLAlchemy keeps a function in GROUP BY as a list of one."""
-    if isinstance(group, ClauseList):
+    if isinstance(group, elements.ClauseList):
         for clause in group.clauses:
             yield from _parts(clause)
     else:
@@ -172,11 +138,11 @@ def is_distinct(select: AnySelect) -> bool:
     return bool(internals.distinct_word(select) or distinct_on(select))
 
 
-def _is_superaggregate(group: ClauseElement) -> bool:
+def _is_superaggregate(group: elements.ClauseElement) -> bool:
     # SQLAlchemy puts ROLLUP(...) into a ClauseList. Bare text could be anything.
     return any(
         isinstance(node, TextClause)
-        or (isinstance(node, FunctionElement) and _function_name(node) in _SUPERAGGREGATES)
+        or (isinstance(node, FunctionElement) and function_name(node) in _SUPERAGGREGATES)
         for node in iterate(group)
     )
 
@@ -186,67 +152,61 @@ def is_table(source: FromClause) -> bool:
     return isinstance(internals.table_under(source), Table)
 
 
+_CONSTANTS = (elements.BindParameter, elements.Null, elements.True_, elements.False_)
+
+
 def is_constant(expression: ColumnElement[Any]) -> bool:
     """Whether it is a bound value, NULL, TRUE or FALSE, with a label or without."""
     # ORDER BY of a bare value is an error on PostgreSQL and DuckDB, and orders nothing anywhere.
-    return isinstance(getattr(expression, "element", expression), BindParameter | Null | True_ | False_)
+    return isinstance(getattr(expression, "element", expression), _CONSTANTS)
 
 
 def leaves_of(select: AnySelect) -> Iterator[FromClause]:
     """The sources that it reads, without the joins around them."""
-    return (source for source in sources_of(select) if not isinstance(source, Join))
-
-
-def sources_of(select: AnySelect) -> Iterator[FromClause]:
-    """The sources that it reads: joins and their parts."""
     stack: list[FromClause] = list(reversed(internals.final_froms(select)))
     while stack:
         source = stack.pop()
-        yield source
         if isinstance(source, Join):
             stack += [source.right, source.left]
+        else:
+            yield source
 
 
 def reads_row_by_row(select: AnySelect) -> bool:
     """Whether each row depends on one row of its sources, so that removing some rows does not change others."""
-    if internals.group_by_clauses(select) or internals.having_criteria(select) or distinct_on(select):
-        return False
     # A clause of an application's class, such as QUALIFY.
-    if internals.extension_after_criteria(select) is not None:
+    is_extended = internals.extension_after_criteria(select) is not None
+    if is_extended or distinct_on(select) or merges_rows(select):
         return False
-    outputs = [*select.selected_columns, *internals.order_by_clauses(select)]
-    return not any(may_aggregate(element) or _has_window(element) for element in outputs)
+    parts = (part for element in _sorted_outputs(select) for part in iterate(element))
+    return not any(isinstance(part, elements.Over) for part in parts)
 
 
-def sole_key(select: AnySelect) -> Callable[[Any], bool] | None:
-    """A function that recognizes columns with a different value in each row; None if there may be none."""
-    leaves = list(leaves_of(select))
-    if len(leaves) != 1 or not is_table(leaves[0]) or not _row_identity(select):
-        return None
-    keys = list(leaves[0].primary_key)
-    return lambda expression: (
-        len(keys) == 1 and column_identity(unlabelled(expression)) == column_identity(keys[0])
-    )
-
-
-def _has_window(element: ClauseElement) -> bool:
-    return any(isinstance(part, Over) for part in iterate(element))
+def _sorted_outputs(select: AnySelect) -> list[Any]:
+    return [*select.selected_columns, *internals.order_by_clauses(select)]
 
 
 def _may_be_aggregate(function: FunctionElement[Any]) -> bool:
-    return _function_name(function) not in _ROW_FUNCTIONS
+    return function_name(function) not in _ROW_FUNCTIONS
 
 
-def may_aggregate(
-    element: ClauseElement, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
+def merges_rows(
+    select: AnySelect, is_aggregate: Callable[[FunctionElement[Any]], bool] = _may_be_aggregate
 ) -> bool:
+    """Whether GROUP BY, HAVING or an aggregate may make one row of several."""
+    if internals.group_by_clauses(select) or internals.having_criteria(select):
+        return True
+    return any(_may_aggregate(element, is_aggregate) for element in _sorted_outputs(select))
+
+
+def _may_aggregate(element: Any, is_aggregate: Callable[[FunctionElement[Any]], bool]) -> bool:
     """Whether `element` may contain an aggregate outside of subqueries and window functions."""
     stack: list[Any] = [element]
     while stack:
         node = stack.pop()
-        if isinstance(node, SelectBase | ScalarSelect | Exists):
+        if isinstance(node, selectable.SelectBase | selectable.ScalarSelect | selectable.Exists):
             continue
-        if isinstance(node, Over):
+        if isinstance(node, elements.Over):
             stack += [part for part in (node.partition_by, node.order_by) if part is not None]
             # sum(count(*)) OVER (...): the argument of a window function may be an aggregate, the function is none.
             stack += node.element.get_children()
@@ -255,10 +215,6 @@ def may_aggregate(
             return True
         stack += node.get_children()
     return False
-
-
-def _function_name(function: FunctionElement[Any]) -> str:
-    return str(getattr(function, "name", "")).lower()
 
 
 IsMasked = Callable[[Any], bool]
@@ -270,15 +226,10 @@ def never(_column: Any) -> bool:
     return False
 
 
-# A seek predicate compares each key and those before it: 5,050 comparisons.
-_MOST_KEYS = 100
-
-_MOVES = "Its order changes with every read."
 CLOCK = "Its order depends on the time of day."
-_UNREADABLE = "Its ORDER BY is text or refers to an unknown column."
-_HIDDEN = "It orders DISTINCT rows by an expression that is not selected."
 INEXACT = "It is ordered by values that this database cannot compare exactly when they are sent back."
-_TOO_MANY = "It has too many sort columns."
+_MOST_KEYS = 100
+"""A seek predicate compares each key and those before it: 5,050 comparisons."""
 
 
 def order_of(
@@ -295,7 +246,7 @@ def order_of(
         BadParameterError: the database cannot sort by the column of a requested key.
     """
     reader = _KeyReader(shape, capabilities, is_masked)
-    identity = _row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
+    identity = row_identity(shape.select, capabilities.row_number) or _group_identity(shape.select)
     # Without an identity, two rows may be equal in all columns. No key distinguishes them.
     ties = identity or _whole_row(shape, capabilities)
     is_unique = bool(identity) or is_distinct(shape.select)
@@ -303,9 +254,14 @@ def order_of(
     # A backward scan of an index returns its ties backward, too.
     is_descending = bool(sorting) and sorting[-1].is_descending
     breaking = (reader.key(tie, is_descending=is_descending, is_nulls_last=True) for tie in ties)
-    keys = tuple(without_repeats([*sorting, *breaking]))
-    is_total = not _is_sampled(shape.select) and not any(is_random(key.expression) for key in keys)
-    return Order(keys, is_unique, is_total, _obstacle(shape.select, keys) if is_total else _MOVES)
+    # A repeated column cannot break a tie.
+    by_column: dict[Any, Key] = {}
+    for key in (*sorting, *breaking):
+        by_column.setdefault(column_identity(key.expression) or id(key), key)
+    keys = tuple(by_column.values())
+    if _is_sampled(shape.select) or any(is_random(key.expression) for key in keys):
+        return Order(keys, is_unique, is_total=False, obstacle="Its order changes with every read.")
+    return Order(keys, is_unique, obstacle=_obstacle(shape.select, keys))
 
 
 def require_order(column: ResultColumn) -> None:
@@ -320,6 +276,9 @@ def require_order(column: ResultColumn) -> None:
         )
 
 
+_NULLS = {operators.nulls_last_op: True, operators.nulls_first_op: False}
+
+
 class _KeyReader:
     """Makes keys from the expressions of one statement."""
 
@@ -328,7 +287,9 @@ class _KeyReader:
         self._capabilities = capabilities
         self._is_masked = is_masked
         self._is_row_by_row = reads_row_by_row(shape.select)
-        self._has_null_rows = dict(_sides(internals.final_froms(shape.select)))
+        self._has_null_rows = dict(
+            side for source in internals.final_froms(shape.select) for side in _sides(source)
+        )
         self._outputs = {
             _identity(column.expression): position for position, column in enumerate(shape.columns)
         }
@@ -351,11 +312,8 @@ class _KeyReader:
         """Its expression, or what rows are sorted by where the database cannot sort by its type."""
         expression = column.expression
         # SQLAlchemy has no type for lag(x) and the lower bound of a range; the column has.
-        with_type = (
-            type_coerce(expression, column.type)
-            if isinstance(expression.type, types.NullType)
-            else expression
-        )
+        is_untyped = isinstance(expression.type, types.NullType)
+        with_type = type_coerce(expression, column.type) if is_untyped else expression
         sortable = self._capabilities.sortable(with_type)
         return expression if sortable is with_type else sortable
 
@@ -371,7 +329,7 @@ class _KeyReader:
                 yield self.key(
                     expression,
                     is_descending=operators.desc_op in modifiers,
-                    is_nulls_last=_nulls_last_in(modifiers),
+                    is_nulls_last=next((_NULLS[each] for each in modifiers if each in _NULLS), None),
                     author_clause=clause,
                 )
 
@@ -414,7 +372,7 @@ class _KeyReader:
             return self._output_named(base.element)
         # A bare number is the position of a column.
         is_text = isinstance(base, TextClause) or (
-            isinstance(base, ColumnClause) and base.is_literal and base.name.strip().isdigit()
+            isinstance(base, elements.ColumnClause) and base.is_literal and base.name.strip().isdigit()
         )
         return None if is_text else base
 
@@ -446,24 +404,17 @@ def _identity(expression: Any) -> Any:
     return column_identity(value) or id(value)
 
 
-def _nulls_last_in(modifiers: Sequence[Any]) -> bool | None:
-    """Whether NULLs come last by these modifiers; None if they do not state it."""
-    if operators.nulls_last_op in modifiers:
-        return True
-    return False if operators.nulls_first_op in modifiers else None
-
-
 def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
     """Why there are no cursors; empty if there are."""
     if len(keys) > _MOST_KEYS:
-        return _TOO_MANY
+        return "It has too many sort columns."
     # DISTINCT merges rows: only selected columns can be read. DISTINCT ON keeps whole rows.
     is_merged = bool(internals.distinct_word(select)) and not distinct_on(select)
     for key in keys:
         if key.is_text:
-            return _UNREADABLE
+            return "Its ORDER BY is text or refers to an unknown column."
         if is_merged and key.output is None:
-            return _HIDDEN
+            return "It orders DISTINCT rows by an expression that is not selected."
         if key.form is None:
             return INEXACT
         if depends_on_time(key.expression):
@@ -473,16 +424,15 @@ def _obstacle(select: AnySelect, keys: Sequence[Key]) -> str:
 
 def _is_sampled(select: AnySelect) -> bool:
     # With a seed (REPEATABLE), TABLESAMPLE takes the same rows each time.
-    return any(isinstance(leaf, TableSample) and leaf.seed is None for leaf in leaves_of(select))
+    return any(isinstance(leaf, selectable.TableSample) and leaf.seed is None for leaf in leaves_of(select))
 
 
-def _sides(sources: Sequence[FromClause], *, has_null_rows: bool = False) -> Iterator[tuple[int, bool]]:
-    """Each table that is read, and whether an outer join may make its columns NULL."""
+def _sides(source: FromClause, *, has_null_rows: bool = False) -> Iterator[tuple[int, bool]]:
+    """Each table in a source, and whether an outer join may make its columns NULL."""
     # A subquery copies the NOT NULL of its first SELECT; only a table's own constraint can be relied on.
-    for source in sources:
-        if isinstance(source, Join):
-            left, right = (has_null_rows or source.full, has_null_rows or source.full or source.isouter)
-            yield from _sides([source.left], has_null_rows=left)
-            yield from _sides([source.right], has_null_rows=right)
-        elif is_table(source):
-            yield id(internals.unannotated(source)), has_null_rows
+    if isinstance(source, Join):
+        is_full = has_null_rows or source.full
+        yield from _sides(source.left, has_null_rows=is_full)
+        yield from _sides(source.right, has_null_rows=is_full or source.isouter)
+    elif is_table(source):
+        yield id(internals.unannotated(source)), has_null_rows

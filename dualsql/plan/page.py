@@ -1,4 +1,4 @@
-"""A page, the count and a projection of a Select."""
+"""A page and the count of a Select."""
 
 from __future__ import annotations
 
@@ -9,91 +9,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, BindParameter, ColumnElement, func, select, types
-from sqlalchemy.sql import visitors
-from sqlalchemy.sql.elements import ColumnClause, Label, Over
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.util import extract_first_column_annotation
-from sqlalchemy.sql.visitors import iterate
+from sqlalchemy.sql.elements import Over
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import Key, Order, unlabelled
-from dualsql.plan.order import IsMasked, distinct_on, is_distinct, never, order_of
-from dualsql.plan.shape import Shape, with_criteria_of
+from dualsql.plan.keys import Key, Order, clauses_of, unlabelled
+from dualsql.plan.order import IsMasked, distinct_on, is_distinct, merges_rows, never, order_of
+from dualsql.plan.outputs import with_criteria_of
+from dualsql.plan.shape import Shape
 from dualsql_client.wire import SortKey
-
-
-def projected(statement: AnySelect, positions: Sequence[int]) -> AnySelect | None:
-    """The statement with only the columns at these positions, in their order; None if the others cannot be removed.
-
-    DISTINCT compares all selected columns, a function may return several rows, and an aggregate returns one row for
-    all: only plain columns of tables can be removed.
-    """
-    outputs = list(statement.selected_columns)
-    others = [output for position, output in enumerate(outputs) if position not in set(positions)]
-    if is_distinct(statement) or not all(map(_is_plain, others)):
-        return None
-    if _orders_by_name(statement) or _guesses_a_join(statement):
-        return None
-    if any(map(_is_read_elsewhere, internals.raw_columns(statement))):
-        return None
-    return with_outputs(statement, [outputs[position] for position in positions])
-
-
-def with_outputs(statement: AnySelect, outputs: Iterable[ColumnElement[Any]]) -> AnySelect:
-    """The statement with these columns, from the tables that its own columns come from."""
-    entities = [entity for column in internals.raw_columns(statement) for entity in _entity_of(column)]
-    return statement.select_from(*entities).with_only_columns(*outputs, maintain_column_froms=True)
-
-
-def _entity_of(column: Any) -> list[Any]:
-    """The mapped class of an expression, which may have more tables than the expression reads.
-
-    As in `sqlalchemy.orm.context._ORMColumnEntity`. SQLAlchemy's `maintain_column_froms` considers only plain columns
-    and leaves out the joins of inheritance.
-    """
-    if "parententity" in internals.annotations_of(column):
-        return []
-    entity = _owner_of(column)
-    return [] if entity is None or _is_read_elsewhere(column) else [entity.__clause_element__()]
-
-
-def _owner_of(column: Any) -> Any:
-    own = internals.annotations_of(column).get("parententity")
-    return own or extract_first_column_annotation(column, "parententity")  # type: ignore[no-untyped-call]
-
-
-def _is_read_elsewhere(column: Any) -> bool:
-    """Whether its entity does not read its table: the classes of concrete inheritance, which read a UNION.
-
-    The ORM replaces the table's columns by the UNION's, also in WHERE and GROUP BY, only if it selects one of them.
-    """
-    owner = _owner_of(column)
-    return owner is not None and set(internals.from_objects(column)).isdisjoint(
-        internals.from_objects(owner.selectable)
-    )
-
-
-def _is_plain(output: Any) -> bool:
-    while isinstance(output, Label):
-        output = output.element
-    return isinstance(output, ColumnClause) and not output.is_literal
-
-
-def _orders_by_name(statement: Any) -> bool:
-    """Whether its ORDER BY or GROUP BY names a column by text, so that the column must stay."""
-    clauses = (*internals.order_by_clauses(statement), *internals.group_by_clauses(statement))
-    return any(
-        isinstance(part, internals.TextualLabelReference)
-        for clause in clauses
-        for part in visitors.iterate(clause)
-    )
-
-
-def _guesses_a_join(statement: Any) -> bool:
-    """Whether SQLAlchemy finds the left side of a join from the selected columns."""
-    return any(left is None for _, _, left, _ in internals.setup_joins(statement))
 
 
 def count(shape: Shape, *, cap: int | None = None) -> AnySelect:
@@ -113,10 +38,10 @@ def uncounted(shape: Shape, *, cap: int | None = None) -> AnySelect:
     """A statement with the same number of rows, in any order, with the cheapest columns."""
     # Which rows a LIMIT keeps depends on the order; how many does not.
     bare = _without_windows(shape.select.order_by(None))
-    limits = [limit for limit in (shape.limit, None if cap is None else cap + 1) if limit is not None]
-    if not limits and not shape.offset:
+    limit = smallest(shape.limit, None if cap is None else cap + 1)
+    if limit is None and not shape.offset:
         return bare
-    return bare.limit(min(limits, default=None)).offset(shape.offset or None)
+    return bare.limit(limit).offset(shape.offset or None)
 
 
 def _without_windows(select: AnySelect) -> AnySelect:
@@ -124,21 +49,10 @@ def _without_windows(select: AnySelect) -> AnySelect:
     columns = list(select.selected_columns)
     windows = [column for column in columns if isinstance(unlabelled(column), Over)]
     others = [column for column in columns if column not in windows]
-    if (
-        not windows
-        or is_distinct(select)
-        or internals.group_by_clauses(select)
-        or internals.having_criteria(select)
-    ):
+    if not windows or is_distinct(select) or merges_rows(select):
         return select
-    # An aggregate makes one row of many, also from inside a window; a mapped class may bring a criterion.
-    if any(map(_calls_another_function, windows)) or not _sources(windows) <= _sources(others):
-        return select
-    return select.with_only_columns(*others)
-
-
-def _calls_another_function(window: Any) -> bool:
-    return sum(isinstance(part, FunctionElement) for part in iterate(unlabelled(window))) != 1
+    # A mapped class may bring a criterion.
+    return select.with_only_columns(*others) if _sources(windows) <= _sources(others) else select
 
 
 def _sources(columns: Iterable[ColumnElement[Any]]) -> set[Any]:
@@ -200,7 +114,7 @@ class Ordered:
     def arranged(self) -> AnySelect:
         """The statement in this order, without LIMIT and OFFSET."""
         # order_by() adds to the keys that are there; None removes them.
-        return self.shape.select.order_by(None).order_by(*self.order.clauses(self.capabilities))
+        return self.shape.select.order_by(None).order_by(*clauses_of(self.order.keys, self.capabilities))
 
     @property
     def is_numbered(self) -> bool:
@@ -311,11 +225,13 @@ def all_rows(rows: Ordered) -> AnySelect:
     return rows.arranged if distinct_on(shape.select) else shape.select.order_by(None)
 
 
+def smallest(*limits: int | None) -> int | None:
+    """The smallest of several limits; None for no limit."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def _remaining(shape: Shape, offset: int, limit: int | None) -> int | None:
-    if shape.limit is None:
-        return limit
-    remaining = max(0, shape.limit - offset)
-    return remaining if limit is None else min(limit, remaining)
+    return smallest(limit, None if shape.limit is None else max(0, shape.limit - offset))
 
 
 def _nested(shape: Shape, capabilities: Capabilities) -> Shape:

@@ -15,11 +15,11 @@ from sqlalchemy import ColumnElement, func, select, types
 
 from dualsql.errors import NoTotalOrderError
 from dualsql.freeze.document import AnySelect
-from dualsql.plan.keys import Key, unlabelled
+from dualsql.plan.keys import Key, clauses_of, unlabelled
 from dualsql.plan.keyset import carried_around
 from dualsql.plan.order import is_distinct, reads_row_by_row
+from dualsql.plan.outputs import with_criteria_of
 from dualsql.plan.page import Ordered
-from dualsql.plan.shape import with_criteria_of
 
 _PRIME = 2**31 - 1
 """Products of two smaller numbers fit into 64 bits, and taking the fifth power modulo it mixes up no two of them."""
@@ -32,7 +32,7 @@ def tail(rows: Ordered, size: int) -> AnySelect:
         NoTotalOrderError: the rows have no total order.
     """
     statement, keys = _with_keys(rows)
-    clauses = [clause for key in keys for clause in key.reversed().clauses(rows.capabilities)]
+    clauses = clauses_of([key.reversed() for key in keys], rows.capabilities)
     return statement.order_by(*clauses).limit(size)
 
 
@@ -56,7 +56,7 @@ def scattered(rows: Ordered, size: int, seed: int) -> AnySelect:
         NoTotalOrderError: the rows have no stable keys.
     """
     statement, keys = _with_keys(rows)
-    clauses = [clause for key in keys for clause in key.clauses(rows.capabilities)]
+    clauses = clauses_of(keys, rows.capabilities)
     return statement.order_by(_hash(keys, rows, seed), *clauses).limit(size)
 
 
@@ -81,7 +81,7 @@ def _with_keys(rows: Ordered) -> tuple[AnySelect, Sequence[Key]]:
 
 
 def _rank(keys: Sequence[Key], rows: Ordered) -> ColumnElement[Any]:
-    clauses = [clause for key in keys for clause in key.clauses(rows.capabilities)]
+    clauses = clauses_of(keys, rows.capabilities)
     return func.row_number().over(order_by=clauses)
 
 

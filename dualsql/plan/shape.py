@@ -2,78 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Join,
-    Label,
-    Select,
-    TextClause,
-    TextualSelect,
-    select,
-    type_coerce,
-    types,
-)
+from sqlalchemy import ColumnElement, Select, TextClause, TextualSelect, type_coerce, types
 from sqlalchemy.sql.elements import BindParameter, ColumnClause
 from sqlalchemy.sql.selectable import GenerativeSelect
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.forecast import parts_of
-from dualsql.columns.own_types import STANDARD, Meanings, SQLType
-from dualsql.columns.result import ResultColumn, own_name, result_columns, united_type
-from dualsql.errors import NotFreezableError, NoTotalOrderError
-from dualsql.freeze.document import AnyCompound, AnySelect, Statement
-from dualsql.plan.entities import criteria_options, distinctly_named, written_out
-from dualsql.plan.keys import split_modifiers, with_modifiers
+from dualsql.columns.meanings import STANDARD, Meanings
+from dualsql.columns.own_types import SQLType
+from dualsql.columns.result import ResultColumn, result_columns
+from dualsql.errors import NotFreezableError
+from dualsql.freeze.document import AnySelect, Statement
+from dualsql.plan.keys import unlabelled
 from dualsql.plan.normal_form import normal_form, with_distinct_key
-
-
-def with_criteria_of(inner: Any, outer: AnySelect) -> AnySelect:
-    """`outer` with the criteria of the statement inside it.
-
-    SQLAlchemy reads options of the outermost statement only: with_loader_criteria() would have no effect on a Select in
-    a subquery. All other options are removed before (`dualsql.plan.entities`).
-    """
-    parts = (inner, *internals.earlier_selects(inner))
-    criteria = [option for part in parts for option in criteria_options(part)]
-    return outer.options(*criteria) if criteria else outer
-
-
-_TOKEN = re.compile(
-    r"""
-      --[^\n]*                              # comment to the end of the line
-    | /\*.*?(?:\*/|\Z)                      # comment in stars
-    | '(?:[^']|'')*(?:'|\Z)                 # string
-    | "(?:[^"]|"")*(?:"|\Z)                 # quoted name
-    | `(?:[^`]|``)*(?:`|\Z)                 # name between backticks
-    | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)  # dollar-quoted string
-    | (?P<word>[A-Za-z_]\w*)
-    | (?P<bracket>[()])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_CLAUSES = frozenset({"ORDER", "LIMIT", "OFFSET", "FETCH"})
-
-
-def has_outer_order(sql: str) -> bool:
-    """Whether ORDER BY, LIMIT, OFFSET or FETCH stands outside all parentheses, strings and comments."""
-    depth = 0
-    # A false match is safe: the statement is refused.
-    for token in _TOKEN.finditer(sql):
-        bracket = token["bracket"]
-        if bracket:
-            depth += 1 if bracket == "(" else -1
-        elif token["word"] and depth <= 0 and token["word"].upper() in _CLAUSES:
-            return True
-    return False
-
-
-_ASK = "Use a subquery with the LIMIT, or order by columns of the result."
-_WRAP = "Use a subquery: inner = statement.subquery(); select(inner).order_by(inner.c....)."
+from dualsql.plan.outputs import distinctly_named, is_open, unpageable
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +58,37 @@ def shape(statement: Statement, meanings: Meanings = STANDARD) -> Shape:
         NotFreezableError: one of its columns is bare text, or cannot be written out.
     """
     if isinstance(statement, TextualSelect):
-        return Shape(*_with_unique_names(_select_from_text(statement), meanings))
+        from dualsql.plan.other_statements import select_from_text
+
+        return Shape(*_with_unique_names(select_from_text(statement), meanings))
     statement = written_out(
         normal_form(statement) if isinstance(statement, Select) else with_distinct_key(statement)
     )
     assert not isinstance(statement, TextualSelect)
     # The author's LIMIT is set aside, so that a page's own LIMIT and OFFSET can be added to it as numbers.
-    limit, offset = _own_window(statement)
+    limit, offset = own_window(statement)
     # Without row locks: a reader takes none, and a read-only transaction refuses them.
     unlimited = internals.copy_with(
         statement.limit(None).offset(None), fetch_clause=None, for_update_arg=None
     )
-    plain = unlimited if isinstance(unlimited, Select) else _select_from_compound(unlimited, meanings)
-    return Shape(*_with_unique_names(plain, meanings), limit, offset)
+    if isinstance(unlimited, Select):
+        return Shape(*_with_unique_names(unlimited, meanings), limit, offset)
+    from dualsql.plan.other_statements import select_from_compound
+
+    return Shape(*_with_unique_names(select_from_compound(unlimited, meanings), meanings), limit, offset)
+
+
+def written_out(statement: Statement) -> Statement:
+    """The statement with its columns written out, each under a unique name.
+
+    Raises:
+        NotFreezableError: SQLAlchemy cannot compile it, or no condition can express how an eager load filters it.
+    """
+    if is_open(statement):
+        from dualsql.plan import entities
+
+        statement = entities.written_out(statement)
+    return distinctly_named(statement) if isinstance(statement, Select) else statement
 
 
 def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meanings) -> AnySelect:
@@ -138,47 +101,19 @@ def with_types(statement: Statement, kinds: Sequence[SQLType], meanings: Meaning
     outputs = [
         column.expression
         if isinstance(kind, types.NullType)
-        else type_coerce(_unlabelled(column.expression), kind).label(column.name)
+        else type_coerce(unlabelled(column.expression), kind).label(column.name)
         for column, kind in zip(shaped.columns, kinds, strict=True)
     ]
     typed = internals.copy_with(shaped.select, raw_columns=outputs)
     return typed.limit(shaped.limit).offset(shaped.offset or None)
 
 
-def _unlabelled(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    return expression.element if isinstance(expression, Label) else expression
-
-
-def at_most(statement: Statement, limit: int) -> Statement:
-    """The first `limit` rows of the statement.
-
-    Raises:
-        NoTotalOrderError: its own limit is not a plain number.
-    """
-    plain = _select_from_text(statement) if isinstance(statement, TextualSelect) else statement
-    own, _ = _own_window(plain)
-    return plain.fetch(None).limit(limit if own is None else min(own, limit))
-
-
-def _select_from_text(statement: TextualSelect) -> AnySelect:
-    if not isinstance(statement.element, TextClause) or has_outer_order(statement.element.text):
-        raise NoTotalOrderError(
-            "A text() statement with its own ORDER BY or LIMIT cannot be paged.",
-            hint=_ASK,
-            developer_hint=_WRAP,
-        )
-    return select(*statement.subquery("result").c)
-
-
-def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
+def own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
+    """The author's limit, None without one, and offset."""
     options = internals.fetch_options(statement)
     # With TIES the number of rows depends on the order, with PERCENT on their total.
     if options.get("with_ties") or options.get("percent"):
-        raise NoTotalOrderError(
-            "A statement with FETCH ... WITH TIES or PERCENT cannot be paged.",
-            hint=_ASK,
-            developer_hint=_WRAP,
-        )
+        raise unpageable("A statement with FETCH ... WITH TIES or PERCENT cannot be paged.")
     clauses = (internals.limit_clause(statement), internals.fetch_clause(statement))
     limits = [_whole_number(clause) for clause in clauses if clause is not None]
     offset = internals.offset_clause(statement)
@@ -188,73 +123,20 @@ def _own_window(statement: GenerativeSelect) -> tuple[int | None, int]:
 def _whole_number(clause: ColumnElement[Any]) -> int:
     value = clause.effective_value if isinstance(clause, BindParameter) else None
     if not isinstance(value, int) or value < 0:
-        raise NoTotalOrderError(
-            "LIMIT and OFFSET must be whole numbers.",
-            hint=_ASK,
-            developer_hint=_WRAP,
-        )
+        raise unpageable("LIMIT and OFFSET must be whole numbers.")
     return value
-
-
-def _select_from_compound(statement: AnyCompound, meanings: Meanings) -> AnySelect:
-    order = [split_modifiers(clause) for clause in internals.order_by_clauses(statement)]
-    outputs = list(statement.selected_columns)
-    union = _united(statement, list(_fenced(statement.order_by(None)).subquery("result").c), meanings)
-    keys = []
-    for base, modifiers in order:
-        keys.append(with_modifiers(union[_output_position(base, outputs)], modifiers))
-    return with_criteria_of(statement, select(*union).order_by(*keys))
-
-
-def _united(statement: AnyCompound, columns: list[Any], meanings: Meanings) -> list[Any]:
-    """The columns of a set operation with the types of all its parts."""
-    outputs = [list(part.selected_columns) for part in parts_of(statement)]
-    if any(len(part) != len(columns) for part in outputs):  # one of them is text
-        return columns
-    united = (united_type(parts, meanings) for parts in zip(*outputs, strict=True))
-    return [
-        column if type_ is None else type_coerce(column, type_).label(column.name)
-        for column, type_ in zip(columns, united, strict=True)
-    ]
-
-
-def _fenced(statement: AnyCompound) -> AnyCompound:
-    """The statement, with an OFFSET 0 if SQLite would read other rows from it as a subquery.
-
-    SQLite 3.40.1 moves the parts of a UNION ALL into the statement around it and loses the WHERE of a FULL JOIN on the
-    way. A part that has an OFFSET stays where it is.
-    """
-    return statement.offset(0) if any(map(_joins_fully, internals.elements_of(statement))) else statement
-
-
-def _joins_fully(node: Any) -> bool:
-    if isinstance(node, Select):
-        return any(flags["full"] for *_, flags in internals.setup_joins(node))
-    return isinstance(node, Join) and node.full
-
-
-def _output_position(base: Any, outputs: Sequence[ColumnElement[Any]]) -> int:
-    name = base.element if isinstance(base, internals.TextualLabelReference) else getattr(base, "name", None)
-    # Not by ==, which makes a condition of two columns.
-    positions = [position for position, output in enumerate(outputs) if hash(output) == hash(base)]
-    positions += [position for position, output in enumerate(outputs) if name and own_name(output) == name]
-    if positions:
-        return positions[0]
-    raise NoTotalOrderError(
-        "A set operation can only be ordered by its own columns.", hint=_ASK, developer_hint=_WRAP
-    )
 
 
 def _with_unique_names(
     statement: AnySelect, meanings: Meanings
 ) -> tuple[AnySelect, tuple[ResultColumn, ...]]:
     """The statement with a unique name for each output, and the outputs."""
-    if any(isinstance(column, TextClause) for column in internals.raw_columns(statement)):
-        raise NotFreezableError(
-            "A text() column has no name and no type.",
-            hint="Use literal_column('...', Type).label('name').",
-        )
     for column in internals.raw_columns(statement):
+        if isinstance(column, TextClause):
+            raise NotFreezableError(
+                "A text() column has no name and no type.",
+                hint="Use literal_column('...', Type).label('name').",
+            )
         if isinstance(column, ColumnClause) and column.is_literal and column.name.endswith(".*"):
             raise NotFreezableError(
                 f"literal_column({column.name[:80]!r}) stands for columns that are not known.",

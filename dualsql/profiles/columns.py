@@ -17,6 +17,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
 from dualsql.plan import Ordered
+from dualsql.plan.outputs import with_criteria_of
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import StatisticName
 
@@ -164,11 +165,11 @@ class ProfiledRows:
 
     def statement_of(self, *outputs: Any) -> AnySelect:
         """A SELECT of these outputs over the rows."""
-        return plan.with_criteria_of(self.rows, select(*outputs).select_from(self.source))
+        return with_criteria_of(self.rows, select(*outputs).select_from(self.source))
 
     def around(self, inner: Any) -> AnySelect:
         """A SELECT of all columns of `inner`, which reads the rows."""
-        return plan.with_criteria_of(self.rows, select(*inner.subquery("asked").c))
+        return with_criteria_of(self.rows, select(*inner.subquery("asked").c))
 
 
 def profiled_rows(ordered: Ordered, columns: Sequence[ResultColumn], hides: Hides) -> ProfiledRows:

@@ -17,8 +17,8 @@ from sqlalchemy.sql import operators
 
 from dualsql.capabilities import Capabilities, QueryDialect
 from dualsql.columns import instants
-from dualsql.columns.dialect_types import ranges
-from dualsql.columns.own_types import SQLType, is_single
+from dualsql.columns.database_types import is_single
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
 from dualsql.formats.json import taken
@@ -34,6 +34,7 @@ from dualsql.query.comparisons import (
     operators_of,
 )
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
+from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder
 from dualsql_client.wire import Operator

@@ -14,27 +14,23 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import instant, is_instant
-from dualsql.columns.own_types import Meanings
+from dualsql.columns.meanings import Meanings
 from dualsql.columns.result import ResultColumn, chosen_columns
 from dualsql.errors import BadParameterError, UnknownColumnError, refuse_unknown
 from dualsql.freeze.document import AnySelect
 from dualsql.kept.cells import Use
-from dualsql.plan import (
-    Shape,
-    all_rows,
+from dualsql.plan import Shape, all_rows, ordered, shape
+from dualsql.plan.keys import Key
+from dualsql.plan.order import require_order
+from dualsql.plan.outputs import with_criteria_of
+from dualsql.plan.projection import projected, with_outputs
+from dualsql.plan.subqueries import (
     as_subquery,
     nested,
-    ordered,
     reads_plainly,
-    relation_in_order,
-    require_order,
-    shape,
+    sole_key,
     with_label,
 )
-from dualsql.plan.keys import Key
-from dualsql.plan.order import sole_key
-from dualsql.plan.page import projected, with_outputs
-from dualsql.plan.shape import with_criteria_of
 from dualsql.query.aggregates import AGGREGATES, aggregated, group_key, ranked_values
 from dualsql.query.comparisons import OPERATORS
 from dualsql.query.conditions import Conditions
@@ -42,6 +38,7 @@ from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, S
 from dualsql.query.parse import read_structured_query
 from dualsql.query.percentiles import RankedValues, with_ranks
 from dualsql.resource import RELATION, notes_of, with_notes
+from dualsql.sql.orders import relation_in_order
 from dualsql.sql.service import ReadableTables, sql_reader
 from dualsql_client.wire import SortKey
 

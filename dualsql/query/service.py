@@ -38,7 +38,7 @@ from dualsql.kept.translation import (
     stand_in,
     translate_statement,
 )
-from dualsql.plan import converts_values
+from dualsql.plan.subqueries import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words, with_names_of
 from dualsql.query.select import uses_in

@@ -393,7 +393,7 @@ class StreamRun:
     def _cut(self, skip: int, limit: int | None) -> AnySelect:
         if self.start is None:
             return plan.page(self.rows, offset=skip, limit=limit)
-        return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)
+        return plan.rows_beside(self.rows, self.start, skip=skip, limit=limit)[0]
 
     async def _check_known(self) -> None:
         """Without a digest, check that the caller's last row still exists."""

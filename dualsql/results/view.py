@@ -28,7 +28,8 @@ from sqlalchemy.types import NULLTYPE
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
-from dualsql.columns.own_types import STANDARD, Meanings, SQLType
+from dualsql.columns.meanings import STANDARD, Meanings
+from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import (
     RowCounter,
@@ -485,7 +486,11 @@ class ReadTarget:
 
     def reads_conversions(self) -> bool:
         """Whether the statement that a question reads converts values."""
-        return self.parent is not None and plan.converts_values(self.parent)
+        if self.parent is None:
+            return False
+        from dualsql.plan.subqueries import converts_values
+
+        return converts_values(self.parent)
 
 
 class KeptReader(Protocol):

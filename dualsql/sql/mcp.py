@@ -21,7 +21,7 @@ from dualsql.mcp.calls import MalformedCallError, publish_without
 from dualsql.mcp.decorators import make_tool, titled, tool
 from dualsql.mcp.options import ToolOptions
 from dualsql.mcp.results import Answer
-from dualsql.plan import at_most
+from dualsql.plan.subqueries import at_most
 from dualsql.resource import Principal
 from dualsql.sql.feature import SQL
 from dualsql.sql.service import ResolvedQuery, require_parser

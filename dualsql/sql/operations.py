@@ -32,6 +32,7 @@ from sqlglot import exp
 from dualsql.capabilities import Capabilities, PatternError
 from dualsql.columns import instants
 from dualsql.columns.forecast import Forecast
+from dualsql.columns.meanings import Meanings
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError
 from dualsql.sql import durations, functions, values
 from dualsql.sql.scope import Scope, forbid, invalid, only
@@ -131,9 +132,11 @@ _APART = (
 
 def as_output(element: Element, capabilities: Capabilities) -> Element:
     """An output of a SELECT. A condition is a number where the database has no truth values of its own."""
-    computation = capabilities.computation
-    is_number = not computation.has_truths and Forecast(computation).of(element).is_condition
-    return type_coerce(element, types.BigInteger()) if is_number else element
+    if capabilities.computation.has_truths:
+        return element
+    value = Forecast(Meanings(computation=capabilities.computation)).of(element)
+    is_condition = value.is_computed and isinstance(value.type, types.Boolean)
+    return type_coerce(element, types.BigInteger()) if is_condition else element
 
 
 def textual(element: Element) -> Element:
@@ -212,7 +215,7 @@ def _arithmetic(apply: Two, needed: OperatorClass = OperatorClass.MATH) -> Any:
         result = apply(operand(left, needed), right)
         computation = translator.capabilities.computation
         if computation.reads_dates and any(isinstance(side.type, _DATED) for side in (left, right)):
-            return type_coerce(result, Forecast(computation).of(result).type)
+            return type_coerce(result, Forecast(Meanings(computation=computation)).of(result).type)
         kind = functions.result_of_arithmetic(left.type, right.type, result.type)
         with_type = result if kind is result.type else type_coerce(result, kind)
         return functions.computed(with_type, translator.dialect)

@@ -29,7 +29,6 @@ from sqlalchemy.sql.selectable import CTE, SelectBase, TableClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import DriverValues, capabilities_of
-from dualsql.columns.dialect_types import without_digits
 from dualsql.columns.exact import with_all_digits
 from dualsql.columns.own_types import stored_type
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
@@ -431,6 +430,8 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return super().visit_bindparam(bindparam, *args, **kw)
 
     def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
+        from dualsql.columns.database_types import without_digits
+
         text = None if self.bound_as_text is None else self.bound_as_text(dbapi_type)
         sql = sqltext if text is None else f"{sqltext}::{text}"
         return super().render_bind_cast(type_, without_digits(dbapi_type), sql)

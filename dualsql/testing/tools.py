@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from anyio.from_thread import BlockingPortal
+from sqlalchemy import AsyncAdaptedQueuePool, NullPool
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,7 +29,6 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message
 
 from dualsql.errors import ConfigurationError
-from dualsql.sqlalchemy_internals import open_for_each_use
 from dualsql.testing.loops import SHARED, RelayedClient, RelayedTransport, loop_of_servers
 from dualsql_client import DualResponseClient, ParsedDualResponse, ToolFailedError
 
@@ -140,6 +140,25 @@ def tool_fixture(
             yield client
 
     return tools
+
+
+def open_for_each_use(engine: Any) -> None:
+    """Let an AsyncEngine open a connection for each use, as one with `poolclass=NullPool`, if it keeps several.
+
+    A pool of its own class is made as `Pool.recreate` does (`pool/impl.py`), with the events of the former one.
+    """
+    pool = engine.pool
+    if isinstance(pool, AsyncAdaptedQueuePool):
+        engine.sync_engine.pool = NullPool(
+            pool._creator,
+            recycle=pool._recycle,
+            echo=pool.echo,
+            logging_name=pool._orig_logging_name,
+            reset_on_return=pool._reset_on_return,
+            pre_ping=pool._pre_ping,
+            _dispatch=pool.dispatch,
+            dialect=pool._dialect,
+        )
 
 
 def _let_any_loop_connect(dual: DualResponseServer) -> None:

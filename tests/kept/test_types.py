@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql as pg
 
 from dualsql import LocalResultStorage, PageRequest
-from dualsql.columns.own_types import Meanings
+from dualsql.columns.meanings import Meanings
 from dualsql.kept.translation.statements import column_term
 from dualsql.plan import shape
 from dualsql.query import read_result_query

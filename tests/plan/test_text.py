@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dualsql.plan.shape import has_outer_order
+from dualsql.plan.other_statements import has_outer_order
 
 UNORDERED = [
     "SELECT 1",

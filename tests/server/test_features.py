@@ -482,10 +482,12 @@ OPTIONAL = {
     "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
 }  # fmt: skip
 LOADED_LATER = {
+    "columns.database_types", "columns.instants", "columns.pieces", "columns.trials",
     "databases.comparison", "databases.functions", "databases.health", "databases.reach", "databases.threads",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
     "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
-    "formats.csv", "formats.xlsx", "results.row_cache",
+    "formats.csv", "formats.xlsx", "plan.entities", "plan.other_statements", "plan.projection", "plan.sampling",
+    "plan.subqueries", "results.row_cache", "sqlalchemy_orm_internals",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities, DriverValues, KeyForm, QueryDialect
 from dualsql.columns.exact import ValueReader
-from dualsql.columns.own_types import ArrowCast, Computation, SQLType
+from dualsql.columns.own_types import Computation, SQLType
 from dualsql.columns.result import DriverValue, ResultColumn
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import DriverStatement, driver_of, memory_of, require_described
@@ -45,7 +45,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.formats.arrow import ArrowSchema
+from dualsql.formats.arrow import ArrowCast, ArrowSchema
 from dualsql.formats.writer import BatchWriter, Chunk
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 

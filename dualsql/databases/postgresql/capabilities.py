@@ -22,10 +22,11 @@ from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate, in_lower_case
-from dualsql.columns.own_types import Computation, SQLType, is_single
-from dualsql.columns.result import CharByte, DriverValue
+from dualsql.columns.database_types import is_single
+from dualsql.columns.own_types import Computation, SQLType
+from dualsql.columns.result import DriverValue
 from dualsql.databases.generic import Expression, collated, grouped, parameter, stored_in
-from dualsql.databases.postgresql.values import DRIVERS, bound_as_text
+from dualsql.databases.postgresql.values import DRIVERS, CharByte, bound_as_text
 from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.columns.exact import has_float, read_document, reads_floats, reads_for_an_application
+from dualsql.columns.exact import read_document, reads_for_an_application
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
@@ -281,7 +281,7 @@ class ReadableStatement:
         self._sent = sent
         self._oids = [attribute.type.oid for attribute in attributes]
         self._places = [place for place, oid in enumerate(self._oids) if oid in READABLE]
-        is_cut = reads_floats(sent.dialect)
+        is_cut = _reads_floats(sent.dialect)
         self._documents = [place for place, oid in enumerate(self._oids) if is_cut and oid in _DOCUMENTS]
         self.sql = self._written() if self.is_rewritten else sent.sql
 
@@ -367,7 +367,7 @@ def are_known_to_be(kinds: Sequence[SQLType], dialect: Any) -> bool:
     """Whether columns of these types hold what asyncpg reads as other values, or documents that it reads itself."""
     if any(isinstance(kind, _KNOWN) or internals.type_affinity(kind) is types.Interval for kind in kinds):
         return True
-    return reads_floats(dialect) and any(isinstance(kind, types.JSON) for kind in kinds)
+    return _reads_floats(dialect) and any(isinstance(kind, types.JSON) for kind in kinds)
 
 
 _KNOWN = (pg.DATERANGE, pg.TSRANGE, pg.TSTZRANGE, pg.DATEMULTIRANGE, pg.TSMULTIRANGE, pg.TSTZMULTIRANGE)
@@ -380,10 +380,27 @@ def are_read_otherwise(codes: Sequence[Any]) -> bool:
 
 def are_cut(rows: Rows, codes: Sequence[Any], dialect: Any) -> bool:
     """Whether documents in the rows have floats, which asyncpg on the application's engine reads with 17 digits."""
-    if _DOCUMENTS.keys().isdisjoint(codes) or not reads_floats(dialect):
+    if _DOCUMENTS.keys().isdisjoint(codes) or not _reads_floats(dialect):
         return False
     places = [place for place, code in enumerate(codes) if code in _DOCUMENTS]
-    return any(has_float(row[place]) for row in rows for place in places)
+    return any(_has_float(row[place]) for row in rows for place in places)
+
+
+def _reads_floats(dialect: Any) -> bool:
+    """Whether the driver parses documents by itself, with json.loads."""
+    return dialect.supports_native_json_deserialization and internals.json_reader(dialect) is None
+
+
+def _has_float(document: Any) -> bool:
+    """Whether a document contains a float."""
+    inside = [document]
+    while inside:
+        found = inside.pop()
+        if isinstance(found, float):
+            return True
+        if isinstance(found, dict | list):
+            inside.extend(found.values() if isinstance(found, dict) else found)
+    return False
 
 
 async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:

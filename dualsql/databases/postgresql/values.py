@@ -21,9 +21,14 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.capabilities import DriverValues
 from dualsql.columns.exact import ValueReader, read_document, reads_for_an_application
-from dualsql.columns.result import CharByte
 from dualsql.databases.strict_types import list_of_dates_as_text
 from dualsql_client.wire import INFINITIES
+
+
+class CharByte(str):
+    """A value of PostgreSQL's "char" as text; asyncpg reads and binds it as bytes."""
+
+    __slots__ = ()
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnClause, ColumnElement, case, cast, func, literal, types
 
 from dualsql.capabilities import Capabilities, QueryDialect, unchanged
-from dualsql.columns.instants import AFTER, BEFORE, FUNCTION, instant, is_instant
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.databases.generic import Expression, collated, raw_form, stored_in
 from dualsql.databases.sqlite.callbacks import MATCH, require_pattern
@@ -48,6 +47,8 @@ def _binary(element: Expression) -> Expression:
 
 
 def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
+    from dualsql.columns.instants import instant, is_instant
+
     if not is_instant(element):
         return _beginning(element, bucket)
     # Without its fraction: SQLite rounds 23:59:59.9996 to the next day.
@@ -139,12 +140,12 @@ def _day(x: str, days: str, otherwise: str) -> str:
 
 
 _OWN_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
-    FUNCTION: _one_spelling,
+    "dualsql_instant": _one_spelling,
     # Two dates in local time are at most two days apart, whatever their zones.
-    BEFORE: lambda x: _day(x, "-2 days", "''"),
-    AFTER: lambda x: _day(x, "+3 days", "char(1114111)"),  # after every other text
+    "dualsql_days_before": lambda x: _day(x, "-2 days", "''"),
+    "dualsql_days_after": lambda x: _day(x, "+3 days", "char(1114111)"),  # after every other text
 }
-"""The functions of a statement, and of a document, that SQLite does not have, and the SQL that is sent for them."""
+"""The functions of `dualsql.columns.instants`, which SQLite does not have, and the SQL that is sent for them."""
 
 CAPABILITIES = Capabilities(
     name="SQLite",

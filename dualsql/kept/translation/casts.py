@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sqlalchemy import case, cast, func, types
 
-from dualsql.columns.own_types import SQLType, is_single
+from dualsql.columns.database_types import is_single
+from dualsql.columns.own_types import SQLType
 from dualsql.kept.translation.ordering import MARIADB, POSTGRESQL, SQLITE
 from dualsql.kept.translation.terms import (
     BIGINT,

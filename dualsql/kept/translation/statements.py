@@ -50,7 +50,7 @@ from dualsql.kept.translation.terms import (
 )
 from dualsql.plan import Ordered, Shape, shape
 from dualsql.plan.keys import split_modifiers
-from dualsql.plan.order import sole_key
+from dualsql.plan.subqueries import sole_key
 
 _MOST_ELEMENTS = 20_000
 """Of a translated statement: an entry may write its operand several times."""

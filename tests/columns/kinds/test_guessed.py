@@ -39,9 +39,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.sql.elements import TypeCoerce, UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
+from dualsql.columns.database_types import database_type
 from dualsql.columns.forecast import Forecast
-from dualsql.columns.own_types import Computation
-from dualsql.columns.result import database_type
+from dualsql.columns.meanings import STANDARD
 from tests.columns.kinds.results import served
 
 # Per column: its type, its SQL type, two values in SQL, and operators each with its right side in SQL.
@@ -377,4 +377,4 @@ def test_many_paths_to_a_column_are_one() -> None:
         one, other = below.alias(), below.alias()
         below = select((one.c.v + other.c.v).label("v"), func.coalesce(one.c.s, other.c.s).label("s")).cte()
     assert database_type(below.c.s) is below.c.s.type
-    assert isinstance(Forecast(Computation()).of(below.c.v).type, Integer)
+    assert isinstance(Forecast(STANDARD).of(below.c.v).type, Integer)

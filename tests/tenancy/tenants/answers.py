@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer, PageRequest, Principal, plan
 from dualsql.capabilities import capabilities_of
-from dualsql.columns.own_types import Meanings
+from dualsql.columns.meanings import Meanings
 from dualsql.formats import json
 from dualsql.freeze.document import Statement
 from dualsql.resource import Resource
