@@ -27,6 +27,7 @@ SHORTEST_MODULE = 30
 SMALL_MODULES = {
     "client/dualsql_client/notebook.py": "imported by IPython alone",
     "dualsql/threads.py": "read by formats, kept, query and http",
+    "dualsql/store/health.py": "loaded with the first readiness check",
     "dualsql/kept/locks.py": "what Windows lacks, in one place",
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",
     "dualsql/freeze/row_number.py": "one kind of column, read by `plan` and `databases`, too",
@@ -39,7 +40,7 @@ SMALL_MODULES = {
         "the arguments of a feature, read by its services",
     ),
     "dualsql/databases/duckdb/described.py": "a table of the types of one database",
-    "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
+    "dualsql/mcp/options.py": "read by the decorators and by what publishes results",
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource, parent_of
+from dualsql.store import rows
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -20,24 +21,6 @@ from dualsql.store.protocol import (
     ResourcePage,
     ResourceState,
     Usage,
-)
-from dualsql.store.rows import (
-    Row,
-    already_stored,
-    apply_changes,
-    failed_values,
-    first_to_expire,
-    from_row,
-    has_expired,
-    in_utc,
-    is_owned_by,
-    is_pinned_by,
-    is_visible_to,
-    newest,
-    oldest_unpinned,
-    settle_row,
-    to_row,
-    usage_of,
 )
 from dualsql_client.wire import ToolProblem
 
@@ -61,14 +44,14 @@ class MemoryStore:
         self._for_principals = maximum // 4
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, rows.Row] = {}
         self._groups: dict[str, Group] = {}
         self._links: dict[str, LinkRecord] = {}
 
     async def save(self, resource: Resource) -> str:
-        row = to_row(resource)
+        row = rows.to_row(resource)
         if resource.id in self._rows:
-            raise already_stored()
+            raise rows.already_stored()
         group = self._group_of(resource)
         if len(self._rows) >= self._maximum - self._for_principals - self._reserve:
             self._make_room(group, row["created_at"])
@@ -78,11 +61,11 @@ class MemoryStore:
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         row = self._rows.get(resource_id)
-        return None if row is None or not is_visible_to(viewer, row) else from_row(row)
+        return None if row is None or not rows.is_visible_to(viewer, row) else rows.from_row(row)
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
         row = self._rows.get(resource_id)
-        return self._replace(None if row is None else apply_changes(row, changes))
+        return self._replace(None if row is None else rows.apply_changes(row, changes))
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         for resource_id, access in accesses.items():
@@ -90,13 +73,13 @@ class MemoryStore:
 
     async def settle(self, resource: Resource) -> bool:
         row = self._rows.get(resource.id)
-        return self._replace(None if row is None else settle_row(row, resource))
+        return self._replace(None if row is None else rows.settle_row(row, resource))
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
-        rows = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
-        pending = [row for row in rows if row["status"] == "pending"]
+        stored = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
+        pending = [row for row in stored if row["status"] == "pending"]
         for row in pending:
-            row["pending_until"] = in_utc(until)
+            row["pending_until"] = rows.in_utc(until)
         return [row["id"] for row in pending]
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
@@ -104,40 +87,42 @@ class MemoryStore:
             row for row in self._rows.values() if row["status"] == "pending" and row["pending_until"] <= now
         ]
         for row in overdue:
-            row |= failed_values(failure)
+            row |= rows.failed_values(failure)
         return len(overdue)
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
         ids = [
             resource_id
             for resource_id in set(resource_ids) & self._rows.keys()
-            if expired_before is None or has_expired(self._rows[resource_id], expired_before)
+            if expired_before is None or rows.has_expired(self._rows[resource_id], expired_before)
         ]
         self._forget(ids)
         return len(ids)
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
-        rows = {name: self._rows[name] for name in resource_ids if name in self._rows}
-        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows.items()}
+        stored = {name: self._rows[name] for name in resource_ids if name in self._rows}
+        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in stored.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
-        return first_to_expire((row for row in self._rows.values() if has_expired(row, before)), limit)
+        return rows.first_to_expire(
+            (row for row in self._rows.values() if rows.has_expired(row, before)), limit
+        )
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> ResourcePage:
-        return newest(self._rows_of(principal, now), after, limit)
+        return rows.newest(self._rows_of(principal, now), after, limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
-        return usage_of(self._rows_of(principal, now))
+        return rows.usage_of(self._rows_of(principal, now))
 
     async def pins(self, pinned_by: str) -> Usage:
-        return usage_of([row for row in self._rows.values() if is_pinned_by(pinned_by, row)])
+        return rows.usage_of([row for row in self._rows.values() if rows.is_pinned_by(pinned_by, row)])
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
-        return oldest_unpinned(self._rows_of(principal, now), limit)
+        return rows.oldest_unpinned(self._rows_of(principal, now), limit)
 
     async def save_link(self, link: LinkRecord) -> None:
         self._links[link.id] = link
@@ -178,15 +163,17 @@ class MemoryStore:
         self._groups.clear()
         self._links.clear()
 
-    def _replace(self, row: Row | None) -> bool:
+    def _replace(self, row: rows.Row | None) -> bool:
         """Replace the row; its position in the order of creation stays. Returns whether there is one."""
         if row is not None:
             self._rows[row["id"]] = row
         return row is not None
 
-    def _rows_of(self, principal: Principal, now: datetime) -> list[Row]:
+    def _rows_of(self, principal: Principal, now: datetime) -> list[rows.Row]:
         return [
-            row for row in self._rows.values() if is_owned_by(principal, row) and not has_expired(row, now)
+            row
+            for row in self._rows.values()
+            if rows.is_owned_by(principal, row) and not rows.has_expired(row, now)
         ]
 
     def _forget(self, resource_ids: Iterable[str]) -> None:
@@ -209,7 +196,7 @@ class MemoryStore:
         Raises:
             LimitExceededError: the group has no unpinned resource.
         """
-        self._forget([key for key, row in self._rows.items() if has_expired(row, now)])
+        self._forget([key for key, row in self._rows.items() if rows.has_expired(row, now)])
         sizes = Counter(self._groups.values())
         alike = {each: size for each, size in sizes.items() if _is_named(each) == _is_named(group)}
         used = sum(alike.values())

@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
-from sqlalchemy import BindParameter, Boolean, ColumnElement, Compiled, Select, select, types
+from sqlalchemy import BindParameter, Boolean, ColumnElement, Select, select, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import elements, visitors
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.elements import False_
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import CTE, SelectBase, TableClause
+from sqlalchemy.sql.selectable import CTE, TableClause
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import DriverValues, capabilities_of
+from dualsql.capabilities import Capabilities, DriverValues, capabilities_of
 from dualsql.columns.dialect_types import without_digits
 from dualsql.columns.exact import with_all_digits
 from dualsql.columns.own_types import stored_type
@@ -68,25 +66,14 @@ Table = Any
 """A Table or lightweight table of the registry."""
 
 
-class _Dialects(dict[Dialect, Dialect]):
-    """By dialect of a database, the one with a compiler that uses a form."""
-
-    def __init__(self, form: TableForms) -> None:
-        self._form = form
-
-    def __missing__(self, base: Dialect) -> Dialect:
-        dialect = self[base] = dialect_with_rules(base, self._form)
-        return dialect
-
-
 class TableForms:
     """What replaces each table of a registry in the SQL.
 
     It depends only on the rules and contains no values of a principal, so all principals share the compiled statements.
 
     Attributes:
+        conditions, masks: by id of a table; what replaces its columns, by their keys.
         names: the names of registered tables and of tables in predicates, which no CTE may have; empty without rules.
-        dialects: by dialect of a database, the one that statements have to be compiled on.
         is_open: there is no rule, so text may be rendered if the registry allows it.
     """
 
@@ -100,12 +87,24 @@ class TableForms:
     ) -> None:
         # By identity: two tables of one name, in two MetaData, are two tables.
         self._served = {id(table) for table in tables}
-        self._conditions = conditions
-        self._masks = masks
+        self.conditions = conditions
+        self.masks = masks
         self._selects: dict[int, Select[Any]] = {}
-        self.dialects = _Dialects(self)
+        self._dialects: dict[Dialect, Dialect] = {}
         self.is_open = is_open
-        self.names = frozenset() if is_open else frozenset(_names_in([*tables, *chain(*conditions.values())]))
+        elements = [] if is_open else [*tables, *chain(*conditions.values())]
+        self.names = frozenset(
+            part.name.casefold()
+            for element in elements
+            for part in visitors.iterate(element)
+            if isinstance(part, TableClause)
+        )
+
+    def dialect(self, base: Dialect) -> Dialect:
+        """The dialect that statements have to be compiled on for a database with the dialect `base`."""
+        if base not in self._dialects:
+            self._dialects[base] = dialect_with_rules(base, self)
+        return self._dialects[base]
 
     def serves(self, table: Table) -> bool:
         """Whether the table may be read."""
@@ -113,56 +112,28 @@ class TableForms:
 
     def has_rules(self, table: Table) -> bool:
         """Whether the table is replaced by a SELECT."""
-        return id(table) in self._conditions or id(table) in self._masks
+        return id(table) in self.conditions or id(table) in self.masks
 
     def hides(self, column: Any) -> bool:
         """Whether a mask replaces this column of a table or of its alias."""
         table = internals.table_under(getattr(column, "table", None))
-        return column.key in self._masks.get(id(table), ())
-
-    def filters(self, table: Table) -> bool:
-        """Whether a condition hides rows of the table."""
-        return id(table) in self._conditions
-
-    def reads_others(self, compiled: Compiled) -> bool:
-        """Whether other rows decide which rows a statement reads: the condition of one of its tables has a subquery."""
-        tables = getattr(compiled, "ruled", ())
-        conditions = chain.from_iterable(self._conditions.get(id(table), ()) for table in tables)
-        return any(isinstance(part, SelectBase) for one in conditions for part in visitors.iterate(one))
-
-    def empties(self, table: Table) -> bool:
-        """Whether the condition `false()` hides every row of the table."""
-        return any(isinstance(condition, False_) for condition in self._conditions.get(id(table), ()))
-
-    def hidden(self, table: Table) -> frozenset[str]:
-        """Keys of the columns that a mask replaces."""
-        return frozenset(self._masks.get(id(table), ()))
+        return column.key in self.masks.get(id(table), ())
 
     def select_of(self, table: Table, number_name: str | None = None) -> Select[Any]:
         """The SELECT that replaces a table with rules, with the number of its rows if a statement reads it."""
-        if id(table) not in self._selects:
-            self._selects[id(table)] = self._select(table)
-        replacement = self._selects[id(table)]
+        replacement = self._selects.get(id(table))
+        if replacement is None:
+            masks = self.masks.get(id(table), {})
+            columns = [masks.get(key, column) for key, column in table.c.items()]
+            replacement = select(*columns).select_from(table).where(*self.conditions.get(id(table), ()))
+            froms = internals.final_froms(replacement)
+            if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(replacement)):
+                raise ConfigurationError(
+                    f"A rule for the table {table.name!r} joins other tables.",
+                    hint="Use a subquery: column.in_(select(...)) or exists().",
+                )
+            self._selects[id(table)] = replacement
         return replacement if number_name is None else replacement.add_columns(row_number(table, number_name))
-
-    def _select(self, table: Table) -> Select[Any]:
-        masks = self._masks.get(id(table), {})
-        columns = [masks.get(key, column) for key, column in table.c.items()]
-        replacement = select(*columns).select_from(table).where(*self._conditions.get(id(table), ()))
-        froms = internals.final_froms(replacement)
-        if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(replacement)):
-            raise ConfigurationError(
-                f"A rule for the table {table.name!r} joins other tables.",
-                hint="Use a subquery: column.in_(select(...)) or exists().",
-            )
-        return replacement
-
-
-def _names_in(elements: Iterable[Any]) -> Iterator[str]:
-    for element in elements:
-        for part in visitors.iterate(element):
-            if isinstance(part, TableClause):
-                yield part.name.casefold()
 
 
 def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
@@ -206,18 +177,10 @@ def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
     dialect = copy.copy(base)
     compiler = base.statement_compiler
     capabilities = capabilities_of(base)
-    values = None if capabilities is None else capabilities.drivers.get(base.driver)
-    read_tolerantly(dialect, values or DriverValues())
+    assert capabilities is not None, "SQLAlchemy has found the dialect"
+    read_tolerantly(dialect, capabilities.drivers.get(base.driver, DriverValues()))
     with_all_digits(dialect)
-    marks = {
-        "form": form,
-        "groups_strictly": capabilities is not None and capabilities.groups_strictly,
-        "splits_statements": capabilities is None or capabilities.splits_statements,
-        "own_functions": {} if capabilities is None else capabilities.own_functions,
-        "match_function": "" if capabilities is None else capabilities.match_function,
-        "require_pattern": None if capabilities is None else staticmethod(capabilities.require_pattern),
-        "bound_as_text": None if capabilities is None else staticmethod(capabilities.bound_as_text),
-    }
+    marks = {"form": form, "capabilities": capabilities}
     dialect.statement_compiler = type(f"Ruled{compiler.__name__}", (_RuleCompiler, compiler), marks)
     return dialect
 
@@ -231,18 +194,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     Attributes:
         form: what replaces each table.
-        groups_strictly, splits_statements, own_functions, bound_as_text, match_function, require_pattern: see
-            `Capabilities`.
         ruled: the tables whose rules were written.
     """
 
     form: TableForms
-    groups_strictly: bool
-    splits_statements: bool
-    own_functions: Mapping[str, Callable[[str], str]]
-    bound_as_text: Callable[[Any], str | None] | None
-    match_function: str
-    require_pattern: Callable[[str | None], None]
+    capabilities: Capabilities
     stack: Any
     ruled: tuple[Table, ...] = ()
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
@@ -252,9 +208,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> Any:
         if self._rule_of is not None:
-            return super().visit_table(table, asfrom=asfrom, **kw) + (
-                self._sample_of(table) if asfrom else ""
-            )
+            sql = super().visit_table(table, asfrom=asfrom, **kw)
+            # TABLESAMPLE is for the rule's own table, which is rendered first, not for those of its predicate.
+            if asfrom and internals.unannotated(table) is self._rule_of:
+                sql, self._sampling = sql + self._sampling, ""
+            return sql
         if not asfrom or not self._has_rules(table):
             return super().visit_table(table, asfrom=asfrom, **kw)
         # As in SQLCompiler.visit_table: otherwise SQLAlchemy warns of a cartesian product.
@@ -278,23 +236,14 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             self._sampling += f" REPEATABLE ({self.process(tablesample.seed, **kw)})"
         return self.visit_alias(tablesample, asfrom=True, **kw)
 
-    def _sample_of(self, table: Any) -> str:
-        """The TABLESAMPLE clause for the rule's own table, which is rendered first; not for tables of its predicate."""
-        if internals.unannotated(table) is not self._rule_of:
-            return ""
-        sampling, self._sampling = self._sampling, ""
-        return sampling
-
     def visit_column(
         self, column: Any, add_to_result_map: Any = None, include_table: Any = True, **kw: Any
     ) -> Any:
         if column.is_literal and not _HARMLESS.fullmatch(column.name):
-            self._require_open("literal_column()")
-            self._require_one_statement(column.name)
+            self._require_plain("literal_column()", column.name)
         table = column.table
-        if not include_table or not getattr(table, "schema", None) or self._rule_of is not None:
-            return super().visit_column(column, add_to_result_map, include_table, **kw)
-        if not self._has_rules(table):
+        has_schema = include_table and getattr(table, "schema", None) and self._rule_of is None
+        if not has_schema or not self._has_rules(table):
             return super().visit_column(column, add_to_result_map, include_table, **kw)
         # The alias of a rule has no schema.
         bare = super().visit_column(column, add_to_result_map, include_table=False, **kw)
@@ -310,18 +259,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _rule(self, table: Any) -> str:
         self.ruled = (*self.ruled, table)
-        with self._inside_rule_of(table):
-            replacement = self.form.select_of(table, self._row_numbers.get(id(table)))
-            return f"({self.process(replacement, asfrom=True)})"
-
-    @cached_property
-    def _row_numbers(self) -> Mapping[int, str]:
-        """The names of the row numbers that the statement reads, by the id of their table."""
-        parts: Iterable[Any] = () if self.statement is None else internals.elements_of(self.statement)
-        return {id(_table_of(part.table)): part.name for part in parts if is_row_number(part)}
-
-    @contextmanager
-    def _inside_rule_of(self, table: Any) -> Iterator[None]:
         # A separate stack: a subquery in a predicate must not correlate to the outer statement.
         stack, self.stack = self.stack, []
         self.stack.append(
@@ -329,9 +266,16 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         )
         self._rule_of = table
         try:
-            yield
+            replacement = self.form.select_of(table, self._row_numbers.get(id(table)))
+            return f"({self.process(replacement, asfrom=True)})"
         finally:
             self.stack, self._rule_of = stack, None
+
+    @cached_property
+    def _row_numbers(self) -> Mapping[int, str]:
+        """The names of the row numbers that the statement reads, by the id of their table."""
+        parts: Iterable[Any] = () if self.statement is None else internals.elements_of(self.statement)
+        return {id(_table_of(part.table)): part.name for part in parts if is_row_number(part)}
 
     def _name(self, table: Any, ambiguous: Any) -> str:
         """The name of a table with rules in the rest of the statement."""
@@ -347,10 +291,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
         sql = super().group_by_clause(select, **kw)
         groups = list(internals.group_by_clauses(select))
-        if self._rule_of is not None or not self.groups_strictly or not groups:
+        if self._rule_of is not None or not self.capabilities.groups_strictly or not groups:
             return sql
         # Under ROLLUP, CUBE and GROUPING SETS the key is NULL in some groups and determines no columns there.
-        if any(map(_is_superaggregate, groups)):
+        parts = chain.from_iterable(map(visitors.iterate, groups))
+        if any(getattr(part, "name", None) in _SUPERAGGREGATES for part in parts):
             return sql
         dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
         return ", ".join([sql, *dependent])
@@ -358,17 +303,13 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
         """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
         grouped = {_identity(column) for column in groups} - {None}
+        having, order = internals.having_criteria(select), internals.order_by_clauses(select)
         dependent: dict[Any, Any] = {}
-        for part in [
-            *select.inner_columns,
-            *internals.having_criteria(select),
-            *internals.order_by_clauses(select),
-        ]:
-            column: Any
-            for column in visitors.iterate(part):
-                key = _identity(column)
-                if key and key not in grouped and self._has_key_in(column.table, grouped):
-                    dependent.setdefault(key, column)
+        column: Any
+        for column in chain.from_iterable(map(visitors.iterate, [*select.inner_columns, *having, *order])):
+            key = _identity(column)
+            if key and key not in grouped and self._has_key_in(column.table, grouped):
+                dependent.setdefault(key, column)
         return list(dependent.values())
 
     def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
@@ -381,8 +322,10 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     # Functions of dualsql's own ----------------------------------------------------------------------------
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
-        write = self.own_functions.get(func.name.lower())
-        is_match = self.match_function and func.name.lower() == "regexp" and len(func.clauses) == 2
+        write = self.capabilities.own_functions.get(func.name.lower())
+        is_match = (
+            self.capabilities.match_function and func.name.lower() == "regexp" and len(func.clauses) == 2
+        )
         if write is None and not is_match:
             return super().visit_function(func, *args, **kw)
         add_to_result_map = kw.pop("add_to_result_map", None)
@@ -395,26 +338,26 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     # Regular expressions that run in our process ------------------------------------------------------------
 
     def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.match_function:
+        if not self.capabilities.match_function:
             return super().visit_regexp_match_op_binary(binary, operator, **kw)
         return self._match(binary.right, binary.left, **kw)
 
     def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.match_function:
+        if not self.capabilities.match_function:
             return super().visit_not_regexp_match_op_binary(binary, operator, **kw)
         return f"(NOT {self._match(binary.right, binary.left, **kw)})"
 
     def visit_custom_op_binary(self, element: Any, operator: Any, **kw: Any) -> Any:
         words = operator.opstring.upper().split()
-        if not self.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
+        if not self.capabilities.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
             return super().visit_custom_op_binary(element, operator, **kw)
         match = self._match(element.right, element.left, **kw)
         return match if len(words) == 1 else f"(NOT {match})"
 
     def _match(self, pattern: Any, text: Any, **kw: Any) -> str:
-        self.require_pattern(None)
+        self.capabilities.require_pattern(None)
         arguments = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
-        return f"{self.match_function}({', '.join(arguments)})"
+        return f"{self.capabilities.match_function}({', '.join(arguments)})"
 
     # What is refused ------------------------------------------------------------------------------------
 
@@ -431,7 +374,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return super().visit_bindparam(bindparam, *args, **kw)
 
     def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
-        text = None if self.bound_as_text is None else self.bound_as_text(dbapi_type)
+        text = self.capabilities.bound_as_text(dbapi_type)
         sql = sqltext if text is None else f"{sqltext}::{text}"
         return super().render_bind_cast(type_, without_digits(dbapi_type), sql)
 
@@ -445,31 +388,27 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return super().visit_cte(cte, **kw)
 
     def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
-        self._require_open("text()")
-        self._require_one_statement(textclause.text)
+        self._require_plain("text()", textclause.text)
         return super().visit_textclause(textclause, add_to_result_map, **kw)
 
     def visit_tstring(self, tstring: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
-        self._require_open("tstring()")
+        self._require_plain("tstring()")
         return super().visit_tstring(tstring, add_to_result_map, **kw)
 
     def get_statement_hint_text(self, hint_texts: Any) -> Any:
-        self._require_open("a statement hint")
         hint = super().get_statement_hint_text(hint_texts)
-        self._require_one_statement(hint)
+        self._require_plain("a statement hint", hint)
         return hint
 
     def _setup_select_hints(self, select: Any) -> Any:
-        self._require_open("a hint")
-        for hint in internals.table_hints(select).values():
-            self._require_one_statement(hint)
+        for hint in ["", *internals.table_hints(select).values()]:
+            self._require_plain("a hint", hint)
         return super()._setup_select_hints(select)
 
     def get_select_precolumns(self, select: Any, **kw: Any) -> Any:
         word = internals.distinct_word(select)
         if isinstance(word, str):  # MariaDB's compiler renders it as written
-            self._require_open("text in DISTINCT")
-            self._require_one_statement(word)
+            self._require_plain("text in DISTINCT", word)
         return super().get_select_precolumns(select, **kw)
 
     def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
@@ -481,13 +420,14 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def visit_delete(self, *_: Any, **__: Any) -> NoReturn:
         forbid("a DELETE")
 
-    def _require_open(self, construct: str) -> None:
-        if self._rule_of is None and not self.form.is_open:
+    def _require_plain(self, construct: str, sql: str = "") -> None:
+        """Refuse a construct that may hide a table, and more than one statement in its text."""
+        if self._rule_of is not None:
+            return
+        if not self.form.is_open:
             forbid(f"{construct}, which may hide a table", "Use SQLAlchemy's own constructs.")
-
-    def _require_one_statement(self, sql: str) -> None:
         # A second statement could end the read-only transaction, and write.
-        if self.splits_statements and self._rule_of is None and ";" in sql:
+        if self.capabilities.splits_statements and ";" in sql:
             forbid("text with a semicolon", "Use a single statement, and bind values as parameters.")
 
 
@@ -508,11 +448,6 @@ def _table_of(source: Any) -> Any:
     if is_fence and not internals.where_criteria(source) and len(froms := internals.final_froms(source)) == 1:
         source = froms[0]
     return internals.unannotated(source)
-
-
-def _is_superaggregate(group: Any) -> bool:
-    """Whether it is ROLLUP, CUBE or GROUPING SETS, under which no key determines other columns."""
-    return any(getattr(part, "name", None) in _SUPERAGGREGATES for part in visitors.iterate(group))
 
 
 def _identity(column: Any) -> Any:

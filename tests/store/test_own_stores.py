@@ -17,7 +17,7 @@ from starlette.routing import Mount
 import dualsql
 from dualsql import ConfigurationError, DualResponseServer, MemoryStore, Resource, ResourceStore, StorageError
 from dualsql.settings import ALL_ACTIONS
-from dualsql.store.protocol import required_methods
+from dualsql.store.guard import required_methods
 from tests.schools import Base, School, fill
 from tests.servers import create_server
 
