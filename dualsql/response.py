@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
-from dualsql.errors import ConfigurationError, ResourceExpiredError
+from dualsql.errors import ConfigurationError
 from dualsql.formats import json
 from dualsql.formats.samples import TextFormat, fit, table, unlinked, without_links
 from dualsql.formats.text import cell, json_text, single_line, widest
@@ -21,7 +21,6 @@ from dualsql_client.wire import (
     IMPLIED_ENCODINGS,
     Column,
     ColumnarContent,
-    ProblemContent,
     Profile,
     ProfileNotes,
     ResourceLink,
@@ -29,7 +28,6 @@ from dualsql_client.wire import (
     Row,
     ShownColumn,
     StructuredContent,
-    ToolProblem,
     TotalCountKind,
 )
 
@@ -51,7 +49,6 @@ ResponseStatus = Literal["pending", "ready"]
 MIME_TYPE = "application/json"
 _NAME_WIDTH = 200
 _DESCRIPTION_WIDTH = 500
-_MESSAGE_WIDTH = 2_000
 _NOTE_NAME_WIDTH = 16
 
 NOTE_WIDTH = 40
@@ -414,7 +411,9 @@ class DualResponse:
         if self.total_count is None:
             return f"more than {len(self.sample):,} rows (not counted)"
         if self.total_count_kind == "estimated":
-            return f"about {_rounded(self.total_count):,} rows (an estimate)"
+            # Two digits: a model would read more as an exact count.
+            rounded = round(self.total_count, 2 - len(str(self.total_count)))
+            return f"about {rounded:,} rows (an estimate)"
         counted = f"{self.total_count:,} {'row' if self.total_count == 1 else 'rows'}"
         if is_all and self.total_count > 1:
             return f"all {counted}"
@@ -432,19 +431,6 @@ class DualResponse:
 def _minute(value: datetime) -> str:
     """An instant for a model or a person."""
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
-    """A tool result for an error. The text has everything except `details`."""
-    code, message, hint = problem["code"], unlinked(problem["message"]), problem["hint"]
-    # The calls that make an expired result again may have the URIs of others.
-    hint = hint if code == ResourceExpiredError.code else unlinked(hint)
-    said = f"{code}: {message} {hint}".rstrip()
-    return {
-        "content": [text_block(single_line(said, _MESSAGE_WIDTH))],
-        "structuredContent": ProblemContent(error=problem),
-        "isError": True,
-    }
 
 
 def call_tool_result(plain: Mapping[str, Any]) -> CallToolResult:
@@ -484,8 +470,3 @@ def _notes_on(columns: Sequence[ShownColumn], profile: ProfileNotes) -> ProfileN
     names = {column["name"] for column in columns}
     notes = {name: note for name, note in profile["notes"].items() if name in names}
     return {**profile, "notes": notes}
-
-
-def _rounded(number: int) -> int:
-    """The number rounded to two digits, because a model would read more digits as an exact count."""
-    return round(number, 2 - len(str(number)))

@@ -27,6 +27,9 @@ SHORTEST_MODULE = 30
 SMALL_MODULES = {
     "client/dualsql_client/notebook.py": "imported by IPython alone",
     "dualsql/threads.py": "read by formats, kept, query and http",
+    "dualsql/formats/bound.py": "read by `sql` and `query`",
+    "dualsql/formats/ranges.py": "loaded with the first range",
+    "dualsql/formats/taken_file.py": "read by two formats",
     "dualsql/store/health.py": "loaded with the first readiness check",
     "dualsql/kept/locks.py": "what Windows lacks, in one place",
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",

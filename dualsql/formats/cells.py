@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
-from operator import attrgetter, itemgetter
-from typing import Any, ParamSpec, TypeVar
+from operator import itemgetter
+from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -26,11 +26,7 @@ from dualsql.formats.text import holds_more
 from dualsql.sqlalchemy_dialects import ranges
 
 Rows = Sequence[Sequence[Any]]
-P = ParamSpec("P")
-T = TypeVar("T")
 Kinds = tuple[type[Any], ...]
-
-_ZONE = attrgetter("tzinfo")
 
 # By encoding: classes of values, and subclasses of these that do not belong to the encoding.
 _KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
@@ -82,21 +78,24 @@ class ColumnFit:
     Attributes:
         kinds: their classes; None for any class but Unfit.
         strangers: subclasses of these that the column does not hold.
-        zone: whether all values have a time zone, or none has; None if both are allowed.
-        is_list: the values are lists of such values, in one dimension.
     """
 
     kinds: Kinds | None
     strangers: Kinds = ()
-    zone: bool | None = None
-    is_list: bool = False
 
-    def holds(self, values: Sequence[Any]) -> bool:
-        """Whether all values fit; NULL fits every column. 15 to 20 ns a value."""
-        if not self.is_list:
-            return self._holds(values)
-        lists = [value for value in values if value is not None]
-        return set(map(type, lists)) <= {list} and self._holds(list(chain.from_iterable(lists)))
+    def holds(self, *columns: Sequence[Any]) -> bool:
+        """Whether all values of columns fit; NULL fits every column. 15 to 20 ns a value."""
+        found = set(map(type, chain.from_iterable(columns)))
+        if self.kinds is None:
+            return Unfit not in found
+        others = found.difference(self.kinds, (type(None),))
+        if not all(issubclass(kind, self.kinds) and not issubclass(kind, self.strangers) for kind in others):
+            return False
+        if float not in self.kinds or int not in found:
+            return True
+        # A database that computes an integer among doubles has all of its digits; a double may be another number.
+        integers = (value for value in chain.from_iterable(columns) if type(value) is int)
+        return all(abs(value) <= LARGEST_EXACT_INTEGER or int(float(value)) == value for value in integers)
 
     def fitted(self, value: Any) -> Any:
         """The value itself, or an Unfit in its place. A whole number of another class, such as 2.0, becomes an int."""
@@ -105,44 +104,9 @@ class ColumnFit:
         is_whole = self.kinds == (int,) and isinstance(value, Decimal) and value.is_finite()
         return int(value) if is_whole and value == value.to_integral_value() else Unfit.of(value)
 
-    def _holds(self, values: Sequence[Any]) -> bool:
-        found = set(map(type, values))
-        if not self._allows_all(found):
-            return False
-        if self._has_integers_among_doubles(found):
-            return not any(type(value) is int and _is_beyond_doubles(value) for value in values)
-        if self.zone is None or found <= {type(None)}:
-            return True
-        zones = set(map(_ZONE, filter(None, values)))
-        return None not in zones if self.zone else zones == {None}
 
-    def _allows_all(self, found: set[type[Any]]) -> bool:
-        return all(map(self._allows, found.difference(self.kinds or (), (type(None),))))
-
-    def _has_integers_among_doubles(self, found: set[type[Any]]) -> bool:
-        return self.kinds is not None and float in self.kinds and int in found
-
-    def hold(self, columns: Sequence[Sequence[Any]]) -> bool:
-        """Whether all values of several columns fit."""
-        if self.is_list or self.zone is not None:
-            return all(map(self.holds, columns))
-        found = set(map(type, chain.from_iterable(columns)))
-        if self._has_integers_among_doubles(found):
-            return all(map(self.holds, columns))
-        return self._allows_all(found)
-
-    def _allows(self, kind: type[Any]) -> bool:
-        if self.kinds is None:
-            return kind is not Unfit
-        return issubclass(kind, self.kinds) and not issubclass(kind, self.strangers)
-
-
-def _is_beyond_doubles(value: int) -> bool:
-    """Whether a double is another number. A database that computes an integer among doubles has all of its digits."""
-    return abs(value) > _LARGEST_EXACT and int(float(value)) != value
-
-
-_LARGEST_EXACT = 2**53
+LARGEST_EXACT_INTEGER = 2**53
+"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 
 def loose_fits(columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool) -> Fits:
@@ -174,10 +138,8 @@ def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
 def fit_of(column: ResultColumn) -> ColumnFit:
     """The values that the column's encoding allows, before conversion."""
     plain = column.shown
-    known = _KINDS.get(column.encoding)
-    if known is None or isinstance(plain, types.Enum | ranges.AbstractRange):
-        return ColumnFit(None)
-    return ColumnFit(*known)
+    is_open = column.encoding not in _KINDS or isinstance(plain, types.Enum | ranges.AbstractRange)
+    return ColumnFit(None) if is_open else ColumnFit(*_KINDS[column.encoding])
 
 
 class Fits:
@@ -204,7 +166,7 @@ class Fits:
             return rows
         # Rows are equally long, and strict=True would cost.
         columns = list(zip(*rows))  # noqa: B905
-        if all(fit.hold([columns[place] for place in places]) for fit, places in self._alike):
+        if all(fit.holds(*[columns[place] for place in places]) for fit, places in self._alike):
             return rows
         found = [list(row) for row in rows]
         for place, fit in self._each:

@@ -7,11 +7,10 @@ import enum
 import ipaddress
 import json
 import math
-import re
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import date, datetime, time
+from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -23,16 +22,13 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns.exact import PIECE, Digits, decoded
-from dualsql.columns.own_types import Meaning, Meanings, SQLType, is_instance, stored_type
+from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Unfit, loose_fits
-from dualsql.formats.text import INT64_BOUND, duration
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Unfit, loose_fits
+from dualsql.formats.text import duration
 from dualsql.sqlalchemy_dialects import Range, ranges
 from dualsql_client.wire import UNFIT_KEY, Column, CutCell, Row
-
-LARGEST_EXACT_INTEGER = 2**53
-"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
@@ -63,7 +59,9 @@ def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True)
         option = _WITH_TIMES if has_times else orjson.OPT_PASSTHROUGH_DATACLASS
         return orjson.dumps(value, default=encode, option=option)
     except (TypeError, RecursionError):
-        return _dumps_slowly(value, encode)
+        from dualsql.formats.odd_values import dumps_slowly
+
+        return dumps_slowly(value, encode)
 
 
 _WITH_TIMES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -141,47 +139,6 @@ def _finite(text: str) -> float | None:
 
 # Not orjson, which makes a float of a whole number beyond 64 bits.
 _PLAIN_READER = json.JSONDecoder(parse_float=_finite)
-
-
-def require_writable(columns: Sequence[ResultColumn], rows: Rows) -> None:
-    """Check that all values of converted `rows` have a JSON form.
-
-    Raises:
-        ValueNotRepresentableError: a value has none. The error names its column and class.
-    """
-    for position, column in enumerate(columns):
-        for row in rows:
-            try:
-                dumps(row[position])
-            except ValueNotRepresentableError as error:
-                raise _without_form(column, row[position]) from error
-
-
-def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableError:
-    """The error for a value that has, or contains, a part without a JSON form."""
-    cls = type(next(_unknown_parts(value), value)).__name__
-    convert = f"Register a converter: Registry(..., converters={{{cls[:80]}: function}})."
-    is_untyped = isinstance(column.type, types.NullType)
-    return ValueNotRepresentableError(
-        f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
-        hint="Leave that column out, or CAST it to text.",
-        developer_hint=f"Give the column its type, as in func.int4range(1, 5, type_=INT4RANGE). {convert}"
-        if is_untyped
-        else convert,
-        details={"column": column.name, "class": cls[:80]},
-    )
-
-
-def _unknown_parts(value: Any) -> Iterator[Any]:
-    """The parts of a value without a JSON form."""
-    if isinstance(value, dict | list | tuple | set | frozenset):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _unknown_parts(part)
-    else:
-        try:
-            dumps(value)
-        except ValueNotRepresentableError:
-            yield value
 
 
 def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:
@@ -500,7 +457,9 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     try:
         dumps(converted)
     except ValueNotRepresentableError as error:
-        raise _without_form(column, converted) from error
+        from dualsql.formats.odd_values import without_form
+
+        raise without_form(column, converted, encoded) from error
     return converted
 
 
@@ -510,7 +469,9 @@ def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
         inner = _type_converter(plain.item_type, dialect)
         return None if inner is None else lambda values: _each(inner, values)
     if isinstance(plain, ranges.AbstractMultiRange):
-        return lambda value: value if isinstance(value, str) else _multirange(value)
+        from dualsql.formats.ranges import multirange
+
+        return lambda value: value if isinstance(value, str) else multirange(value)
     if isinstance(plain, types.Enum) and plain.enum_class is not None:
         # The string that the database holds, so that all formats and drivers give the same.
         stored: Converter = plain.bind_processor(dialect) or str  # type: ignore[no-untyped-call]
@@ -533,29 +494,9 @@ def _decimal(value: Decimal) -> str | None:
 
 
 def _range(value: Any) -> str:
-    """A range as text; in PostgreSQL's spelling if Python has no class for a bound."""
-    bounds = (value.lower, value.upper)
-    if not any(type(bound) is Unfit for bound in bounds):
-        return str(value)
-    return f"{value.bounds[0]}{_bound(bounds[0])},{_bound(bounds[1])}{value.bounds[1]}"
+    from dualsql.formats.ranges import range_text
 
-
-def _bound(value: Any) -> str:
-    if value is None:
-        return ""
-    written = value.text if isinstance(value, Unfit) else str(value)
-    written = _WHOLE_HOURS.sub("", written.replace("T", " "))
-    return f'"{written}"' if " " in written else written
-
-
-# A zone of whole hours is +02 in PostgreSQL, and +02:00 in Python.
-_WHOLE_HOURS = re.compile("(?<=[+-][0-9]{2}):00(?= BC|$)")
-
-
-def _multirange(value: Any) -> Any:
-    """The ranges of a multirange; in PostgreSQL's spelling if Python has no class for a bound."""
-    is_odd = any(type(bound) is Unfit for one in value for bound in (one.lower, one.upper))
-    return f"{{{','.join(map(_range, value))}}}" if is_odd else value
+    return range_text(value)
 
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
@@ -580,62 +521,3 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
         str,
     ),
 )
-
-
-def _dumps_slowly(value: object, encode: Converter) -> bytes:
-    """Write values that orjson refuses: integers beyond 64 bits, deep nesting in a JSON column, times with a zone."""
-    try:
-        plain = _plainly(value, encode)
-        try:
-            return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
-        except TypeError:  # too deep
-            compact = (",", ":")  # as orjson: code that cuts the text relies on it
-            return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=compact).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueNotRepresentableError(
-            "A value of the result has no JSON form.", hint="Leave that column out, or CAST it to text."
-        ) from error
-
-
-def _plainly(value: Any, encode: Converter) -> Any:
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if isinstance(value, dict):
-        return {key: _plainly(item, encode) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plainly(item, encode) for item in value]
-    # orjson refuses integers beyond 64 bits.
-    if type(value) is int and not -INT64_BOUND <= value < INT64_BOUND:
-        return orjson.Fragment(str(value))
-    if isinstance(value, float) and type(value) is not Digits:
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | int | orjson.Fragment):
-        return value
-    return _plainly(encode(value), encode)
-
-
-def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
-    """The value that the application's type has to bind so that `value` is shown again.
-
-    Raises:
-        ValueError: the type does not accept it, would show another value, or stores it differently each time.
-    """
-    if meaning.shown_class is not None:
-        if meaning.reading_of(value) != value:
-            raise ValueError("shown as another one")
-        return value
-    written = dumps(value)
-    for candidate in _candidates(value):
-        with suppress(ValueError, ValueNotRepresentableError):
-            if dumps(meanings.converted(meaning.reading_of(candidate))) == written:
-                return candidate
-    raise ValueError("not taken")
-
-
-def _candidates(value: Any) -> Iterator[Any]:
-    """The values that look like this one: the value itself, and values of other classes that are written alike."""
-    yield value
-    if isinstance(value, str):
-        for read in (UUID, datetime.fromisoformat, date.fromisoformat, time.fromisoformat, Decimal):
-            with suppress(ValueError, ArithmeticError):
-                yield read(value)

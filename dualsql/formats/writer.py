@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import RawIOBase
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sqlalchemy.engine import Dialect
@@ -84,19 +83,15 @@ class Writer(Protocol):
 
     def head(self) -> bytes:
         """The bytes before the first row."""
-        ...
 
     def rows(self, rows: Rows) -> Chunk:
         """The bytes of a batch of rows. It may be called in another thread, where the rows are read."""
-        ...
 
     def end(self, summary: StreamEnd) -> bytes:
         """The bytes after the last row."""
-        ...
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         """The bytes that report what ended the stream; None if the format cannot: the connection is then closed."""
-        ...
 
 
 @runtime_checkable
@@ -111,29 +106,6 @@ class BatchWriter(Protocol):
 
     def batch(self, batch: Any) -> Chunk:
         """A pyarrow.RecordBatch of the schema. Its bytes may come with a later chunk."""
-        ...
-
-
-class TakenFile(RawIOBase):
-    """A write-only file for libraries that write to one; `taken` returns the bytes since the last call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pieces: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        # The bytes are copied, because Arrow reuses the memory.
-        piece = bytes(data)
-        self._pieces.append(piece)
-        return len(piece)
-
-    def taken(self) -> bytes:
-        """What was written since the last time."""
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
 
 
 class WriterFactory(Protocol):

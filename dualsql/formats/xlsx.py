@@ -21,7 +21,8 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
+from dualsql.formats.taken_file import TakenFile
+from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 
 # "Excel specifications and limits", https://support.microsoft.com: 1,048,576 rows, 16,384 columns, 32,767 characters.
 MOST_ROWS = 1_048_575

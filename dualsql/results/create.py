@@ -175,7 +175,9 @@ def _written(view: View, rows: list[Row]) -> bytes:
     try:
         return json.dumps(rows)
     except ValueNotRepresentableError:
-        json.require_writable(view.columns, [list(row.values()) for row in rows])
+        from dualsql.formats.odd_values import require_writable
+
+        require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
         raise
 
 

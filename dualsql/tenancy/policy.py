@@ -86,13 +86,14 @@ class Policy:
     """
 
     def __init__(self, registry: Registry, hooks: Sequence[Hook] = ()) -> None:
-        if not isinstance(hooks, Collection) or isinstance(hooks, str):
+        given: object = hooks
+        if not isinstance(given, Collection) or isinstance(given, str):
             raise ConfigurationError(
                 f"hooks must be a list, and is {hooks!r}."[:200],
                 hint="Write hooks=[...], also for a single hook.",
             )
         self._registry = registry
-        self.tables = dict(registry.tables)
+        self.tables: dict[str, Any] = dict(registry.tables)
         for table in self.tables.values():
             if str(table.name).casefold().startswith(OWN_NAMES):
                 raise ConfigurationError(

@@ -21,6 +21,7 @@ from dualsql.columns.result import result_columns
 from dualsql.formats import json
 from dualsql.formats.csv import CSVWriter
 from dualsql.formats.ndjson import NDJSONWriter
+from dualsql.formats.odd_values import require_writable
 from dualsql.formats.writer import WriterOptions
 from tests.schools import SCHOOLS, Base, Control, School, fill, visits
 
@@ -151,7 +152,7 @@ def test_a_value_without_an_encoding_in_an_untyped_column_is_told_of_types(type_
     columns = result_columns(select(func.int4range(1, 5, type_=type_).label("span")).selected_columns.items())
     with pytest.raises(ValueNotRepresentableError) as caught:
         # Which asyncpg reads where no type says otherwise.
-        json.require_writable(columns, [[asyncpg.Range(1, 5)]])
+        require_writable(columns, [[asyncpg.Range(1, 5)]], json.encoded)
     assert hint in caught.value.developer_hint
     assert ("type_" in caught.value.developer_hint) == (type_ is None)
 

@@ -482,10 +482,11 @@ OPTIONAL = {
     "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
 }  # fmt: skip
 LOADED_LATER = {
-    "databases.comparison", "databases.functions", "databases.health", "databases.reach", "databases.threads",
+    "databases.comparison", "databases.functions", "databases.health", "databases.reach",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
-    "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
-    "formats.csv", "formats.xlsx", "results.row_cache", "store.guard", "store.health", "tenancy.masks", "tenancy.visible",
+    "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "databases.threads",
+    "formats.arrow", "formats.bound", "formats.csv", "formats.odd_values", "formats.ranges", "formats.xlsx",
+    "results.row_cache", "store.guard", "store.health", "tenancy.masks", "tenancy.visible",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {
