@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
@@ -109,25 +109,18 @@ LARGEST_EXACT_INTEGER = 2**53
 """Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 
-def loose_fits(columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool) -> Fits:
-    """The columns to check, by position: those whose database may hold values of other types.
-
-    Args:
-        with_texts: also columns of texts, which can hold bytes.
-    """
+def loose_fits(columns: Iterable[tuple[int, ResultColumn]], dialect: Dialect) -> Fits:
+    """The columns to check, by position: those whose database may hold values of other types."""
     abilities = capabilities_of(dialect)
-    if abilities is None or not abilities.has_loose_types:
-        return Fits(())
-    looked_at = _LOOSE_OR_TEXT if with_texts else _LOOSE
+    is_loose = abilities is not None and abilities.has_loose_types
     return Fits(
         (position, fit_of(column))
-        for position, column in enumerate(columns)
-        if column.encoding in looked_at and is_sqlalchemys_own(column.type, dialect)
+        for position, column in columns
+        if is_loose and column.encoding in _LOOSE and is_sqlalchemys_own(column.type, dialect)
     )
 
 
-_LOOSE = frozenset({"integer", "float", "base64"})
-_LOOSE_OR_TEXT = _LOOSE | {"text"}
+_LOOSE = frozenset({"integer", "float", "base64", "text"})
 
 
 def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
@@ -150,15 +143,10 @@ class Fits:
 
     def __init__(self, fits: Iterable[tuple[int, ColumnFit]]) -> None:
         self._each = list(fits)
-        self.places = [place for place, _ in self._each]
         alike: dict[ColumnFit, list[int]] = {}
         for place, fit in self._each:
             alike.setdefault(fit, []).append(place)
         self._alike = list(alike.items())
-
-    def without(self, places: Collection[int]) -> Fits:
-        """The fits of the other columns."""
-        return Fits((place, fit) for place, fit in self._each if place not in places)
 
     def marked(self, rows: Rows) -> Rows:
         """The rows with an Unfit in place of each value that does not fit; the same object if all values fit."""
@@ -186,34 +174,6 @@ def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) ->
     """Whether rows of these columns hold more elements than the event loop has time for."""
     places = [place for place, column in enumerate(columns) if column.encoding in _OF_NESTED]
     return bool(places) and holds_more((row[place] for row in rows for place in places), MOST_ELEMENTS)
-
-
-class CellWatch:
-    """Notices cells that do not fit while orjson writes them; cells that fit cost nothing.
-
-    orjson calls `encode` for values that are neither text, number, date nor UUID: an Unfit, bytes in a column of texts,
-    a decimal in a column of whole numbers.
-
-    Attributes:
-        has_seen: whether such a cell was written.
-    """
-
-    def __init__(self, columns: Iterable[ResultColumn], encode: Callable[[Any], Any]) -> None:
-        kinds = [fit_of(column).kinds for column in columns]
-        is_open = any(found is None for found in kinds)
-        self._expected: Kinds = (object,) if is_open else tuple(chain.from_iterable(filter(None, kinds)))
-        self._encode = encode
-        self.has_seen = False
-
-    def expects(self, kind: type[Any]) -> bool:
-        """Whether some column may hold such values."""
-        return issubclass(kind, self._expected)
-
-    def encode(self, value: Any) -> Any:
-        """The replacement that orjson writes for the value."""
-        if type(value) is Unfit or not isinstance(value, self._expected):
-            self.has_seen = True
-        return self._encode(value)
 
 
 def _text(value: Any) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import ipaddress
 import json
 import math
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache, partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -23,9 +23,9 @@ from sqlalchemy.engine import Dialect
 
 from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
-from dualsql.columns.result import ResultColumn
+from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Unfit, loose_fits
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, fit_of, loose_fits
 from dualsql.formats.text import duration
 from dualsql.sqlalchemy_dialects import Range, ranges
 from dualsql_client.wire import UNFIT_KEY, Column, CutCell, Row
@@ -66,18 +66,7 @@ def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True)
 
 _WITH_TIMES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _WITHOUT_TIMES = frozenset(
-    {
-        "boolean",
-        "integer",
-        "integer-string",
-        "decimal",
-        "float",
-        "text",
-        "date",
-        "datetime",
-        "interval",
-        "uuid",
-    }
+    "boolean integer integer-string decimal float text date datetime interval uuid".split()
 )
 """Encodings of values among which no time of day is."""
 
@@ -162,7 +151,8 @@ def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any
     return [
         column.name
         for position, column in enumerate(columns)
-        if column.name in wanted and any(_is_inexact(row[position]) for row in rows)
+        if column.name in wanted
+        and any(isinstance(row[position], int) and abs(row[position]) > LARGEST_EXACT_INTEGER for row in rows)
     ]
 
 
@@ -171,42 +161,64 @@ class RecordMaker:
 
     Args:
         integer_strings: names of columns whose whole numbers become strings.
+        text_columns: names of columns whose values become texts, as in CSV.
     """
 
     def __init__(
-        self, columns: Sequence[ResultColumn], dialect: Dialect, *, integer_strings: Iterable[str] = ()
+        self,
+        columns: Sequence[ResultColumn],
+        dialect: Dialect,
+        *,
+        integer_strings: Iterable[str] = (),
+        text_columns: Iterable[str] = (),
     ) -> None:
         self._names = [column.name for column in columns]
         self._computed = frozenset(column.name for column in columns if column.is_computed)
-        self._fits = loose_fits(columns, dialect, with_texts=True)
-        self._finite = FiniteNumbers(columns)
+        self._texts = texts_at(columns, text_columns)
+        others = [(place, column) for place, column in enumerate(columns) if place not in self._texts]
+        self._fits = loose_fits(others, dialect)
+        self._numbers = [(place, column) for place, column in others if _may_be_infinite(column)]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        converting = {position for position, _ in self._converters}
-        self._unchecked = [
-            position
-            for position in range(len(columns))
-            if position in converting or position not in self._fits.places
-        ]
+        self._has_times = may_hold_times(columns)
+        fits = [(place, fit_of(column)) for place, column in others]
+        self._strict_fits = Fits(
+            (place, fit) for place, fit in fits if is_sqlalchemys_own(columns[place].type, dialect)
+        )
+        is_open = any(fit.kinds is None for _, fit in fits)
+        self._expected = (
+            (object,) if is_open else tuple(chain.from_iterable(fit.kinds or () for _, fit in fits))
+        )
+        self._has_unfit = False
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
-        fitting = self._finite.marked(self._fits.marked(rows))
-        ready = converted(fitting, self._converters)
-        found = named(self._names, ready)
-        if fitting is rows and not self._has_unfit(ready):
-            return found
-        return with_unfit_named(found, self._computed)
+        ready = self._ready(self._fits.marked(rows))
+        records = named(self._names, ready)
+        has_unfit = Unfit in set(map(type, chain.from_iterable(ready)))
+        return with_unfit_named(records, self._computed) if has_unfit else records
 
-    def _has_unfit(self, ready: Rows) -> bool:
-        """Whether a column holds an Unfit that `marked` has not looked for. 13 ns a cell."""
-        return any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
+    def lines(self, rows: Rows) -> bytes:
+        """The rows as JSON objects, each on a line of its own."""
+        self._has_unfit = False
+        records = named(self._names, self._ready(self._fits.marked(rows)))
+        data = lines(records, self._noticed, has_times=self._has_times)
+        if not self._has_unfit:
+            return data
+        records = named(self._names, self._ready(self._strict_fits.marked(rows)))
+        return lines(with_unfit_named(records, self._computed))
 
+    def _noticed(self, value: Any) -> Any:
+        # orjson calls it for values that are neither text, number, date nor UUID, so that others cost nothing: an
+        # Unfit, a decimal in a column of whole numbers.
+        if type(value) is Unfit or not isinstance(value, self._expected):
+            self._has_unfit = True
+        return encoded(value)
 
-def records(
-    columns: Sequence[ResultColumn], rows: Rows, dialect: Dialect, *, integer_strings: Iterable[str] = ()
-) -> list[Row]:
-    """Rows as objects by column name; see `RecordMaker`."""
-    return RecordMaker(columns, dialect, integer_strings=integer_strings).records(rows)
+    def _ready(self, rows: Rows) -> Rows:
+        # orjson writes null for NaN and the infinities, which JSON does not have.
+        odd = [place for place, _ in self._numbers if not _are_finite(list(map(itemgetter(place), rows)))]
+        finite = converted(rows, [(place, _finite_or_word) for place in odd])
+        return with_texts(converted(finite, self._converters), self._texts)
 
 
 def named(names: Sequence[str], rows: Rows) -> list[Row]:
@@ -231,26 +243,6 @@ def _naming(width: int) -> Callable[[Rows, Sequence[str]], list[Row]]:
     return found
 
 
-class FiniteNumbers:
-    """Notices NaN and the infinities, which JSON does not have: orjson writes null for them."""
-
-    def __init__(self, columns: Sequence[ResultColumn], without: Iterable[int] = ()) -> None:
-        left_out = frozenset(without)
-        of_numbers = [
-            (place, column.encoding in _OPEN)
-            for place, column in enumerate(columns)
-            if _may_be_infinite(column) and place not in left_out
-        ]
-        self._plain = [place for place, is_open in of_numbers if not is_open]
-        self._open = [place for place, is_open in of_numbers if is_open]
-
-    def marked(self, rows: Rows) -> Rows:
-        """The rows with an Unfit in place of each such number; the same object if there are none."""
-        odd = [place for place in self._plain if not _are_finite(list(map(itemgetter(place), rows)))]
-        odd += [place for place in self._open if _has_infinite(list(map(itemgetter(place), rows)))]
-        return converted(rows, [(place, _finite_or_word) for place in odd])
-
-
 def _may_be_infinite(column: ResultColumn) -> bool:
     items = column.describe().get("items", "any") if column.encoding == "array" else column.encoding
     return items in _WITH_INFINITIES
@@ -265,14 +257,10 @@ def _are_finite(values: Sequence[Any]) -> bool:
         total = sum(filter(None, values))
         if total - total == 0:
             return True
-    return not any(map(_is_infinite, values))
+    return not any(isinstance(value, _OF_NUMBERS) and _is_infinite(value) for value in values)
 
 
-def _has_infinite(values: Iterable[Any]) -> bool:
-    return any(type(value) in _MAY_BE_INFINITE and _is_infinite(value) for value in values)
-
-
-_MAY_BE_INFINITE = frozenset({float, Decimal, list, tuple, dict})
+_OF_NUMBERS = (float, Decimal, list, tuple, dict)
 
 
 def _is_infinite(value: Any) -> bool:
@@ -310,29 +298,24 @@ def with_unfit_named(records: list[Row], computed: Collection[str] = ()) -> list
         ValueNotRepresentableError: a column is called UNFIT_KEY.
     """
     for record in records:
-        names = [name for name, value in record.items() if type(value) is Unfit]
-        if not names:
-            continue
-        if UNFIT_KEY in record:
+        unfit = {name: value for name, value in record.items() if type(value) is Unfit}
+        if unfit and UNFIT_KEY in record:
             raise ValueNotRepresentableError(
                 f"The rows cannot be written: a column has the reserved name {UNFIT_KEY!r}.",
                 hint="Rename the column, or use CSV.",
                 details={"column": UNFIT_KEY},
             )
-        record.update({name: _shown_unfit(record[name], is_computed=name in computed) for name in names})
-        record[UNFIT_KEY] = names
+        for name, cell in unfit.items():
+            value = cell.value
+            if isinstance(value, WordedItems):
+                record[name] = value.items
+            else:
+                is_plain = name in computed and type(value) in _PLAIN
+                is_plain = is_plain and not (type(value) is float and not is_finite(value))
+                record[name] = value if is_plain else cell.text
+        if unfit:
+            record[UNFIT_KEY] = list(unfit)
     return records
-
-
-def _shown_unfit(cell: Unfit, *, is_computed: bool) -> Any:
-    if isinstance(cell.value, WordedItems):
-        return cell.value.items
-    is_plain = is_computed and type(cell.value) in _PLAIN
-    return (
-        cell.value
-        if is_plain and not (type(cell.value) is float and not is_finite(cell.value))
-        else cell.text
-    )
 
 
 _LONG = (str, bytes, bytearray, memoryview, list, tuple, dict)
@@ -344,15 +327,12 @@ def cut(records: Sequence[Row], most: int) -> list[CutCell]:
     cells: list[CutCell] = []
     for number, record in enumerate(records):
         for name, value in record.items():
-            if type(value) not in _SHORT and isinstance(value, _LONG) and name != UNFIT_KEY:
+            if isinstance(value, _LONG) and name != UNFIT_KEY:
                 whole = text(value)
                 if len(whole) > most:
                     cells.append(CutCell(row=number, column=name, characters=len(whole)))
                     record[name] = whole[:most]
     return cells
-
-
-_SHORT = frozenset({int, float, bool, type(None), Decimal, date, datetime, UUID})
 
 
 def converters(
@@ -485,10 +465,6 @@ def _each(converter: Converter, values: Any) -> Any:
     return None if values is None else converter(values)
 
 
-def _is_inexact(value: Any) -> bool:
-    return isinstance(value, int) and not -LARGEST_EXACT_INTEGER <= value <= LARGEST_EXACT_INTEGER
-
-
 def _decimal(value: Decimal) -> str | None:
     return format(value, "f") if value.is_finite() else None
 
@@ -509,15 +485,6 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
     (Range, _range),
     ((set, frozenset, tuple), list),
-    (
-        (
-            ipaddress.IPv4Address,
-            ipaddress.IPv6Address,
-            ipaddress.IPv4Network,
-            ipaddress.IPv6Network,
-            ipaddress.IPv4Interface,
-            ipaddress.IPv6Interface,
-        ),
-        str,
-    ),
+    # Interfaces are addresses.
+    ((IPv4Address, IPv6Address, IPv4Network, IPv6Network), str),
 )

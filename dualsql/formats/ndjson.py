@@ -7,12 +7,10 @@ from typing import Any
 
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
-from dualsql.formats.cells import CellWatch, Fits, fit_of, loose_fits
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
-from dualsql_client.wire import Row
 
 
 class NDJSONWriter:
@@ -25,39 +23,15 @@ class NDJSONWriter:
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._has_summary = options.summary
-        self._names = [column.name for column in columns]
-        self._converters = json.converters(columns, dialect, integer_strings=as_strings)
-        self._texts = json.texts_at(columns, options.text_columns)
-        self._computed = frozenset(column.name for column in columns if column.is_computed)
-        self._finite = json.FiniteNumbers(columns, without=self._texts)
-        self._has_times = json.may_hold_times(columns)
-        watched = [column for column in columns if column.name not in options.text_columns]
-        self._watch = CellWatch(watched, json.encoded)
-        # orjson calls the encoder for bytes, so they are noticed, unless a column may hold bytes.
-        with_texts = self._watch.expects(bytes)
-        self._fits = loose_fits(columns, dialect, with_texts=with_texts).without(self._texts)
-        self._all_fits = Fits(
-            (position, fit_of(column))
-            for position, column in enumerate(columns)
-            if is_sqlalchemys_own(column.type, dialect) and position not in self._texts
+        self._records = json.RecordMaker(
+            columns, dialect, integer_strings=as_strings, text_columns=options.text_columns
         )
 
     def head(self) -> bytes:
         return b""
 
     def rows(self, rows: Rows) -> Chunk:
-        watch = self._watch
-        watch.has_seen = False
-        rows = self._finite.marked(rows)
-        data = json.lines(self._records(self._fits.marked(rows)), watch.encode, has_times=self._has_times)
-        if watch.has_seen:
-            records = json.with_unfit_named(self._records(self._all_fits.marked(rows)), self._computed)
-            data = json.lines(records)
-        return Chunk(data, len(rows))
-
-    def _records(self, rows: Rows) -> list[Row]:
-        ready = json.with_texts(json.converted(rows, self._converters), self._texts)
-        return json.named(self._names, ready)
+        return Chunk(self._records.lines(rows), len(rows))
 
     def end(self, summary: StreamEnd) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n" if self._has_summary else b""

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from sqlalchemy import BindParameter, Boolean, ColumnElement, Select, select, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql import elements, visitors
+from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import CTE, TableClause
@@ -162,8 +162,6 @@ def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
 # concrete inheritance.
 _HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
 
-_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
-
 OWN_NAMES = "dualsql_part_"
 """The prefix of the names of dualsql's own relations. No table and no alias of a text has it."""
 
@@ -293,31 +291,14 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         groups = list(internals.group_by_clauses(select))
         if self._rule_of is not None or not self.capabilities.groups_strictly or not groups:
             return sql
-        # Under ROLLUP, CUBE and GROUPING SETS the key is NULL in some groups and determines no columns there.
-        parts = chain.from_iterable(map(visitors.iterate, groups))
-        if any(getattr(part, "name", None) in _SUPERAGGREGATES for part in parts):
-            return sql
-        dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
-        return ", ".join([sql, *dependent])
+        from dualsql.tenancy.grouping import determined_columns
 
-    def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
-        """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
-        grouped = {_identity(column) for column in groups} - {None}
-        having, order = internals.having_criteria(select), internals.order_by_clauses(select)
-        dependent: dict[Any, Any] = {}
-        column: Any
-        for column in chain.from_iterable(map(visitors.iterate, [*select.inner_columns, *having, *order])):
-            key = _identity(column)
-            if key and key not in grouped and self._has_key_in(column.table, grouped):
-                dependent.setdefault(key, column)
-        return list(dependent.values())
+        dependent = determined_columns(groups, select, self._is_under_rule)
+        return ", ".join([sql, *(self.process(column, **kw) for column in dependent)])
 
-    def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
+    def _is_under_rule(self, source: Any) -> bool:
         table = _table_of(source)
-        if not isinstance(table, TableClause) or not self.form.serves(table):
-            return False
-        keys = {_identity(column) for column in source.primary_key}
-        return self.form.has_rules(table) and bool(keys) and keys <= grouped
+        return isinstance(table, TableClause) and self.form.serves(table) and self.form.has_rules(table)
 
     # Functions of dualsql's own ----------------------------------------------------------------------------
 
@@ -448,11 +429,3 @@ def _table_of(source: Any) -> Any:
     if is_fence and not internals.where_criteria(source) and len(froms := internals.final_froms(source)) == 1:
         source = froms[0]
     return internals.unannotated(source)
-
-
-def _identity(column: Any) -> Any:
-    """A key that is equal for all forms of one column of one source, or None for anything else."""
-    source = getattr(column, "table", None)
-    if not isinstance(column, elements.ColumnClause) or source is None or column.is_literal:
-        return None
-    return id(internals.unannotated(source)), column.key

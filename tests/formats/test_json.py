@@ -105,7 +105,7 @@ DIALECT = postgresql.dialect()
 def encoded(type_: Any, value: Any) -> Any:
     """One value through a column of `type_`."""
     columns = result_columns([("x", column("x", type_))])
-    return stdlib.loads(json.dumps(json.records(columns, [(value,)], DIALECT)))[0]["x"]
+    return stdlib.loads(json.dumps(json.RecordMaker(columns, DIALECT).records([(value,)])))[0]["x"]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,9 @@ def _parts(written: str) -> tuple[int, int, int, int, str]:
 
 def test_the_string_an_enum_has_in_the_database() -> None:
     columns = result_columns(select(School.control).selected_columns.items())
-    assert json.records(columns, [(Control.private,)], sqlite.dialect()) == [{"control": "private"}]
+    assert json.RecordMaker(columns, sqlite.dialect()).records([(Control.private,)]) == [
+        {"control": "private"}
+    ]
 
 
 def test_columns_that_are_checked_together_are_marked_alone() -> None:
@@ -197,9 +199,9 @@ def test_columns_that_are_checked_together_are_marked_alone() -> None:
     texts = [column(name, String) for name in names[2:]]
     columns = plan.shape(select(*numbers, *texts)).columns
     plain = [(1, 2, "x", "y"), (None, 3, None, "z")]
-    told = json.records(columns, plain, sqlite.dialect())
+    told = json.RecordMaker(columns, sqlite.dialect()).records(plain)
     assert told == [dict(zip(names, row, strict=True)) for row in plain]
-    told = json.records(columns, [*plain, (4, "no number", b"no text", "w")], sqlite.dialect())
+    told = json.RecordMaker(columns, sqlite.dialect()).records([*plain, (4, "no number", b"no text", "w")])
     assert told[:2] == [dict(zip(names, row, strict=True)) for row in plain]
     unfit = {"a": 4, "b": "no number", "c": "bm8gdGV4dA==", "d": "w", "$unfit": ["b", "c"]}
     assert told[2] == unfit
