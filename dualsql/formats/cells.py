@@ -67,7 +67,6 @@ class Unfit:
 JSON_NULL = Unfit("null")
 """The document null, where a type of the application reads None from it. It is no NULL: `is_null` does not find it."""
 
-_TEXTUAL = frozenset({str, bytes})
 _DOCUMENTS_OF_NULL = frozenset({"null", b"null"})
 
 
@@ -205,34 +204,26 @@ class Tolerant:
 
 def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Processor]]) -> Rows:
     """The driver's rows with SQLAlchemy's processors applied. The processors handle NULL."""
-    processors = [(place, one) for place, one in processors if _is_needed(one, place, rows)]
+    # Few dates are infinite. One check of all rows takes a tenth of the time of converting each.
+    processors = [
+        (place, one)
+        for place, one in processors
+        if not isinstance(one, ValueReader) or one.changes_any(list(map(itemgetter(place), rows)))
+    ]
     if not processors:
         return rows
     found = [list(row) for row in rows]
     for place, processor in processors:
-        if isinstance(processor, Tolerant):
-            _process_tolerantly(rows, found, place, processor)
-            continue
-        for row in found:
-            row[place] = processor(row[place])
+        process = processor.processor if isinstance(processor, Tolerant) else processor
+        try:
+            for row in found:
+                row[place] = process(row[place])
+        except Exception:  # see Tolerant
+            if process is processor:
+                raise
+            for raw, row in zip(rows, found, strict=True):
+                row[place] = processor(raw[place])
     return found
-
-
-def _process_tolerantly(
-    rows: Sequence[Sequence[Any]], found: Sequence[list[Any]], place: int, tolerant: Tolerant
-) -> None:
-    processor = tolerant.processor
-    try:
-        for row in found:
-            row[place] = processor(row[place])
-    except Exception:  # noqa: BLE001 - see Tolerant
-        for raw, row in zip(rows, found, strict=True):
-            row[place] = tolerant(raw[place])
-
-
-def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
-    # Few dates are infinite. One check of all rows takes a tenth of the time of converting each.
-    return not isinstance(processor, ValueReader) or processor.changes_any(list(map(itemgetter(place), rows)))
 
 
 def read_tolerantly(dialect: Any, values: DriverValues) -> None:
@@ -245,36 +236,12 @@ def read_tolerantly(dialect: Any, values: DriverValues) -> None:
     internals.set_type_memos(dialect, _Memos(values))
 
 
-MakeProcessor = Callable[[Any, Any], Processor | None]
-"""Makes the processor of a column's values for a dialect and the driver's code of its type."""
-
-
-def _chained(first: Processor, second: Processor | None) -> Processor:
-    return first if second is None else lambda value: second(first(value))
-
-
-def _checked(own: MakeProcessor, require: Callable[[Any], None], *, is_key: bool) -> MakeProcessor:
-    def result_processor(dialect: Any, code: Any) -> Processor | None:
-        try:
-            require(code)
-        except DualResponseError:
-            if not is_key:
-                raise
-            return Unfit.of  # no page begins after such a value
-        return own(dialect, code)
-
-    return result_processor
-
-
 class _Memos(WeakKeyDictionary[Any, Any]):
     """A dialect's cache of its types' processors."""
 
     def __init__(self, values: DriverValues) -> None:
         super().__init__()
-        self._by_code = values.processors
-        self._readers = values.readers
-        self._odd = values.unfit_codes
-        self._require = values.require
+        self._values = values
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
         # A variant of the application's type is its own implementation, and stays as the application made it.
@@ -282,50 +249,49 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         impl: Any = object.__new__(type(memo["impl"]))
         impl.__dict__.update(vars(memo["impl"]))
         memo["impl"] = impl
-        # Errors of a TypeDecorator's own code are not replaced by an Unfit.
-        if is_decorator(impl):
-            impl.__dict__["result_processor"] = self._spared(impl.result_processor)
-        elif not isinstance(type_, DriverValue):
-            impl.__dict__["result_processor"] = self._tolerant(impl.result_processor)
-        if self._require is not None:
-            impl.__dict__["result_processor"] = _checked(
-                impl.result_processor, self._require, is_key=isinstance(type_, DriverValue)
-            )
+        is_key, own = isinstance(type_, DriverValue), impl.result_processor
+
+        def result_processor(dialect: Any, code: Any) -> Processor | None:
+            if self._values.require is not None:
+                try:
+                    self._values.require(code)
+                except DualResponseError:
+                    if not is_key:
+                        raise
+                    return Unfit.of  # no page begins after such a value
+            processor: Processor | None = own(dialect, code)
+            # Errors of a TypeDecorator's own code are not replaced by an Unfit.
+            if is_decorator(impl):
+                return None if processor is None else self._spared(processor, code)
+            return processor if is_key else self._tolerant(processor, code)
+
+        impl.__dict__["result_processor"] = result_processor
         super().__setitem__(type_, memo)
 
-    def _spared(self, own: MakeProcessor) -> MakeProcessor:
+    def _spared(self, processor: Processor, code: Any) -> Processor:
         """The application's processor. It is not called for an Unfit."""
+        is_odd = code in self._values.unfit_codes
 
-        def result_processor(dialect: Any, code: Any) -> Processor | None:
-            processor = own(dialect, code)
-            if processor is None:
-                return None
-            is_odd = code in self._odd
+        def read(value: Any) -> Any:
+            if is_odd and type(value) is Unfit:
+                return value
+            found = processor(value)
+            is_text = found is None and type(value) in (str, bytes)
+            return JSON_NULL if is_text and value in _DOCUMENTS_OF_NULL else found
 
-            def read(value: Any) -> Any:
-                if is_odd and type(value) is Unfit:
-                    return value
-                found = processor(value)
-                return (
-                    JSON_NULL
-                    if found is None and type(value) in _TEXTUAL and value in _DOCUMENTS_OF_NULL
-                    else found
-                )
+        return read
 
-            return read
+    def _tolerant(self, processor: Processor | None, code: Any) -> Processor | None:
+        read = self._values.processors.get(code)
+        if read is not None and (processor is None or isinstance(processor, ValueReader)):
+            processor = read
+        first = self._values.readers.get(code)
+        if first is not None:
+            processor = _chained(first, processor)
+        if processor is None or isinstance(processor, Tolerant | ValueReader):
+            return processor
+        return Tolerant(processor)
 
-        return result_processor
 
-    def _tolerant(self, own: MakeProcessor) -> MakeProcessor:
-        def result_processor(dialect: Any, code: Any) -> Processor | None:
-            processor = own(dialect, code)
-            read = self._by_code.get(code)
-            if read is not None and (processor is None or isinstance(processor, ValueReader)):
-                processor = read
-            if code in self._readers:
-                processor = _chained(self._readers[code], processor)
-            if processor is None or isinstance(processor, Tolerant | ValueReader):
-                return processor
-            return Tolerant(processor)
-
-        return result_processor
+def _chained(first: Processor, second: Processor | None) -> Processor:
+    return first if second is None else lambda value: second(first(value))
