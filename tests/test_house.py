@@ -31,6 +31,7 @@ SMALL_MODULES = {
     "dualsql/formats/ranges.py": "loaded with the first range",
     "dualsql/formats/taken_file.py": "read by two formats",
     "dualsql/tenancy/grouping.py": "for databases whose GROUP BY is strict",
+    "dualsql/store/eviction.py": "loaded with a store in memory that is almost full",
     "dualsql/store/health.py": "loaded with the first readiness check",
     "dualsql/kept/locks.py": "what Windows lacks, in one place",
     "dualsql/kept/translation/ordering.py": "a table of its own, read by the others",

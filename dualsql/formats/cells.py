@@ -23,9 +23,9 @@ from dualsql.columns.own_types import is_decorator
 from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
 from dualsql.errors import DualResponseError
 from dualsql.formats.text import holds_more
+from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import ranges
 
-Rows = Sequence[Sequence[Any]]
 Kinds = tuple[type[Any], ...]
 
 # By encoding: classes of values, and subclasses of these that do not belong to the encoding.

@@ -27,12 +27,12 @@ from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
 from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, fit_of, loose_fits
 from dualsql.formats.text import duration
+from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
 from dualsql_client.wire import UNFIT_KEY, Column, CutCell, Row
 
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
-Rows = Sequence[Sequence[Any]]
 
 
 def encoded(value: Any) -> Any:
@@ -177,7 +177,7 @@ class RecordMaker:
         self._texts = texts_at(columns, text_columns)
         others = [(place, column) for place, column in enumerate(columns) if place not in self._texts]
         self._fits = loose_fits(others, dialect)
-        self._numbers = [(place, column) for place, column in others if _may_be_infinite(column)]
+        self._numbers = [place for place, column in others if _may_be_infinite(column)]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
         self._has_times = may_hold_times(columns)
         fits = [(place, fit_of(column)) for place, column in others]
@@ -216,7 +216,7 @@ class RecordMaker:
 
     def _ready(self, rows: Rows) -> Rows:
         # orjson writes null for NaN and the infinities, which JSON does not have.
-        odd = [place for place, _ in self._numbers if not _are_finite(list(map(itemgetter(place), rows)))]
+        odd = [place for place in self._numbers if not _are_finite(list(map(itemgetter(place), rows)))]
         finite = converted(rows, [(place, _finite_or_word) for place in odd])
         return with_texts(converted(finite, self._converters), self._texts)
 

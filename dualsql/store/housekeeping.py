@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from datetime import datetime, timedelta
 
@@ -71,9 +71,16 @@ class AccessLog:
         failures = 0
         while batches and failures < _OUTAGE:
             batch = batches.popleft()
+            # A cancellation does not end it: were a statement that was executed repeated, accesses would count twice.
+            writing = asyncio.create_task(self._write(batch))
             try:
-                await _complete(self._write(batch))
+                await asyncio.shield(writing)
                 failures = 0
+            except asyncio.CancelledError:
+                await asyncio.wait([writing])
+                if not writing.cancelled():
+                    writing.exception()  # the accesses of a failed write are pending again
+                raise
             except StorageError as error:
                 failure, failures = error, failures + 1
                 if len(batch) > 1:
@@ -113,21 +120,6 @@ class AccessLog:
             longest_unused = next(iter(self._pending))
             self._dropped += self._pending.pop(longest_unused).number
             self._refused.discard(longest_unused)
-
-
-async def _complete(writing: Coroutine[None, None, None]) -> None:
-    """Await the write until it ends, also after a cancellation.
-
-    An interrupted statement may have been executed. If it were repeated, the accesses would count twice.
-    """
-    task = asyncio.create_task(writing)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # the accesses of a failed write are pending again
-        raise
 
 
 FLUSH_INTERVAL = timedelta(seconds=0.5)

@@ -39,6 +39,7 @@ from dualsql.store.rows import (
     is_visible_to,
     newest,
     oldest_unpinned,
+    page_of,
     settle_row,
     to_row,
     unreadable,
@@ -152,7 +153,8 @@ class KeyValueStore(ABC):
                 unreadable.append(key.removeprefix(_RESOURCES))
             elif row is not None and is_owned_by(principal, row) and not has_expired(row, now):
                 rows.append(row)
-        return newest(rows, after, limit, unreadable=unreadable)
+        odd = [{"id": each} for each in unreadable] if after is None else []
+        return page_of([*odd, *newest(rows, after)], limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         return usage_of(await self._rows_of(principal, now))

@@ -5,11 +5,9 @@ For development and for a single process: resources are lost when it ends, and o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource, parent_of
 from dualsql.store import rows
 from dualsql.store.protocol import (
@@ -33,15 +31,14 @@ class MemoryStore:
 
     Resources belong to a group: those of one principal; without a principal, those that were refined from one result,
     or all results of tools. A full store deletes expired resources first, then the oldest unpinned one of the group
-    that saves: no group deletes another's. A quarter of the capacity is for principals only. Of what the groups of
-    principals, or the others, may use, the last tenth is for groups below an equal share.
+    that saves: no group deletes another's (`dualsql.store.eviction`).
     """
 
     def __init__(self, maximum: int = 10_000) -> None:
         if maximum < 1:
             raise ValueError("maximum must be at least 1")
-        self._maximum, self._reserve = maximum, maximum // 10
-        self._for_principals = maximum // 4
+        self._maximum = maximum
+        self._crowded = maximum - maximum // 4 - maximum // 10  # no group makes room before; see `eviction`
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
         self._rows: dict[str, rows.Row] = {}
@@ -53,8 +50,12 @@ class MemoryStore:
         if resource.id in self._rows:
             raise rows.already_stored()
         group = self._group_of(resource)
-        if len(self._rows) >= self._maximum - self._for_principals - self._reserve:
-            self._make_room(group, row["created_at"])
+        if len(self._rows) >= self._crowded:
+            from dualsql.store.eviction import evicted
+
+            now = row["created_at"]
+            self._forget([key for key, other in self._rows.items() if rows.has_expired(other, now)])
+            self._forget(evicted(self._rows, self._groups, group, self._maximum))
         self._rows[resource.id] = row
         self._groups[resource.id] = group
         return resource.id
@@ -111,7 +112,7 @@ class MemoryStore:
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> ResourcePage:
-        return rows.newest(self._rows_of(principal, now), after, limit)
+        return rows.page_of(rows.newest(self._rows_of(principal, now), after), limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         return rows.usage_of(self._rows_of(principal, now))
@@ -189,33 +190,3 @@ class MemoryStore:
         above = self._groups.get(parent_id)
         # A caller with the link of a result can refine it, and refine the refinement, any number of times.
         return above if above is not None and above[0] == "link" else ("link", parent_id, None)
-
-    def _make_room(self, group: Group, now: datetime) -> None:
-        """Delete expired resources; then, if the group may use no free capacity, its oldest unpinned resource.
-
-        Raises:
-            LimitExceededError: the group has no unpinned resource.
-        """
-        self._forget([key for key, row in self._rows.items() if rows.has_expired(row, now)])
-        sizes = Counter(self._groups.values())
-        alike = {each: size for each, size in sizes.items() if _is_named(each) == _is_named(group)}
-        used = sum(alike.values())
-        others = len(self._rows) - used
-        capacity = self._maximum - (others if _is_named(group) else max(others, self._for_principals))
-        is_modest = sizes[group] < capacity // (len(alike.keys() | {group}) + 1)
-        if capacity - used > (0 if is_modest else self._reserve):
-            return
-        theirs = (key for key in self._rows if self._groups[key] == group)
-        oldest = next((key for key in theirs if self._rows[key]["expires_at"] is not None), None)
-        if oldest is None:
-            raise LimitExceededError(
-                f"This server keeps at most {self._maximum:,} resources, and none of the caller's can make room.",
-                hint="Try again when other results have expired, or delete a pinned one.",
-                developer_hint="The store in memory is full. Use a database: store=SQLResourceStore(url).",
-            )
-        self._forget([oldest])
-
-
-def _is_named(group: Group) -> bool:
-    """Whether the group is a principal's."""
-    return group[0] == "principal"

@@ -228,19 +228,12 @@ def is_owned_by(principal: Principal, row: Row) -> bool:
 _LISTING_KEY = itemgetter("created_at", "id")
 
 
-def newest(
-    rows: Iterable[Row], after: ListingPosition | None, limit: int, *, unreadable: Iterable[str] = ()
-) -> ResourcePage:
-    """At most `limit` of these rows, newest first, from `after` on.
-
-    Args:
-        unreadable: the ids of further rows, of which nothing else can be read. The first page has them.
-    """
+def newest(rows: Iterable[Row], after: ListingPosition | None) -> list[Row]:
+    """These rows in the order of listings, newest first, from `after` on."""
     ordered = sorted(rows, key=_LISTING_KEY, reverse=True)
-    if after is not None:
-        ordered = [row for row in ordered if _LISTING_KEY(row) < (in_utc(after.created_at), after.id)]
-    unplaced = [] if after is not None else [{"id": each} for each in unreadable]
-    return page_of([*unplaced, *ordered], limit)
+    if after is None:
+        return ordered
+    return [row for row in ordered if _LISTING_KEY(row) < (in_utc(after.created_at), after.id)]
 
 
 NO_ID = "(none)"

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
-from sqlalchemy import BindParameter, Boolean, ColumnElement, Select, select, types
+from sqlalchemy import Boolean, ColumnElement, Select, select, types
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import visitors
@@ -134,28 +134,6 @@ class TableForms:
                 )
             self._selects[id(table)] = replacement
         return replacement if number_name is None else replacement.add_columns(row_number(table, number_name))
-
-
-def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
-    """The expression with a named, required parameter in place of each bound value.
-
-    Args:
-        names: of the new parameters, by the id of the old ones.
-    """
-
-    # required=True: without a value, the statement fails. It never runs with an earlier value.
-    def replace(element: Any, **_: Any) -> Any:
-        if not isinstance(element, BindParameter):
-            return None
-        return BindParameter(
-            names[id(element)],
-            type_=element.type,
-            required=True,
-            expanding=element.expanding,
-            literal_execute=element.literal_execute,
-        )
-
-    return visitors.replacement_traverse(expression, {}, replace)
 
 
 # Literal columns of SQLAlchemy itself: count(*), EXISTS (SELECT 1 ...), and the names of the classes in the union of

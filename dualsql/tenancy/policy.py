@@ -27,7 +27,7 @@ from dualsql.errors import ConfigurationError, ForbiddenError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
-from dualsql.tenancy.compiler import OWN_NAMES, Exactly, TableForms, with_named_values
+from dualsql.tenancy.compiler import OWN_NAMES, Exactly, TableForms
 from dualsql.tenancy.rules import (
     Function,
     Hook,
@@ -42,6 +42,7 @@ from dualsql.tenancy.rules import (
 
 if TYPE_CHECKING:
     from dualsql.tenancy.masks import ActiveMask
+    from dualsql.tenancy.row_filters import RowCondition
 
 _FORMS = 256
 """Forms in the cache. One is enough, unless a row filter's shape or a mask depends on the principal."""
@@ -148,30 +149,20 @@ class Policy:
         tenants = {id(rule): _value(rule.value, principal) for rule in self._tenants}
         values: dict[str, Any] = {name: tenants[id(rule)] for name, rule in self._tenant_values.items()}
         settings = [(rule.setting, str(_value(rule.value, principal))) for rule in self._security]
-        predicates = [_condition(predicate(_require_principal(principal))) for _, predicate in self._rows]
         masks = [mask for mask in self._masks if not mask.is_lifted_for(principal)]
+        filters: Sequence[RowCondition] = ()
+        if self._rows:
+            from dualsql.tenancy.row_filters import row_conditions
+
+            known = _require_principal(principal)
+            filters = row_conditions([predicate(known) for _, predicate in self._rows])
+        for each in filters:
+            values.update(each.values)
         # Principals whose predicates differ only in values share one form, and the SQL that was compiled under it.
-        keys, names_of = [], []
-        for number, predicate in enumerate(predicates):
-            key = internals.cache_key(predicate)
-            if key is None:
-                raise ConfigurationError(
-                    "The predicate of a row filter contains a construct that SQLAlchemy cannot cache.",
-                    hint="Use SQLAlchemy's own constructs.",
-                )
-            names: dict[int, str] = {}
-            for position, bound in enumerate(key.bindparams):
-                name = f"dualsql_row_{number}_{position}"
-                values[name] = bound.effective_value
-                # SQLAlchemy's cache key lists a parameter twice if a predicate uses it twice.
-                names.setdefault(id(bound), name)
-            keys.append(key.key)
-            names_of.append(names)
-        form_key = (*keys, *map(id, masks))
+        form_key = (*(each.key for each in filters), *map(id, masks))
         form = self._forms.get(form_key)
         if form is None:
-            named = map(with_named_values, predicates, names_of)
-            form = self._forms[form_key] = self._form(list(named), masks)
+            form = self._forms[form_key] = self._form([each.named() for each in filters], masks)
         return ActiveRules(form, values, settings)
 
     def _form(self, predicates: Sequence[ColumnElement[bool]], masks: Sequence[ActiveMask]) -> TableForms:
@@ -288,14 +279,3 @@ def _value(value: Callable[[Principal], Any], principal: Principal | None) -> An
             hint="Ask the operator to set the value, such as the principal's tenant.",
         )
     return result
-
-
-def _condition(predicate: Any) -> ColumnElement[bool]:
-    """The predicate as a plain expression; mapped attributes need a conversion."""
-    element = predicate.__clause_element__() if hasattr(predicate, "__clause_element__") else predicate
-    if not isinstance(element, ColumnElement):
-        raise ConfigurationError(
-            f"The predicate of a row filter must return a condition, and returned a {type(predicate).__name__}.",
-            hint="For example table.c.region == principal.tenant.",
-        )
-    return element
