@@ -379,7 +379,9 @@ class DualResponse:
         if self.sampled != "head":
             metadata["sample"] = self.sampled
         if self.profile_notes is not None:
-            metadata["profile"] = _notes_on(columns, self.profile_notes)
+            shown_names = {column["name"] for column in columns}
+            notes = {name: note for name, note in self.profile_notes["notes"].items() if name in shown_names}
+            metadata["profile"] = {**self.profile_notes, "notes": notes}
         if self.notes:
             metadata["notes"] = list(self.notes)
         return metadata
@@ -431,10 +433,3 @@ def _shown(column: Column) -> ShownColumn:
     if column["encoding"] != IMPLIED_ENCODINGS[column["type"]]:
         return ShownColumn(**column)
     return ShownColumn(name=column["name"], type=column["type"])
-
-
-def _notes_on(columns: Sequence[ShownColumn], profile: ProfileNotes) -> ProfileNotes:
-    """The notes of a profile on these columns alone."""
-    names = {column["name"] for column in columns}
-    notes = {name: note for name, note in profile["notes"].items() if name in names}
-    return {**profile, "notes": notes}

@@ -17,7 +17,7 @@ from dualsql.capabilities import capabilities_of
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.cells import JSON_NULL, ColumnFit, Unfit, fit_of, kinds_of
+from dualsql.formats.cells import JSON_NULL, KINDS, ColumnFit, Unfit, fit_of
 from dualsql.formats.ndjson import problem
 from dualsql.formats.taken_file import TakenFile
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
@@ -28,7 +28,7 @@ _DIGITS = 38
 """The most that a decimal128 holds."""
 
 _LISTED = frozenset({"integer", "float", "boolean", "text", "date"})
-_LISTED_KINDS = {encoding: kinds_of(encoding) for encoding in _LISTED}
+_LISTED_KINDS = {encoding: KINDS[encoding] for encoding in _LISTED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,7 @@ from dualsql.sqlalchemy_dialects import ranges
 
 Kinds = tuple[type[Any], ...]
 
-# By encoding: classes of values, and subclasses of these that do not belong to the encoding.
-_KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
+KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
     "integer": ((int,), (bool,)),
     "float": ((float, int), (bool,)),
     "decimal": ((Decimal, int), (bool,)),
@@ -42,6 +41,7 @@ _KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
     "uuid": ((UUID, str), ()),
     "base64": ((bytes, bytearray, memoryview), ()),
 }
+"""By encoding: classes of values, and subclasses of these that do not belong to the encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,11 @@ def loose_fits(columns: Iterable[tuple[int, ResultColumn]], dialect: Dialect) ->
 _LOOSE = frozenset({"integer", "float", "base64", "text"})
 
 
-def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
-    """Classes of the values of an encoding, and subclasses of these that do not belong to it."""
-    return _KINDS[encoding]
-
-
 def fit_of(column: ResultColumn) -> ColumnFit:
     """The values that the column's encoding allows, before conversion."""
     plain = column.shown
-    is_open = column.encoding not in _KINDS or isinstance(plain, types.Enum | ranges.AbstractRange)
-    return ColumnFit(None) if is_open else ColumnFit(*_KINDS[column.encoding])
+    is_open = column.encoding not in KINDS or isinstance(plain, types.Enum | ranges.AbstractRange)
+    return ColumnFit(None) if is_open else ColumnFit(*KINDS[column.encoding])
 
 
 class Fits:
@@ -163,16 +158,11 @@ class Fits:
         return found
 
 
-MOST_ELEMENTS = 20_000
-"""Of lists and objects; so many are written in 5 ms, or in 20 ms if each is an integer beyond 64 bits."""
-
-_OF_NESTED = frozenset({"any", "json", "array"})
-
-
 def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> bool:
     """Whether rows of these columns hold more elements than the event loop has time for."""
-    places = [place for place, column in enumerate(columns) if column.encoding in _OF_NESTED]
-    return bool(places) and holds_more((row[place] for row in rows for place in places), MOST_ELEMENTS)
+    places = [place for place, column in enumerate(columns) if column.encoding in ("any", "json", "array")]
+    # So many are written in 5 ms, or in 20 ms if each is an integer beyond 64 bits.
+    return bool(places) and holds_more((row[place] for row in rows for place in places), 20_000)
 
 
 def _text(value: Any) -> str:

@@ -310,8 +310,7 @@ def with_unfit_named(records: list[Row], computed: Collection[str] = ()) -> list
             if isinstance(value, WordedItems):
                 record[name] = value.items
             else:
-                is_plain = name in computed and type(value) in _PLAIN
-                is_plain = is_plain and not (type(value) is float and not is_finite(value))
+                is_plain = name in computed and type(value) in _PLAIN and with_words(value) is value
                 record[name] = value if is_plain else cell.text
         if unfit:
             record[UNFIT_KEY] = list(unfit)

@@ -15,9 +15,6 @@ _LEAST_WIDTH = 80
 """All rows are shown if they fit with cells of so many characters."""
 _KEPT_ROWS = 3
 
-
-_SHOWN_OF_ID = 8
-
 _Plain = TypeVar("_Plain")
 
 
@@ -27,7 +24,7 @@ def unlinked(text: str) -> str:
         return text
     shown, end = "", 0
     for start, identifier in ids_in(text):
-        shown += f"{text[end:start]}{identifier[:_SHOWN_OF_ID]}…"
+        shown += f"{text[end:start]}{identifier[:8]}…"
         end = start + len(identifier)
     return shown + text[end:]
 

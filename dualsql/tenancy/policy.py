@@ -201,10 +201,11 @@ class Policy:
         if isinstance(name, str):
             table = self.tables.get(name)
         else:
+            table = name
             with suppress(NoInspectionAvailable):
                 mapper = inspect(name)
-                name = mapper.local_table if isinstance(mapper, Mapper) else name
-            table = name if self._registry.name_of(name) is not None else None
+                table = mapper.local_table if isinstance(mapper, Mapper) else name
+            table = table if self._registry.name_of(table) is not None else None
         if table is None:
             raise ConfigurationError(
                 f"A hook names {name!r}, which is not registered."[:200],
