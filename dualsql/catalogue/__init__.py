@@ -11,7 +11,7 @@ Only `mcp` knows MCP. Nothing here queries a database.
 """
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind, paged
-from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, VisibilityRules, Visible
+from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, Visible
 from dualsql.catalogue.describe import TableFacts
 from dualsql.catalogue.search import Index
 
@@ -25,7 +25,6 @@ __all__ = [
     "Kind",
     "PlacedTable",
     "TableFacts",
-    "VisibilityRules",
     "Visible",
     "paged",
 ]

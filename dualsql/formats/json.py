@@ -25,7 +25,7 @@ from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, fit_of, loose_fits
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, fit_of, is_loose
 from dualsql.formats.text import duration
 from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
@@ -175,37 +175,42 @@ class RecordMaker:
         self._names = [column.name for column in columns]
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = texts_at(columns, text_columns)
-        others = [(place, column) for place, column in enumerate(columns) if place not in self._texts]
-        self._fits = loose_fits(others, dialect)
-        self._numbers = [place for place, column in others if _may_be_infinite(column)]
+        others = [place for place in range(len(columns)) if place not in self._texts]
+        self._numbers = [place for place in others if _may_be_infinite(columns[place])]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
         self._has_times = may_hold_times(columns)
-        fits = [(place, fit_of(column)) for place, column in others]
-        self._strict_fits = Fits(
-            (place, fit) for place, fit in fits if is_sqlalchemys_own(columns[place].type, dialect)
-        )
-        is_open = any(fit.kinds is None for _, fit in fits)
-        self._expected = (
-            (object,) if is_open else tuple(chain.from_iterable(fit.kinds or () for _, fit in fits))
-        )
+        fits = {place: fit_of(columns[place]) for place in others}
+        own = {place: fits[place] for place in others if is_sqlalchemys_own(columns[place].type, dialect)}
+        loose = {place: fit for place, fit in own.items() if is_loose(columns[place], dialect)}
+        self._fits, self._strict_fits = Fits(loose), Fits(own)
+        converting = {place for place, _ in self._converters}
+        self._unchecked = [place for place in others if place in converting or place not in loose]
+        is_open = any(fit.kinds is None for fit in fits.values())
+        self._expected = (object,) if is_open else tuple(chain(*(fit.kinds or () for fit in fits.values())))
+        # orjson calls `_noticed` for bytes: no text is looked at, unless a column may hold bytes.
+        are_bytes_noticed = not issubclass(bytes, self._expected)
+        texts = {place for place in others if are_bytes_noticed and columns[place].encoding == "text"}
+        self._fits_of_lines = Fits({place: fit for place, fit in loose.items() if place not in texts})
         self._has_unfit = False
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
-        ready = self._ready(self._fits.marked(rows))
+        fitting = self._finite(self._fits.marked(rows))
+        ready = self._converted(fitting)
         records = named(self._names, ready)
-        has_unfit = Unfit in set(map(type, chain.from_iterable(ready)))
-        return with_unfit_named(records, self._computed) if has_unfit else records
+        # 13 ns a cell.
+        has_unfit = any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
+        return with_unfit_named(records, self._computed) if has_unfit or fitting is not rows else records
 
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own."""
         self._has_unfit = False
-        records = named(self._names, self._ready(self._fits.marked(rows)))
-        data = lines(records, self._noticed, has_times=self._has_times)
+        ready = self._converted(self._finite(self._fits_of_lines.marked(rows)))
+        data = lines(named(self._names, ready), self._noticed, has_times=self._has_times)
         if not self._has_unfit:
             return data
-        records = named(self._names, self._ready(self._strict_fits.marked(rows)))
-        return lines(with_unfit_named(records, self._computed))
+        ready = self._converted(self._finite(self._strict_fits.marked(rows)))
+        return lines(with_unfit_named(named(self._names, ready), self._computed))
 
     def _noticed(self, value: Any) -> Any:
         # orjson calls it for values that are neither text, number, date nor UUID, so that others cost nothing: an
@@ -214,11 +219,13 @@ class RecordMaker:
             self._has_unfit = True
         return encoded(value)
 
-    def _ready(self, rows: Rows) -> Rows:
+    def _finite(self, rows: Rows) -> Rows:
         # orjson writes null for NaN and the infinities, which JSON does not have.
         odd = [place for place in self._numbers if not _are_finite(list(map(itemgetter(place), rows)))]
-        finite = converted(rows, [(place, _finite_or_word) for place in odd])
-        return with_texts(converted(finite, self._converters), self._texts)
+        return converted(rows, [(place, _finite_or_word) for place in odd])
+
+    def _converted(self, rows: Rows) -> Rows:
+        return with_texts(converted(rows, self._converters), self._texts)
 
 
 def named(names: Sequence[str], rows: Rows) -> list[Row]:
