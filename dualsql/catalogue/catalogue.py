@@ -18,8 +18,7 @@ from dualsql.errors import BadParameterError, UnknownTableError
 from dualsql.freeze import Registry
 from dualsql.resource import Principal
 from dualsql.saved_queries import SavedQuery
-from dualsql.tenancy.policy import Policy
-from dualsql.tenancy.visible import VisibleNames, visible_names
+from dualsql.tenancy.visible import VisibleNames
 
 Visible = Callable[[Principal | None, Any], bool]
 """The operator's function that hides tables from a principal. It can only hide more than the rules do.
@@ -65,6 +64,7 @@ class Catalogue:
     Args:
         dialects: of each source, by its name.
         queries: one without a source belongs to the first source.
+        visible_names: the tables that the rules let a principal query on a source.
         visible: see `Visible`; its exceptions are not caught.
         scheme: of the URIs.
 
@@ -76,7 +76,7 @@ class Catalogue:
         self,
         registry: Registry,
         dialects: Mapping[str, Dialect],
-        policy: Policy,
+        visible_names: Callable[[Principal | None, str], VisibleNames],
         *,
         queries: Iterable[SavedQuery] = (),
         visible: Visible | None = None,
@@ -85,7 +85,7 @@ class Catalogue:
         self.addressing = Addressing(scheme)
         self.sources = tuple(dialects)
         self._dialects = dialects
-        self._policy = policy
+        self._visible_names = visible_names
         self._visible = visible
         self._tables = list(_read_tables(registry))
         self._names = {id(table.table): table for table in self._tables}
@@ -97,7 +97,7 @@ class Catalogue:
 
     def seen_by(self, principal: Principal | None) -> CatalogueView:
         """The catalogue as `principal` sees it now."""
-        visible = {source: visible_names(self._policy, principal, source) for source in self.sources}
+        visible = {source: self._visible_names(principal, source) for source in self.sources}
         allowed_tables = [table for table in self._tables if self._shows(principal, table)]
         tables = {
             table.at(source): table

@@ -5,21 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dualsql.store.memory import MemoryStore as MemoryStore
-from dualsql.store.protocol import (
-    Requester as Requester,
-    ResourceChanges as ResourceChanges,
-    ResourceStore as ResourceStore,
-)
+from dualsql.store.memory import MemoryStore
+from dualsql.store.protocol import KeptChange, Requester, ResourceChanges, ResourceStore
 
 if TYPE_CHECKING:
-    from dualsql.store.keyed import KeyValueStore as KeyValueStore
-    from dualsql.store.migrations import (
-        downgrade as downgrade,
-        migrations_path as migrations_path,
-        upgrade as upgrade,
-    )
-    from dualsql.store.sql import SQLResourceStore as SQLResourceStore
+    from dualsql.store.keyed import KeyValueStore
+    from dualsql.store.migrations import downgrade, migrations_path, upgrade
+    from dualsql.store.sql import SQLResourceStore
+
+__all__ = [
+    "KeptChange", "KeyValueStore", "MemoryStore", "Requester", "ResourceChanges", "ResourceStore", "SQLResourceStore",
+    "downgrade", "migrations_path", "upgrade",
+]  # fmt: skip
 
 # Imported on first use: a server needs one store, and none needs Alembic, a third of what importing dualsql costs.
 _MODULES = {"KeyValueStore": "keyed", "SQLResourceStore": "sql"}

@@ -74,6 +74,7 @@ class TableForms:
     Attributes:
         conditions, masks: by id of a table; what replaces its columns, by their keys.
         names: the names of registered tables and of tables in predicates, which no CTE may have; empty without rules.
+        dialects: those that compile under it, by the dialect of a database.
         is_open: there is no rule, so text may be rendered if the registry allows it.
     """
 
@@ -90,7 +91,7 @@ class TableForms:
         self.conditions = conditions
         self.masks = masks
         self._selects: dict[int, Select[Any]] = {}
-        self._dialects: dict[Dialect, Dialect] = {}
+        self.dialects: dict[Dialect, Dialect] = {}
         self.is_open = is_open
         elements = [] if is_open else [*tables, *chain(*conditions.values())]
         self.names = frozenset(
@@ -99,12 +100,6 @@ class TableForms:
             for part in visitors.iterate(element)
             if isinstance(part, TableClause)
         )
-
-    def dialect(self, base: Dialect) -> Dialect:
-        """The dialect that statements have to be compiled on for a database with the dialect `base`."""
-        if base not in self._dialects:
-            self._dialects[base] = dialect_with_rules(base, self)
-        return self._dialects[base]
 
     def serves(self, table: Table) -> bool:
         """Whether the table may be read."""

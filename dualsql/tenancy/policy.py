@@ -27,7 +27,7 @@ from dualsql.errors import ConfigurationError, ForbiddenError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
-from dualsql.tenancy.compiler import OWN_NAMES, Exactly, TableForms
+from dualsql.tenancy.compiler import OWN_NAMES, Exactly, TableForms, dialect_with_rules
 from dualsql.tenancy.rules import (
     Function,
     Hook,
@@ -64,7 +64,10 @@ class ActiveRules:
 
     def dialect(self, base: Dialect) -> Dialect:
         """The dialect that statements have to be compiled on."""
-        return self.form.dialect(base)
+        dialects = self.form.dialects
+        if base not in dialects:
+            dialects[base] = dialect_with_rules(base, self.form)
+        return dialects[base]
 
     def with_values(self, values: Mapping[str, Any]) -> ActiveRules:
         """The same rules, and values for the parameters that a statement has itself."""
