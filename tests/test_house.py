@@ -30,6 +30,7 @@ SMALL_MODULES = {
     "dualsql/formats/bound.py": "read by `sql` and `query`",
     "dualsql/formats/ranges.py": "loaded with the first range",
     "dualsql/formats/taken_file.py": "read by two formats",
+    "dualsql/tenancy/functions.py": "for servers with functions among their hooks",
     "dualsql/tenancy/grouping.py": "for databases whose GROUP BY is strict",
     "dualsql/store/eviction.py": "loaded with a store in memory that is almost full",
     "dualsql/store/health.py": "loaded with the first readiness check",

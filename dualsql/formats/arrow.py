@@ -73,7 +73,7 @@ class ArrowSchema:
         self, columns: Sequence[ResultColumn], dialect: Dialect, text_columns: Sequence[str] = ()
     ) -> None:
         self._pa = _pyarrow()
-        self.texts = json.texts_at(columns, text_columns)
+        self.texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self.schema = self._pa.schema(
             [
                 self._text_field(column.name) if position in self.texts else self._field(column, dialect)

@@ -170,13 +170,17 @@ class RecordMaker:
         dialect: Dialect,
         *,
         integer_strings: Iterable[str] = (),
-        text_columns: Iterable[str] = (),
+        text_columns: Collection[str] = (),
     ) -> None:
         self._names = [column.name for column in columns]
         self._computed = frozenset(column.name for column in columns if column.is_computed)
-        self._texts = texts_at(columns, text_columns)
+        self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         others = [place for place in range(len(columns)) if place not in self._texts]
-        self._numbers = [place for place in others if _may_be_infinite(columns[place])]
+        items = [
+            column.describe().get("items", "any") if column.encoding == "array" else column.encoding
+            for column in columns
+        ]
+        self._numbers = [place for place in others if items[place] in ("float", "decimal", "array", "any")]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
         self._has_times = may_hold_times(columns)
         fits = {place: fit_of(columns[place]) for place in others}
@@ -248,14 +252,6 @@ def _naming(width: int) -> Callable[[Rows, Sequence[str]], list[Row]]:
     exec(text, made)  # noqa: S102 - as dataclasses and namedtuple do
     found: Callable[[Rows, Sequence[str]], list[Row]] = made["of"]
     return found
-
-
-def _may_be_infinite(column: ResultColumn) -> bool:
-    items = column.describe().get("items", "any") if column.encoding == "array" else column.encoding
-    return items in _WITH_INFINITIES
-
-
-_WITH_INFINITIES = frozenset({"float", "decimal", "array", "any"})
 
 
 def _are_finite(values: Sequence[Any]) -> bool:
@@ -355,19 +351,13 @@ def converters(
 
 def converted(rows: Rows, converters: Converters) -> Rows:
     """The rows with `converters` applied to all values but NULL; the same object if no value needs one."""
-    needed = [pair for pair in converters if pair[1] is not _whole or _holds_decimal(pair[0], rows)]
-    return [_converted(row, needed) for row in rows] if needed else rows
-
-
-def _holds_decimal(position: int, rows: Rows) -> bool:
     # Most databases compute integers as integers: a look at the classes takes a tenth of a call for each cell.
-    return Decimal in set(map(type, map(itemgetter(position), rows)))
-
-
-def texts_at(columns: Sequence[ResultColumn], names: Iterable[str]) -> list[int]:
-    """The positions of the columns with these names."""
-    wanted = frozenset(names)
-    return [position for position, column in enumerate(columns) if column.name in wanted]
+    needed = [
+        (place, converter)
+        for place, converter in converters
+        if converter is not _whole or Decimal in set(map(type, map(itemgetter(place), rows)))
+    ]
+    return [_converted(row, needed) for row in rows] if needed else rows
 
 
 def with_texts(rows: Rows, positions: Sequence[int]) -> Rows:

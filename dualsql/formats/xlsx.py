@@ -58,7 +58,7 @@ class XLSXWriter:
         self._structured = [
             (place, _as_json) for place, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
-        self._texts = json.texts_at(columns, options.text_columns)
+        self._texts = [place for place, column in enumerate(columns) if column.name in options.text_columns]
         self._columns = [_Column(letters(place), column.name) for place, column in enumerate(columns)]
         names = "".join(column.heading() for column in self._columns)
         self._sheet_head = _SHEET_HEAD.format(

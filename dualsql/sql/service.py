@@ -184,7 +184,7 @@ class SQLService:
             # SQLAlchemy sets it with the first connection; the proof at the start has made one.
             version=getattr(dialect, "server_version_info", None),
             is_visible=self._sources.is_visible(principal, name, visible),
-            hides=rules.filters,
+            hides=lambda table: id(table) in rules.conditions,
             meanings=self._sources.sources[name].meanings,
         )
         return ResolvedQuery(statement, name, None)

@@ -1,8 +1,9 @@
 """Rules for tables and columns by tenant and principal.
 
     rules     what an operator writes: TenantFilter, RowFilter, Mask, Shared, RowSecurity, or a plain function
-    policy    the rules of one server, checked against its registry and evaluated for each request; masks has the masks
-    compiler  writes SQL under the rules: only it writes the names of tables
+    policy    the rules of one server, checked against its registry and evaluated for each request; masks, row_filters
+              and functions are loaded by servers that have such rules
+    compiler  writes SQL under the rules: only it writes the names of tables; grouping completes GROUP BY
     visible   what features ask of the rules
 
 Read in this order. docs/decisions/0006 explains why rules are applied while SQL is written, not to the statement.

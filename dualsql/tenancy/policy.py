@@ -7,16 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    CompoundSelect,
-    Select,
-    TextualSelect,
-    inspect,
-    types,
-    util,
-)
+from sqlalchemy import BindParameter, ColumnElement, inspect, types, util
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import Mapper
@@ -184,20 +175,11 @@ class Policy:
         Raises:
             ConfigurationError: a function did not return a statement of the same columns.
         """
-        for function in self._functions:
-            columns = len(statement.selected_columns)
-            statement = function(statement, context)
-            if not isinstance(statement, Select | CompoundSelect | TextualSelect):
-                raise ConfigurationError(
-                    f"A hook must return a statement, and returned a {type(statement).__name__}.",
-                    hint="Use a function (not async) that returns the statement to run.",
-                )
-            # The columns were described before: with other columns, values would have wrong names.
-            if len(statement.selected_columns) != columns:
-                raise ConfigurationError(
-                    "A hook changed the columns of a statement.", hint="A hook may only remove rows."
-                )
-        return statement
+        if not self._functions:
+            return statement
+        from dualsql.tenancy.functions import applied
+
+        return applied(self._functions, statement, context)
 
     def _table(self, name: Any) -> Any:
         """The registered table that a Table, a mapped class or a name stands for."""

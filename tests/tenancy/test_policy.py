@@ -275,7 +275,7 @@ def test_filters_of_one_parameter_for_one_and_of_two_for_another_have_each_their
 
     for names in (["ana", "bob"], ["bob", "ana"]):
         bound: dict[str, Any] = {}
-        hooks = [RowFilter(people, of_people), RowFilter(countries, of_countries), Shared(orders)]
+        hooks: list[Any] = [RowFilter(people, of_people), RowFilter(countries, of_countries), Shared(orders)]
         policy = Policy(REGISTRY, hooks)
         forms = set()
         for name in names:
