@@ -82,11 +82,7 @@ def text(value: Any) -> str:
         return value
     if isinstance(value, Unfit):
         return value.text
-    if isinstance(value, float | Decimal) and not is_finite(value):
-        return word(value)
-    if isinstance(value, list | tuple | dict):
-        return dumps(with_words(value)).decode()
-    written = dumps(value)
+    written = dumps(with_words(value))
     return str(orjson.loads(written)) if written.startswith(b'"') else written.decode()
 
 
@@ -175,25 +171,24 @@ class RecordMaker:
         self._names = [column.name for column in columns]
         self._computed = frozenset(column.name for column in columns if column.is_computed)
         self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
-        others = [place for place in range(len(columns)) if place not in self._texts]
+        self._converters = converters(columns, dialect, integer_strings=integer_strings)
+        self._has_times = may_hold_times(columns)
+        fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
         items = [
             column.describe().get("items", "any") if column.encoding == "array" else column.encoding
             for column in columns
         ]
-        self._numbers = [place for place in others if items[place] in ("float", "decimal", "array", "any")]
-        self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        self._has_times = may_hold_times(columns)
-        fits = {place: fit_of(columns[place]) for place in others}
-        own = {place: fits[place] for place in others if is_sqlalchemys_own(columns[place].type, dialect)}
+        self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
+        own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
         loose = {place: fit for place, fit in own.items() if is_loose(columns[place], dialect)}
         self._fits, self._strict_fits = Fits(loose), Fits(own)
-        converting = {place for place, _ in self._converters}
-        self._unchecked = [place for place in others if place in converting or place not in loose]
-        is_open = any(fit.kinds is None for fit in fits.values())
-        self._expected = (object,) if is_open else tuple(chain(*(fit.kinds or () for fit in fits.values())))
+        converting = dict(self._converters)
+        self._unchecked = [place for place in fits if place in converting or place not in loose]
+        kinds = [fit.kinds for fit in fits.values()]
+        self._expected = (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
         # orjson calls `_noticed` for bytes: no text is looked at, unless a column may hold bytes.
         are_bytes_noticed = not issubclass(bytes, self._expected)
-        texts = {place for place in others if are_bytes_noticed and columns[place].encoding == "text"}
+        texts = {place for place in fits if are_bytes_noticed and columns[place].encoding == "text"}
         self._fits_of_lines = Fits({place: fit for place, fit in loose.items() if place not in texts})
         self._has_unfit = False
 
@@ -207,7 +202,7 @@ class RecordMaker:
         return with_unfit_named(records, self._computed) if has_unfit or fitting is not rows else records
 
     def lines(self, rows: Rows) -> bytes:
-        """The rows as JSON objects, each on a line of its own."""
+        """The rows as JSON objects, each on a line of its own; of one stream at a time."""
         self._has_unfit = False
         ready = self._converted(self._finite(self._fits_of_lines.marked(rows)))
         data = lines(named(self._names, ready), self._noticed, has_times=self._has_times)

@@ -108,13 +108,8 @@ class BatchWriter(Protocol):
         """A pyarrow.RecordBatch of the schema. Its bytes may come with a later chunk."""
 
 
-class WriterFactory(Protocol):
-    """Makes the writer of one stream."""
-
-    def __call__(
-        self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions
-    ) -> Writer: ...
-
+WriterFactory = Callable[[Sequence[ResultColumn], Dialect, WriterOptions], Writer]
+"""Makes the writer of one stream."""
 
 FirstRow = Callable[[bytes], tuple[bytes, bytes]]
 """Splits the bytes of some rows into the first row, as its digest is made of it, and what follows."""

@@ -202,30 +202,24 @@ class Policy:
         conditions: dict[int, list[ColumnElement[bool]]] = {}
         parameters: dict[Any, BindParameter[Any]] = {}
         for rule in self._tenants:
-            tables = self.tables.values() if rule.tables is None else map(self._table, rule.tables)
-            for table in tables:
+            for table in self.tables.values() if rule.tables is None else map(self._table, rule.tables):
                 column = next((column for column in table.c if column.name == rule.column), None)
-                if column is not None:
-                    self.tenant_columns.append(column)
-                    value = self._tenant_parameter(rule, column.type, parameters)
-                    conditions.setdefault(id(table), []).append(Exactly(column, value))
-                elif rule.tables is not None:
+                if column is None and rule.tables is None:
+                    continue
+                if column is None:
                     raise ConfigurationError(f"The table {table.name!r} has no column {rule.column!r}.")
+                self.tenant_columns.append(column)
+                # CHAR would remove blanks at the end of the value.
+                type_ = types.String() if isinstance(column.type, types.CHAR) else column.type
+                type_key = internals.type_key(type_)
+                # SQLAlchemy binds all parameters of one name with the type of the last one.
+                key = (id(rule), id(type_) if type_key is NO_CACHE else type_key)
+                if key not in parameters:
+                    name = f"dualsql_tenant_{len(parameters)}"
+                    parameters[key] = BindParameter(name, type_=type_, required=True)
+                    self._tenant_values[name] = rule
+                conditions.setdefault(id(table), []).append(Exactly(column, parameters[key]))
         return conditions
-
-    def _tenant_parameter(
-        self, rule: TenantFilter, type_: Any, parameters: dict[Any, BindParameter[Any]]
-    ) -> BindParameter[Any]:
-        """A parameter for each type: SQLAlchemy binds all parameters of one name with the type of the last one."""
-        if isinstance(type_, types.CHAR):  # it would remove blanks at the end of the value
-            type_ = types.String()
-        type_key = internals.type_key(type_)
-        key = (id(rule), id(type_) if type_key is NO_CACHE else type_key)
-        if key not in parameters:
-            name = f"dualsql_tenant_{len(self._tenant_values)}"
-            parameters[key] = BindParameter(name, type_=type_, required=True)
-            self._tenant_values[name] = rule
-        return parameters[key]
 
 
 def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:
