@@ -110,12 +110,10 @@ def _shortened(row: Row, width: int) -> Row:
 
 def _short(value: Any, width: int) -> Any:
     """The value, or the beginning of its text if that is longer than `width`, also for a list or an object."""
-    if isinstance(value, dict | list):
-        text = dumps(beginning(value, width)).decode()
-        return value if len(text) <= width else text[: width - 1] + "…"
-    if isinstance(value, str) and len(value) > width:
-        return value[: width - 1] + "…"
-    return value
+    if not isinstance(value, str | dict | list):
+        return value
+    text = value if isinstance(value, str) else dumps(beginning(value, width)).decode()
+    return value if len(text) <= width else text[: width - 1] + "…"
 
 
 TextFormat = Literal["markdown", "csv", "json", "none"]
