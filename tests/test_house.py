@@ -28,6 +28,8 @@ SMALL_MODULES = {
     "client/dualsql_client/notebook.py": "imported by IPython alone",
     "dualsql/threads.py": "read by formats, kept, query and http",
     "dualsql/formats/bound.py": "read by `sql` and `query`",
+    "dualsql/formats/json_array.py": "a format of streams has a file of its own",
+    "dualsql/formats/ndjson.py": "a format of streams has a file of its own",
     "dualsql/formats/ranges.py": "loaded with the first range",
     "dualsql/formats/taken_file.py": "read by two formats",
     "dualsql/tenancy/functions.py": "for servers with functions among their hooks",

@@ -1,4 +1,4 @@
-"""Rows as NDJSON, one object a line, or as one JSON array."""
+"""Rows as NDJSON, one object a line."""
 
 from __future__ import annotations
 
@@ -50,36 +50,3 @@ def first_line(data: bytes) -> tuple[bytes, bytes]:
     """Split NDJSON into the first row and the rest; see `Resuming.first_row`."""
     row, _, rest = data.partition(b"\n")
     return row, rest
-
-
-SEPARATOR = b",\n"
-"""Between two rows of a JSON array."""
-
-
-def first_object(data: bytes) -> tuple[bytes, bytes]:
-    """Split rows of a JSON array into the first row and the rest; see `Resuming.first_row`."""
-    end = data.find(SEPARATOR)
-    return (data, b"") if end < 0 else (data[:end], data[end:])
-
-
-class JSONArrayWriter:
-    """One array of objects. A failed stream has no closing bracket, so it is not valid JSON."""
-
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
-        self._lines = NDJSONWriter(columns, dialect, options)
-        self._separator = b""
-
-    def head(self) -> bytes:
-        return b"["
-
-    def rows(self, rows: Rows) -> Chunk:
-        chunk = self._lines.rows(rows)
-        data = self._separator + chunk.data.rstrip(b"\n").replace(b"\n", SEPARATOR)
-        self._separator = SEPARATOR
-        return Chunk(data, chunk.rows)
-
-    def end(self, summary: StreamEnd) -> bytes:
-        return b"]\n"
-
-    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
-        return None

@@ -115,6 +115,10 @@ FirstRow = Callable[[bytes], tuple[bytes, bytes]]
 """Splits the bytes of some rows into the first row, as its digest is made of it, and what follows."""
 
 
+ARRAY_SEPARATOR = b",\n"
+"""Between two rows of a JSON array."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resuming:
     """How the rest of a broken stream follows what its reader has.

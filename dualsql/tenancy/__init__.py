@@ -1,8 +1,8 @@
 """Rules for tables and columns by tenant and principal.
 
     rules     what an operator writes: TenantFilter, RowFilter, Mask, Shared, RowSecurity, or a plain function
-    policy    the rules of one server, checked against its registry and evaluated for each request; masks, row_filters
-              and functions are loaded by servers that have such rules
+    policy    the rules of one server, checked against its registry and evaluated for each request; tenant_filters,
+              row_filters, masks and functions are loaded by servers that have such rules
     compiler  writes SQL under the rules: only it writes the names of tables; grouping completes GROUP BY
     visible   what features ask of the rules
 

@@ -17,50 +17,20 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
-from sqlalchemy import Boolean, ColumnElement, Select, select, types
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.engine import Dialect
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import CTE, TableClause
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities, DriverValues, capabilities_of
 from dualsql.columns.dialect_types import without_digits
 from dualsql.columns.exact import with_all_digits
-from dualsql.columns.own_types import stored_type
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly
 from dualsql.freeze.row_number import is_row_number, row_number
 from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
-
-
-class Exactly(FunctionElement[bool]):
-    """`column = value`, compared exactly under any collation of the column."""
-
-    name = "dualsql_exactly"
-    type = Boolean()
-    inherit_cache = True
-
-    def self_group(self, against: Any = None) -> Exactly:
-        """The element itself. SQLAlchemy would write `state = ? = 1` for a database without a boolean type.
-
-        SQLite uses no index for that, and SQL Server does not parse it.
-        """
-        return self
-
-
-@compiles(Exactly)
-def _write_exactly(element: Exactly, compiler: Any, **kw: Any) -> str:
-    column, value = element.clauses
-    capabilities = capabilities_of(compiler.dialect)
-    stored = stored_type(column.type, compiler.dialect)
-    if not isinstance(stored, types.String) or capabilities is None or capabilities.text_equality is None:
-        return str(compiler.process(column == value, **kw))
-    operands = (compiler.process(column, **kw), compiler.process(value, **kw))
-    return capabilities.text_equality(*operands, stored)
-
 
 Table = Any
 """A Table or lightweight table of the registry."""

@@ -7,18 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BindParameter, ColumnElement, inspect, types, util
+from sqlalchemy import ColumnElement, inspect, util
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import NoInspectionAvailable
 from sqlalchemy.orm import Mapper
-from sqlalchemy.sql.cache_key import NO_CACHE
 
-from dualsql import sqlalchemy_internals as internals
 from dualsql.errors import ConfigurationError, ForbiddenError
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
-from dualsql.tenancy.compiler import OWN_NAMES, Exactly, TableForms, dialect_with_rules
+from dualsql.tenancy.compiler import OWN_NAMES, TableForms, dialect_with_rules
 from dualsql.tenancy.rules import (
     Function,
     Hook,
@@ -107,9 +105,14 @@ class Policy:
 
             self._masks = resolve_masks(registry, masks)
         self._rows = [(self._table(rule.table), rule.predicate) for rule in _of_kind(hooks, RowFilter)]
-        self._tenant_values: dict[str, TenantFilter] = {}  # name of a parameter -> whose value it takes
-        self.tenant_columns: list[ColumnElement[Any]] = []
-        self._conditions = self._tenant_conditions()
+        self._tenant_values: Mapping[str, TenantFilter] = {}  # name of a parameter -> whose value it takes
+        self._conditions: Mapping[int, Sequence[ColumnElement[bool]]] = {}
+        self.tenant_columns: Sequence[ColumnElement[Any]] = ()
+        if self._tenants:
+            from dualsql.tenancy.tenant_filters import tenant_conditions
+
+            found = tenant_conditions(self._tenants, self.tables.values(), self._table)
+            self._tenant_values, self._conditions, self.tenant_columns = found
         shared = [self._table(name) for rule in _of_kind(hooks, Shared) for name in rule.tables]
         declared = {*self._conditions, *(id(table) for table, _ in self._rows), *map(id, shared)}
         rest = [table for table in self.tables.values() if id(table) not in declared]
@@ -160,7 +163,7 @@ class Policy:
         return ActiveRules(form, values, settings)
 
     def _form(self, predicates: Sequence[ColumnElement[bool]], masks: Sequence[ActiveMask]) -> TableForms:
-        conditions = {table: list(parts) for table, parts in self._conditions.items()}
+        conditions = {table: [*parts] for table, parts in self._conditions.items()}
         for (table, _), predicate in zip(self._rows, predicates, strict=True):
             conditions.setdefault(id(table), []).append(predicate)
         expressions: dict[int, dict[str, ColumnElement[Any]]] = {}
@@ -197,29 +200,6 @@ class Policy:
                 hint="Use a Table, a mapped class or a table name of `tables`.",
             )
         return table
-
-    def _tenant_conditions(self) -> dict[int, list[ColumnElement[bool]]]:
-        conditions: dict[int, list[ColumnElement[bool]]] = {}
-        parameters: dict[Any, BindParameter[Any]] = {}
-        for rule in self._tenants:
-            for table in self.tables.values() if rule.tables is None else map(self._table, rule.tables):
-                column = next((column for column in table.c if column.name == rule.column), None)
-                if column is None and rule.tables is None:
-                    continue
-                if column is None:
-                    raise ConfigurationError(f"The table {table.name!r} has no column {rule.column!r}.")
-                self.tenant_columns.append(column)
-                # CHAR would remove blanks at the end of the value.
-                type_ = types.String() if isinstance(column.type, types.CHAR) else column.type
-                type_key = internals.type_key(type_)
-                # SQLAlchemy binds all parameters of one name with the type of the last one.
-                key = (id(rule), id(type_) if type_key is NO_CACHE else type_key)
-                if key not in parameters:
-                    name = f"dualsql_tenant_{len(parameters)}"
-                    parameters[key] = BindParameter(name, type_=type_, required=True)
-                    self._tenant_values[name] = rule
-                conditions.setdefault(id(table), []).append(Exactly(column, parameters[key]))
-        return conditions
 
 
 def _of_kind(hooks: Sequence[Hook], kind: type[Any]) -> list[Any]:
