@@ -17,19 +17,17 @@ from dualsql.store.protocol import Access, ResourceStore
 
 logger = logging.getLogger(__name__)
 
-MAXIMUM_PENDING = 50_000
-"""Resources with pending accesses, about 15 MB. Beyond that, the least recently used ones are dropped."""
-
 _ACCESS_BATCH = 200
-
-# If a batch and then two of its resources alone fail, the store has failed, and not one resource.
-_OUTAGE = 3
 
 
 class AccessLog:
-    """Accesses of this process that are not yet written to the store, the latest last."""
+    """Accesses of this process that are not yet written to the store, the latest last.
 
-    def __init__(self, store: ResourceStore, *, maximum: int = MAXIMUM_PENDING) -> None:
+    Args:
+        maximum: resources; 50,000 take about 15 MB. Beyond that, the least recently used ones are dropped.
+    """
+
+    def __init__(self, store: ResourceStore, *, maximum: int = 50_000) -> None:
         self._store = store
         self._maximum = maximum
         self._pending: dict[str, Access] = {}
@@ -69,7 +67,8 @@ class AccessLog:
         batches = deque([*parts, *([resource_id] for resource_id in self._refused)])
         failure: StorageError | None = None
         failures = 0
-        while batches and failures < _OUTAGE:
+        # If a batch and then two of its resources alone fail, the store has failed, and not one resource.
+        while batches and failures < 3:
             batch = batches.popleft()
             # A cancellation does not end it: were a statement that was executed repeated, accesses would count twice.
             writing = asyncio.create_task(self._write(batch))
