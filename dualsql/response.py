@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dualsql.errors import ConfigurationError
@@ -244,14 +245,11 @@ class DualResponse:
 
     def _content(self, budget: int, results_format: ResultsFormat = "rows") -> StructuredContent:
         """The content in at most `budget` characters: rows, then ends of cells, then columns are left out."""
-        content = self._content_of(len(self.columns), budget, results_format)
+        of = partial(self._content_of, budget=budget, results_format=results_format)
+        content = of(len(self.columns))
         if content is None and self.columns:
-            count = widest(
-                lambda count: self._content_of(count, budget, results_format) is not None,
-                1,
-                len(self.columns),
-            )
-            content = None if count is None else self._content_of(count, budget, results_format)
+            count = widest(lambda count: of(count) is not None, 1, len(self.columns))
+            content = None if count is None else of(count)
         return content or StructuredContent(
             results=[], resource=self._link(), metadata=without_links(self._metadata(0, None, 1))
         )
@@ -286,9 +284,8 @@ class DualResponse:
             uri=self.resource_uri, url=self.resource_url, name=unlinked(self.name), mimeType=self.mime_type
         )
         if self.description is not None:
-            text = self.description
-            is_long = len(text) > _DESCRIPTION_WIDTH
-            link["description"] = unlinked(f"{text[: _DESCRIPTION_WIDTH - 1]}…" if is_long else text)
+            text, most = self.description, _DESCRIPTION_WIDTH
+            link["description"] = unlinked(text if len(text) <= most else f"{text[: most - 1]}…")
         return link
 
     def to_staged_content(self, *, operation: str, results_format: ResultsFormat = "rows") -> dict[str, Any]:

@@ -31,6 +31,7 @@ SMALL_MODULES = {
     "dualsql/formats/json_array.py": "a format of streams has a file of its own",
     "dualsql/formats/ndjson.py": "a format of streams has a file of its own",
     "dualsql/formats/ranges.py": "loaded with the first range",
+    "dualsql/formats/unfit_cells.py": "loaded with the first cell that does not fit",
     "dualsql/formats/taken_file.py": "read by two formats",
     "dualsql/tenancy/functions.py": "for servers with functions among their hooks",
     "dualsql/tenancy/grouping.py": "for databases whose GROUP BY is strict",

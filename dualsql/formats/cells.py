@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -62,6 +62,12 @@ class Unfit:
     def of(cls, value: Any) -> Unfit:
         """The cell that holds a value."""
         return value if isinstance(value, cls) else cls(_text(value), value)
+
+
+class WordedItems(NamedTuple):
+    """A list or an object with words for the numbers that JSON does not have; JSON shows it."""
+
+    items: Any
 
 
 JSON_NULL = Unfit("null")

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -25,7 +25,7 @@ from dualsql.columns.exact import PIECE, Digits, decoded
 from dualsql.columns.own_types import SQLType, is_instance, stored_type
 from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, fit_of, is_loose
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, is_loose
 from dualsql.formats.text import duration
 from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
@@ -199,7 +199,11 @@ class RecordMaker:
         records = named(self._names, ready)
         # 13 ns a cell.
         has_unfit = any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
-        return with_unfit_named(records, self._computed) if has_unfit or fitting is not rows else records
+        if fitting is rows and not has_unfit:
+            return records
+        from dualsql.formats.unfit_cells import with_unfit_named
+
+        return with_unfit_named(records, self._computed)
 
     def lines(self, rows: Rows) -> bytes:
         """The rows as JSON objects, each on a line of its own; of one stream at a time."""
@@ -208,6 +212,8 @@ class RecordMaker:
         data = lines(named(self._names, ready), self._noticed, has_times=self._has_times)
         if not self._has_unfit:
             return data
+        from dualsql.formats.unfit_cells import with_unfit_named
+
         ready = self._converted(self._finite(self._strict_fits.marked(rows)))
         return lines(with_unfit_named(named(self._names, ready), self._computed))
 
@@ -278,41 +284,6 @@ def _finite_or_word(value: Any) -> Any:
         worded = with_words(value)
         return Unfit(dumps(worded).decode(), WordedItems(worded))
     return value
-
-
-class WordedItems(NamedTuple):
-    """A list or an object with words for the numbers that JSON does not have; JSON shows it."""
-
-    items: Any
-
-
-def with_unfit_named(records: list[Row], computed: Collection[str] = ()) -> list[Row]:
-    """The records with the texts of cells that do not fit, and the names of their columns under UNFIT_KEY.
-
-    Args:
-        computed: names of the columns whose cells are shown as the database returned them, if JSON has such values.
-
-    Raises:
-        ValueNotRepresentableError: a column is called UNFIT_KEY.
-    """
-    for record in records:
-        unfit = {name: value for name, value in record.items() if type(value) is Unfit}
-        if unfit and UNFIT_KEY in record:
-            raise ValueNotRepresentableError(
-                f"The rows cannot be written: a column has the reserved name {UNFIT_KEY!r}.",
-                hint="Rename the column, or use CSV.",
-                details={"column": UNFIT_KEY},
-            )
-        for name, cell in unfit.items():
-            value = cell.value
-            if isinstance(value, WordedItems):
-                record[name] = value.items
-            else:
-                is_plain = name in computed and type(value) in _PLAIN and with_words(value) is value
-                record[name] = value if is_plain else cell.text
-        if unfit:
-            record[UNFIT_KEY] = list(unfit)
-    return records
 
 
 _LONG = (str, bytes, bytearray, memoryview, list, tuple, dict)

@@ -486,8 +486,9 @@ LOADED_LATER = {
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
     "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "databases.threads",
     "formats.arrow", "formats.bound", "formats.csv", "formats.json_array", "formats.odd_values", "formats.ranges",
-    "formats.xlsx", "results.row_cache", "store.eviction", "store.guard", "store.health", "tenancy.functions",
-    "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters", "tenancy.visible",
+    "formats.unfit_cells", "formats.xlsx", "results.row_cache", "store.eviction", "store.guard", "store.health",
+    "tenancy.functions", "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters",
+    "tenancy.visible",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {
