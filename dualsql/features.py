@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dualsql.feature import Feature, attach_features, feature_routes
 from dualsql.http.router import build_router
-from dualsql.mcp.options import ToolOptions
 from dualsql.server import KernelOptions, ResultServer
 from dualsql.settings import Settings, settings_in, takes
-from dualsql_client.errors import checked_keywords
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from dualsql.kept.feature import Kept
     from dualsql.links import Links
     from dualsql.mcp.decorators import Function
+    from dualsql.mcp.options import ToolOptions
     from dualsql.profiles.feature import Profiles
     from dualsql.query.service import QueryService
     from dualsql.sql.service import SQLService
@@ -160,7 +159,6 @@ class DualResponseServer(ResultServer):
 
         return self.features.get(Kept)
 
-    @checked_keywords(ToolOptions)
     def tool(self, server: Any, **options: Unpack[ToolOptions]) -> Callable[[Function], Function]:
         """A decorator: a function that returns a Select becomes a tool of an MCP server; see `dualsql.mcp`.
 

@@ -10,7 +10,6 @@ from dualsql.databases import connection_limit, missing_tables, unproved_notice
 from dualsql.databases.engines import server_at
 from dualsql.extension import Parts
 from dualsql.run import SERVER, Probe, Run
-from dualsql.store.housekeeping import StoreHealth
 from dualsql.store.protocol import ResourceStore
 
 logger = logging.getLogger(__name__)
@@ -80,6 +79,7 @@ class Maintenance:
             timeout: how long a database may take to answer.
         """
         from dualsql.databases.health import SourceHealth
+        from dualsql.store.health import StoreHealth
 
         run = self._run()
         probes: dict[str, Probe] = {SERVER: run.state}

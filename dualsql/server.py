@@ -53,7 +53,7 @@ from dualsql.run import Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, require_duration, takes
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog, Housekeeper
-from dualsql.store.protocol import ResourceStore, checked_store
+from dualsql.store.protocol import ResourceStore
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
 
@@ -624,5 +624,8 @@ def _parts_of(
 
 def _checked(store: ResourceStore) -> ResourceStore:
     # Ours raise StorageError by themselves; a subclass may not.
-    is_ours = type(store).__module__ in {"dualsql.store.memory", "dualsql.store.sql"}
-    return store if is_ours else checked_store(store)
+    if type(store).__module__ in {"dualsql.store.memory", "dualsql.store.sql"}:
+        return store
+    from dualsql.store.guard import checked_store
+
+    return checked_store(store)

@@ -11,9 +11,10 @@ Only `mcp` knows MCP. Nothing here queries a database.
 """
 
 from dualsql.catalogue.addresses import Address, Addressing, Kind, paged
-from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, VisibilityRules, Visible
+from dualsql.catalogue.catalogue import Catalogue, CatalogueView, Entry, PlacedTable, Visible
 from dualsql.catalogue.describe import TableFacts
 from dualsql.catalogue.search import Index
+from dualsql.tenancy.visible import VisibleNames
 
 __all__ = [
     "Address",
@@ -25,7 +26,7 @@ __all__ = [
     "Kind",
     "PlacedTable",
     "TableFacts",
-    "VisibilityRules",
     "Visible",
+    "VisibleNames",
     "paged",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy.engine import Dialect
 from typing_extensions import TypedDict
@@ -18,20 +18,12 @@ from dualsql.errors import BadParameterError, UnknownTableError
 from dualsql.freeze import Registry
 from dualsql.resource import Principal
 from dualsql.saved_queries import SavedQuery
-from dualsql.tenancy import VisibleNames
+from dualsql.tenancy.visible import VisibleNames
 
 Visible = Callable[[Principal | None, Any], bool]
 """The operator's function that hides tables from a principal. It can only hide more than the rules do.
 
 It has to be fast, because it is called for every table at every request of the catalogue."""
-
-
-class VisibilityRules(Protocol):
-    """The part of `dualsql.tenancy.Policy` that the catalogue uses."""
-
-    def visible_names(self, principal: Principal | None, source: str) -> VisibleNames:
-        """Which tables `principal` could query on `source`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +64,7 @@ class Catalogue:
     Args:
         dialects: of each source, by its name.
         queries: one without a source belongs to the first source.
+        visible_names: the tables that the rules let a principal query on a source.
         visible: see `Visible`; its exceptions are not caught.
         scheme: of the URIs.
 
@@ -83,7 +76,7 @@ class Catalogue:
         self,
         registry: Registry,
         dialects: Mapping[str, Dialect],
-        rules: VisibilityRules,
+        visible_names: Callable[[Principal | None, str], VisibleNames],
         *,
         queries: Iterable[SavedQuery] = (),
         visible: Visible | None = None,
@@ -92,7 +85,7 @@ class Catalogue:
         self.addressing = Addressing(scheme)
         self.sources = tuple(dialects)
         self._dialects = dialects
-        self._rules = rules
+        self._visible_names = visible_names
         self._visible = visible
         self._tables = list(_read_tables(registry))
         self._names = {id(table.table): table for table in self._tables}
@@ -104,7 +97,7 @@ class Catalogue:
 
     def seen_by(self, principal: Principal | None) -> CatalogueView:
         """The catalogue as `principal` sees it now."""
-        visible = {source: self._rules.visible_names(principal, source) for source in self.sources}
+        visible = {source: self._visible_names(principal, source) for source in self.sources}
         allowed_tables = [table for table in self._tables if self._shows(principal, table)]
         tables = {
             table.at(source): table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dualsql.catalogue.catalogue import Catalogue, Visible
@@ -11,6 +12,7 @@ from dualsql.errors import ConfigurationError, LimitExceededError, NotFreezableE
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.saved_queries import SavedQuery, saved_queries
+from dualsql.tenancy.visible import visible_names
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -44,7 +46,7 @@ class Tables(Feature):
         return Catalogue(
             self._parts.registry,
             {name: source.engine.dialect for name, source in self._parts.sources.items()},
-            self._parts.policy,
+            partial(visible_names, self._parts.policy),
             queries=self.saved_queries.values(),
             visible=visible,
             scheme=scheme,

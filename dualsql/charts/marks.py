@@ -83,7 +83,7 @@ def limits_of(chart: Chart, response: DualResponse) -> str:
 
 
 def _records(view: View, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Row]:
-    plain: list[Row] = json.loads(json.dumps(json.records(columns, rows, view.dialect)))
+    plain: list[Row] = json.loads(json.dumps(json.RecordMaker(columns, view.dialect).records(rows)))
     return plain
 
 

@@ -25,7 +25,7 @@ from dualsql.columns.own_types import stored_type
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, QueryExecutionError
-from dualsql.tenancy.compiler import Exactly
+from dualsql.tenancy.tenant_filters import Exactly
 
 _TENANT = "a"
 _OTHERS = ("A", "a ", " a", "\u00e4", "\uff41", "a\u0301", "a\u200b")

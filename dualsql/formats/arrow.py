@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import time
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +17,10 @@ from dualsql.capabilities import capabilities_of
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.cells import JSON_NULL, ColumnFit, Unfit, fit_of, kinds_of
+from dualsql.formats.cells import JSON_NULL, KINDS, ColumnFit, Unfit, fit_of
 from dualsql.formats.ndjson import problem
-from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
+from dualsql.formats.taken_file import TakenFile
+from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.wire import Column
 
@@ -26,7 +28,31 @@ _DIGITS = 38
 """The most that a decimal128 holds."""
 
 _LISTED = frozenset({"integer", "float", "boolean", "text", "date"})
-_LISTED_KINDS = {encoding: kinds_of(encoding) for encoding in _LISTED}
+_LISTED_KINDS = {encoding: KINDS[encoding] for encoding in _LISTED}
+
+
+@dataclass(frozen=True, slots=True)
+class ListFit(ColumnFit):
+    """Lists of such values, in one dimension."""
+
+    def holds(self, *columns: Sequence[Any]) -> bool:
+        """See `ColumnFit.holds`."""
+        lists = [value for value in chain.from_iterable(columns) if value is not None]
+        return set(map(type, lists)) <= {list} and ColumnFit.holds(self, *lists)
+
+
+@dataclass(frozen=True, slots=True)
+class ZonedFit(ColumnFit):
+    """Values that all have a time zone, or none of which has one."""
+
+    has_zone: bool = False
+
+    def holds(self, *columns: Sequence[Any]) -> bool:
+        """See `ColumnFit.holds`."""
+        if not ColumnFit.holds(self, *columns):
+            return False
+        instants = filter(None, chain.from_iterable(columns))
+        return all((instant.tzinfo is not None) is self.has_zone for instant in instants)
 
 
 class ArrowCast:
@@ -57,7 +83,7 @@ class ArrowSchema:
         self, columns: Sequence[ResultColumn], dialect: Dialect, text_columns: Sequence[str] = ()
     ) -> None:
         self._pa = _pyarrow()
-        self.texts = json.texts_at(columns, text_columns)
+        self.texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self.schema = self._pa.schema(
             [
                 self._text_field(column.name) if position in self.texts else self._field(column, dialect)
@@ -204,11 +230,11 @@ def _strict_fit(column: ResultColumn, type_: Any) -> ColumnFit:
 
     if is_list(column):
         kinds = _LISTED_KINDS[column.describe()["items"]]
-        return ColumnFit(*kinds, is_list=True)
+        return ListFit(*kinds)
     fit = fit_of(column)
     if pa.types.is_timestamp(type_):
-        return replace(fit, zone=type_.tz is not None)
-    return replace(fit, zone=False) if pa.types.is_time(type_) else fit
+        return ZonedFit(fit.kinds, fit.strangers, type_.tz is not None)
+    return ZonedFit(fit.kinds, fit.strangers) if pa.types.is_time(type_) else fit
 
 
 def _as_text(column: ResultColumn, dialect: Dialect) -> Callable[[Any], Any] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
-from operator import attrgetter, itemgetter
-from typing import Any, ParamSpec, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -20,20 +20,15 @@ from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import DriverValues, capabilities_of
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import is_decorator
-from dualsql.columns.result import DriverValue, ResultColumn, is_sqlalchemys_own
+from dualsql.columns.result import DriverValue, ResultColumn
 from dualsql.errors import DualResponseError
 from dualsql.formats.text import holds_more
+from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import ranges
 
-Rows = Sequence[Sequence[Any]]
-P = ParamSpec("P")
-T = TypeVar("T")
 Kinds = tuple[type[Any], ...]
 
-_ZONE = attrgetter("tzinfo")
-
-# By encoding: classes of values, and subclasses of these that do not belong to the encoding.
-_KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
+KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
     "integer": ((int,), (bool,)),
     "float": ((float, int), (bool,)),
     "decimal": ((Decimal, int), (bool,)),
@@ -46,6 +41,7 @@ _KINDS: Mapping[str, tuple[Kinds, Kinds]] = {
     "uuid": ((UUID, str), ()),
     "base64": ((bytes, bytearray, memoryview), ()),
 }
+"""By encoding: classes of values, and subclasses of these that do not belong to the encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +64,15 @@ class Unfit:
         return value if isinstance(value, cls) else cls(_text(value), value)
 
 
+class WordedItems(NamedTuple):
+    """A list or an object with words for the numbers that JSON does not have; JSON shows it."""
+
+    items: Any
+
+
 JSON_NULL = Unfit("null")
 """The document null, where a type of the application reads None from it. It is no NULL: `is_null` does not find it."""
 
-_TEXTUAL = frozenset({str, bytes})
 _DOCUMENTS_OF_NULL = frozenset({"null", b"null"})
 
 
@@ -82,21 +83,24 @@ class ColumnFit:
     Attributes:
         kinds: their classes; None for any class but Unfit.
         strangers: subclasses of these that the column does not hold.
-        zone: whether all values have a time zone, or none has; None if both are allowed.
-        is_list: the values are lists of such values, in one dimension.
     """
 
     kinds: Kinds | None
     strangers: Kinds = ()
-    zone: bool | None = None
-    is_list: bool = False
 
-    def holds(self, values: Sequence[Any]) -> bool:
-        """Whether all values fit; NULL fits every column. 15 to 20 ns a value."""
-        if not self.is_list:
-            return self._holds(values)
-        lists = [value for value in values if value is not None]
-        return set(map(type, lists)) <= {list} and self._holds(list(chain.from_iterable(lists)))
+    def holds(self, *columns: Sequence[Any]) -> bool:
+        """Whether all values of columns fit; NULL fits every column. 15 to 20 ns a value."""
+        found = set(map(type, chain.from_iterable(columns)))
+        if self.kinds is None:
+            return Unfit not in found
+        others = found.difference(self.kinds, (type(None),))
+        if not all(issubclass(kind, self.kinds) and not issubclass(kind, self.strangers) for kind in others):
+            return False
+        if float not in self.kinds or int not in found:
+            return True
+        # A database that computes an integer among doubles has all of its digits; a double may be another number.
+        integers = (value for value in chain.from_iterable(columns) if type(value) is int)
+        return all(abs(value) <= LARGEST_EXACT_INTEGER or int(float(value)) == value for value in integers)
 
     def fitted(self, value: Any) -> Any:
         """The value itself, or an Unfit in its place. A whole number of another class, such as 2.0, becomes an int."""
@@ -105,79 +109,23 @@ class ColumnFit:
         is_whole = self.kinds == (int,) and isinstance(value, Decimal) and value.is_finite()
         return int(value) if is_whole and value == value.to_integral_value() else Unfit.of(value)
 
-    def _holds(self, values: Sequence[Any]) -> bool:
-        found = set(map(type, values))
-        if not self._allows_all(found):
-            return False
-        if self._has_integers_among_doubles(found):
-            return not any(type(value) is int and _is_beyond_doubles(value) for value in values)
-        if self.zone is None or found <= {type(None)}:
-            return True
-        zones = set(map(_ZONE, filter(None, values)))
-        return None not in zones if self.zone else zones == {None}
 
-    def _allows_all(self, found: set[type[Any]]) -> bool:
-        return all(map(self._allows, found.difference(self.kinds or (), (type(None),))))
-
-    def _has_integers_among_doubles(self, found: set[type[Any]]) -> bool:
-        return self.kinds is not None and float in self.kinds and int in found
-
-    def hold(self, columns: Sequence[Sequence[Any]]) -> bool:
-        """Whether all values of several columns fit."""
-        if self.is_list or self.zone is not None:
-            return all(map(self.holds, columns))
-        found = set(map(type, chain.from_iterable(columns)))
-        if self._has_integers_among_doubles(found):
-            return all(map(self.holds, columns))
-        return self._allows_all(found)
-
-    def _allows(self, kind: type[Any]) -> bool:
-        if self.kinds is None:
-            return kind is not Unfit
-        return issubclass(kind, self.kinds) and not issubclass(kind, self.strangers)
+LARGEST_EXACT_INTEGER = 2**53
+"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
 
 
-def _is_beyond_doubles(value: int) -> bool:
-    """Whether a double is another number. A database that computes an integer among doubles has all of its digits."""
-    return abs(value) > _LARGEST_EXACT and int(float(value)) != value
-
-
-_LARGEST_EXACT = 2**53
-
-
-def loose_fits(columns: Sequence[ResultColumn], dialect: Dialect, *, with_texts: bool) -> Fits:
-    """The columns to check, by position: those whose database may hold values of other types.
-
-    Args:
-        with_texts: also columns of texts, which can hold bytes.
-    """
+def is_loose(column: ResultColumn, dialect: Dialect) -> bool:
+    """Whether the database may hold values of other types in the column."""
     abilities = capabilities_of(dialect)
-    if abilities is None or not abilities.has_loose_types:
-        return Fits(())
-    looked_at = _LOOSE_OR_TEXT if with_texts else _LOOSE
-    return Fits(
-        (position, fit_of(column))
-        for position, column in enumerate(columns)
-        if column.encoding in looked_at and is_sqlalchemys_own(column.type, dialect)
-    )
-
-
-_LOOSE = frozenset({"integer", "float", "base64"})
-_LOOSE_OR_TEXT = _LOOSE | {"text"}
-
-
-def kinds_of(encoding: str) -> tuple[Kinds, Kinds]:
-    """Classes of the values of an encoding, and subclasses of these that do not belong to it."""
-    return _KINDS[encoding]
+    has_loose_types = abilities is not None and abilities.has_loose_types
+    return has_loose_types and column.encoding in ("integer", "float", "base64", "text")
 
 
 def fit_of(column: ResultColumn) -> ColumnFit:
     """The values that the column's encoding allows, before conversion."""
     plain = column.shown
-    known = _KINDS.get(column.encoding)
-    if known is None or isinstance(plain, types.Enum | ranges.AbstractRange):
-        return ColumnFit(None)
-    return ColumnFit(*known)
+    is_open = column.encoding not in KINDS or isinstance(plain, types.Enum | ranges.AbstractRange)
+    return ColumnFit(None) if is_open else ColumnFit(*KINDS[column.encoding])
 
 
 class Fits:
@@ -186,17 +134,12 @@ class Fits:
     Columns with the same fit are checked at once: 18 columns of 100 rows take 40 microseconds, 65 if each is checked.
     """
 
-    def __init__(self, fits: Iterable[tuple[int, ColumnFit]]) -> None:
-        self._each = list(fits)
-        self.places = [place for place, _ in self._each]
+    def __init__(self, fits: Mapping[int, ColumnFit]) -> None:
+        self._each = fits
         alike: dict[ColumnFit, list[int]] = {}
-        for place, fit in self._each:
+        for place, fit in fits.items():
             alike.setdefault(fit, []).append(place)
         self._alike = list(alike.items())
-
-    def without(self, places: Collection[int]) -> Fits:
-        """The fits of the other columns."""
-        return Fits((place, fit) for place, fit in self._each if place not in places)
 
     def marked(self, rows: Rows) -> Rows:
         """The rows with an Unfit in place of each value that does not fit; the same object if all values fit."""
@@ -204,54 +147,21 @@ class Fits:
             return rows
         # Rows are equally long, and strict=True would cost.
         columns = list(zip(*rows))  # noqa: B905
-        if all(fit.hold([columns[place] for place in places]) for fit, places in self._alike):
+        if all(fit.holds(*[columns[place] for place in places]) for fit, places in self._alike):
             return rows
         found = [list(row) for row in rows]
-        for place, fit in self._each:
+        for place, fit in self._each.items():
             if not fit.holds(columns[place]):
                 for row in found:
                     row[place] = fit.fitted(row[place])
         return found
 
 
-MOST_ELEMENTS = 20_000
-"""Of lists and objects; so many are written in 5 ms, or in 20 ms if each is an integer beyond 64 bits."""
-
-_OF_NESTED = frozenset({"any", "json", "array"})
-
-
 def are_heavy(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> bool:
     """Whether rows of these columns hold more elements than the event loop has time for."""
-    places = [place for place, column in enumerate(columns) if column.encoding in _OF_NESTED]
-    return bool(places) and holds_more((row[place] for row in rows for place in places), MOST_ELEMENTS)
-
-
-class CellWatch:
-    """Notices cells that do not fit while orjson writes them; cells that fit cost nothing.
-
-    orjson calls `encode` for values that are neither text, number, date nor UUID: an Unfit, bytes in a column of texts,
-    a decimal in a column of whole numbers.
-
-    Attributes:
-        has_seen: whether such a cell was written.
-    """
-
-    def __init__(self, columns: Iterable[ResultColumn], encode: Callable[[Any], Any]) -> None:
-        kinds = [fit_of(column).kinds for column in columns]
-        is_open = any(found is None for found in kinds)
-        self._expected: Kinds = (object,) if is_open else tuple(chain.from_iterable(filter(None, kinds)))
-        self._encode = encode
-        self.has_seen = False
-
-    def expects(self, kind: type[Any]) -> bool:
-        """Whether some column may hold such values."""
-        return issubclass(kind, self._expected)
-
-    def encode(self, value: Any) -> Any:
-        """The replacement that orjson writes for the value."""
-        if type(value) is Unfit or not isinstance(value, self._expected):
-            self.has_seen = True
-        return self._encode(value)
+    places = [place for place, column in enumerate(columns) if column.encoding in ("any", "json", "array")]
+    # So many are written in 5 ms, or in 20 ms if each is an integer beyond 64 bits.
+    return bool(places) and holds_more((row[place] for row in rows for place in places), 20_000)
 
 
 def _text(value: Any) -> str:
@@ -283,34 +193,26 @@ class Tolerant:
 
 def processed(rows: Sequence[Sequence[Any]], processors: Sequence[tuple[int, Processor]]) -> Rows:
     """The driver's rows with SQLAlchemy's processors applied. The processors handle NULL."""
-    processors = [(place, one) for place, one in processors if _is_needed(one, place, rows)]
+    # Few dates are infinite. One check of all rows takes a tenth of the time of converting each.
+    processors = [
+        (place, one)
+        for place, one in processors
+        if not isinstance(one, ValueReader) or one.changes_any(list(map(itemgetter(place), rows)))
+    ]
     if not processors:
         return rows
     found = [list(row) for row in rows]
     for place, processor in processors:
-        if isinstance(processor, Tolerant):
-            _process_tolerantly(rows, found, place, processor)
-            continue
-        for row in found:
-            row[place] = processor(row[place])
+        process = processor.processor if isinstance(processor, Tolerant) else processor
+        try:
+            for row in found:
+                row[place] = process(row[place])
+        except Exception:  # see Tolerant
+            if process is processor:
+                raise
+            for raw, row in zip(rows, found, strict=True):
+                row[place] = processor(raw[place])
     return found
-
-
-def _process_tolerantly(
-    rows: Sequence[Sequence[Any]], found: Sequence[list[Any]], place: int, tolerant: Tolerant
-) -> None:
-    processor = tolerant.processor
-    try:
-        for row in found:
-            row[place] = processor(row[place])
-    except Exception:  # noqa: BLE001 - see Tolerant
-        for raw, row in zip(rows, found, strict=True):
-            row[place] = tolerant(raw[place])
-
-
-def _is_needed(processor: Processor, place: int, rows: Rows) -> bool:
-    # Few dates are infinite. One check of all rows takes a tenth of the time of converting each.
-    return not isinstance(processor, ValueReader) or processor.changes_any(list(map(itemgetter(place), rows)))
 
 
 def read_tolerantly(dialect: Any, values: DriverValues) -> None:
@@ -323,36 +225,12 @@ def read_tolerantly(dialect: Any, values: DriverValues) -> None:
     internals.set_type_memos(dialect, _Memos(values))
 
 
-MakeProcessor = Callable[[Any, Any], Processor | None]
-"""Makes the processor of a column's values for a dialect and the driver's code of its type."""
-
-
-def _chained(first: Processor, second: Processor | None) -> Processor:
-    return first if second is None else lambda value: second(first(value))
-
-
-def _checked(own: MakeProcessor, require: Callable[[Any], None], *, is_key: bool) -> MakeProcessor:
-    def result_processor(dialect: Any, code: Any) -> Processor | None:
-        try:
-            require(code)
-        except DualResponseError:
-            if not is_key:
-                raise
-            return Unfit.of  # no page begins after such a value
-        return own(dialect, code)
-
-    return result_processor
-
-
 class _Memos(WeakKeyDictionary[Any, Any]):
     """A dialect's cache of its types' processors."""
 
     def __init__(self, values: DriverValues) -> None:
         super().__init__()
-        self._by_code = values.processors
-        self._readers = values.readers
-        self._odd = values.unfit_codes
-        self._require = values.require
+        self._values = values
 
     def __setitem__(self, type_: Any, memo: Any) -> None:
         # A variant of the application's type is its own implementation, and stays as the application made it.
@@ -360,50 +238,49 @@ class _Memos(WeakKeyDictionary[Any, Any]):
         impl: Any = object.__new__(type(memo["impl"]))
         impl.__dict__.update(vars(memo["impl"]))
         memo["impl"] = impl
-        # Errors of a TypeDecorator's own code are not replaced by an Unfit.
-        if is_decorator(impl):
-            impl.__dict__["result_processor"] = self._spared(impl.result_processor)
-        elif not isinstance(type_, DriverValue):
-            impl.__dict__["result_processor"] = self._tolerant(impl.result_processor)
-        if self._require is not None:
-            impl.__dict__["result_processor"] = _checked(
-                impl.result_processor, self._require, is_key=isinstance(type_, DriverValue)
-            )
+        is_key, own = isinstance(type_, DriverValue), impl.result_processor
+
+        def result_processor(dialect: Any, code: Any) -> Processor | None:
+            if self._values.require is not None:
+                try:
+                    self._values.require(code)
+                except DualResponseError:
+                    if not is_key:
+                        raise
+                    return Unfit.of  # no page begins after such a value
+            processor: Processor | None = own(dialect, code)
+            # Errors of a TypeDecorator's own code are not replaced by an Unfit.
+            if is_decorator(impl):
+                return None if processor is None else self._spared(processor, code)
+            return processor if is_key else self._tolerant(processor, code)
+
+        impl.__dict__["result_processor"] = result_processor
         super().__setitem__(type_, memo)
 
-    def _spared(self, own: MakeProcessor) -> MakeProcessor:
+    def _spared(self, processor: Processor, code: Any) -> Processor:
         """The application's processor. It is not called for an Unfit."""
+        is_odd = code in self._values.unfit_codes
 
-        def result_processor(dialect: Any, code: Any) -> Processor | None:
-            processor = own(dialect, code)
-            if processor is None:
-                return None
-            is_odd = code in self._odd
+        def read(value: Any) -> Any:
+            if is_odd and type(value) is Unfit:
+                return value
+            found = processor(value)
+            is_text = found is None and type(value) in (str, bytes)
+            return JSON_NULL if is_text and value in _DOCUMENTS_OF_NULL else found
 
-            def read(value: Any) -> Any:
-                if is_odd and type(value) is Unfit:
-                    return value
-                found = processor(value)
-                return (
-                    JSON_NULL
-                    if found is None and type(value) in _TEXTUAL and value in _DOCUMENTS_OF_NULL
-                    else found
-                )
+        return read
 
-            return read
+    def _tolerant(self, processor: Processor | None, code: Any) -> Processor | None:
+        read = self._values.processors.get(code)
+        if read is not None and (processor is None or isinstance(processor, ValueReader)):
+            processor = read
+        first = self._values.readers.get(code)
+        if first is not None:
+            processor = _chained(first, processor)
+        if processor is None or isinstance(processor, Tolerant | ValueReader):
+            return processor
+        return Tolerant(processor)
 
-        return result_processor
 
-    def _tolerant(self, own: MakeProcessor) -> MakeProcessor:
-        def result_processor(dialect: Any, code: Any) -> Processor | None:
-            processor = own(dialect, code)
-            read = self._by_code.get(code)
-            if read is not None and (processor is None or isinstance(processor, ValueReader)):
-                processor = read
-            if code in self._readers:
-                processor = _chained(self._readers[code], processor)
-            if processor is None or isinstance(processor, Tolerant | ValueReader):
-                return processor
-            return Tolerant(processor)
-
-        return result_processor
+def _chained(first: Processor, second: Processor | None) -> Processor:
+    return first if second is None else lambda value: second(first(value))

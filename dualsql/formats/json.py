@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import ipaddress
 import json
 import math
-import re
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import date, datetime, time
 from decimal import Decimal
 from functools import lru_cache, partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -23,21 +22,17 @@ from sqlalchemy import types
 from sqlalchemy.engine import Dialect
 
 from dualsql.columns.exact import PIECE, Digits, decoded
-from dualsql.columns.meanings import Meanings
-from dualsql.columns.own_types import Meaning, SQLType, is_instance, stored_type
-from dualsql.columns.result import ResultColumn
+from dualsql.columns.own_types import SQLType, is_instance, stored_type
+from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
 from dualsql.errors import ValueNotRepresentableError
-from dualsql.formats.cells import Unfit, loose_fits
-from dualsql.formats.text import INT64_BOUND, duration
+from dualsql.formats.cells import LARGEST_EXACT_INTEGER, Fits, Unfit, WordedItems, fit_of, is_loose
+from dualsql.formats.text import duration
+from dualsql.formats.writer import Rows
 from dualsql.sqlalchemy_dialects import Range, ranges
 from dualsql_client.wire import UNFIT_KEY, Column, CutCell, Row
 
-LARGEST_EXACT_INTEGER = 2**53
-"""Beyond it, readers that store numbers as doubles (JavaScript, many hosts of models) lose digits."""
-
 Converter = Callable[[Any], Any]
 Converters = Sequence[tuple[int, Converter]]
-Rows = Sequence[Sequence[Any]]
 
 
 def encoded(value: Any) -> Any:
@@ -64,23 +59,14 @@ def dumps(value: object, encode: Converter = encoded, *, has_times: bool = True)
         option = _WITH_TIMES if has_times else orjson.OPT_PASSTHROUGH_DATACLASS
         return orjson.dumps(value, default=encode, option=option)
     except (TypeError, RecursionError):
-        return _dumps_slowly(value, encode)
+        from dualsql.formats.odd_values import dumps_slowly
+
+        return dumps_slowly(value, encode)
 
 
 _WITH_TIMES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _WITHOUT_TIMES = frozenset(
-    {
-        "boolean",
-        "integer",
-        "integer-string",
-        "decimal",
-        "float",
-        "text",
-        "date",
-        "datetime",
-        "interval",
-        "uuid",
-    }
+    "boolean integer integer-string decimal float text date datetime interval uuid".split()
 )
 """Encodings of values among which no time of day is."""
 
@@ -96,11 +82,7 @@ def text(value: Any) -> str:
         return value
     if isinstance(value, Unfit):
         return value.text
-    if isinstance(value, float | Decimal) and not is_finite(value):
-        return word(value)
-    if isinstance(value, list | tuple | dict):
-        return dumps(with_words(value)).decode()
-    written = dumps(value)
+    written = dumps(with_words(value))
     return str(orjson.loads(written)) if written.startswith(b'"') else written.decode()
 
 
@@ -144,47 +126,6 @@ def _finite(text: str) -> float | None:
 _PLAIN_READER = json.JSONDecoder(parse_float=_finite)
 
 
-def require_writable(columns: Sequence[ResultColumn], rows: Rows) -> None:
-    """Check that all values of converted `rows` have a JSON form.
-
-    Raises:
-        ValueNotRepresentableError: a value has none. The error names its column and class.
-    """
-    for position, column in enumerate(columns):
-        for row in rows:
-            try:
-                dumps(row[position])
-            except ValueNotRepresentableError as error:
-                raise _without_form(column, row[position]) from error
-
-
-def _without_form(column: ResultColumn, value: Any) -> ValueNotRepresentableError:
-    """The error for a value that has, or contains, a part without a JSON form."""
-    cls = type(next(_unknown_parts(value), value)).__name__
-    convert = f"Register a converter: Registry(..., converters={{{cls[:80]}: function}})."
-    is_untyped = isinstance(column.type, types.NullType)
-    return ValueNotRepresentableError(
-        f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
-        hint="Leave that column out, or CAST it to text.",
-        developer_hint=f"Give the column its type, as in func.int4range(1, 5, type_=INT4RANGE). {convert}"
-        if is_untyped
-        else convert,
-        details={"column": column.name, "class": cls[:80]},
-    )
-
-
-def _unknown_parts(value: Any) -> Iterator[Any]:
-    """The parts of a value without a JSON form."""
-    if isinstance(value, dict | list | tuple | set | frozenset):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _unknown_parts(part)
-    else:
-        try:
-            dumps(value)
-        except ValueNotRepresentableError:
-            yield value
-
-
 def describe(columns: Iterable[ResultColumn], *, integer_strings: Iterable[str] = ()) -> list[Column]:
     """The columns in the shape of the wire; those in `integer_strings` have strings."""
     as_strings = frozenset(integer_strings)
@@ -206,7 +147,8 @@ def inexact_columns(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any
     return [
         column.name
         for position, column in enumerate(columns)
-        if column.name in wanted and any(_is_inexact(row[position]) for row in rows)
+        if column.name in wanted
+        and any(isinstance(row[position], int) and abs(row[position]) > LARGEST_EXACT_INTEGER for row in rows)
     ]
 
 
@@ -215,42 +157,80 @@ class RecordMaker:
 
     Args:
         integer_strings: names of columns whose whole numbers become strings.
+        text_columns: names of columns whose values become texts, as in CSV.
     """
 
     def __init__(
-        self, columns: Sequence[ResultColumn], dialect: Dialect, *, integer_strings: Iterable[str] = ()
+        self,
+        columns: Sequence[ResultColumn],
+        dialect: Dialect,
+        *,
+        integer_strings: Iterable[str] = (),
+        text_columns: Collection[str] = (),
     ) -> None:
         self._names = [column.name for column in columns]
         self._computed = frozenset(column.name for column in columns if column.is_computed)
-        self._fits = loose_fits(columns, dialect, with_texts=True)
-        self._finite = FiniteNumbers(columns)
+        self._texts = [place for place, column in enumerate(columns) if column.name in text_columns]
         self._converters = converters(columns, dialect, integer_strings=integer_strings)
-        converting = {position for position, _ in self._converters}
-        self._unchecked = [
-            position
-            for position in range(len(columns))
-            if position in converting or position not in self._fits.places
+        self._has_times = may_hold_times(columns)
+        fits = {place: fit_of(column) for place, column in enumerate(columns) if place not in self._texts}
+        items = [
+            column.describe().get("items", "any") if column.encoding == "array" else column.encoding
+            for column in columns
         ]
+        self._numbers = [place for place in fits if items[place] in ("float", "decimal", "array", "any")]
+        own = {place: fit for place, fit in fits.items() if is_sqlalchemys_own(columns[place].type, dialect)}
+        loose = {place: fit for place, fit in own.items() if is_loose(columns[place], dialect)}
+        self._fits, self._strict_fits = Fits(loose), Fits(own)
+        converting = dict(self._converters)
+        self._unchecked = [place for place in fits if place in converting or place not in loose]
+        kinds = [fit.kinds for fit in fits.values()]
+        self._expected = (object,) if None in kinds else tuple(chain.from_iterable(filter(None, kinds)))
+        # orjson calls `_noticed` for bytes: no text is looked at, unless a column may hold bytes.
+        are_bytes_noticed = not issubclass(bytes, self._expected)
+        texts = {place for place in fits if are_bytes_noticed and columns[place].encoding == "text"}
+        self._fits_of_lines = Fits({place: fit for place, fit in loose.items() if place not in texts})
+        self._has_unfit = False
 
     def records(self, rows: Rows) -> list[Row]:
         """The rows as objects, their values ready for `dumps`."""
-        fitting = self._finite.marked(self._fits.marked(rows))
-        ready = converted(fitting, self._converters)
-        found = named(self._names, ready)
-        if fitting is rows and not self._has_unfit(ready):
-            return found
-        return with_unfit_named(found, self._computed)
+        fitting = self._finite(self._fits.marked(rows))
+        ready = self._converted(fitting)
+        records = named(self._names, ready)
+        # 13 ns a cell.
+        has_unfit = any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
+        if fitting is rows and not has_unfit:
+            return records
+        from dualsql.formats.unfit_cells import with_unfit_named
 
-    def _has_unfit(self, ready: Rows) -> bool:
-        """Whether a column holds an Unfit that `marked` has not looked for. 13 ns a cell."""
-        return any(Unfit in set(map(type, map(itemgetter(place), ready))) for place in self._unchecked)
+        return with_unfit_named(records, self._computed)
 
+    def lines(self, rows: Rows) -> bytes:
+        """The rows as JSON objects, each on a line of its own; of one stream at a time."""
+        self._has_unfit = False
+        ready = self._converted(self._finite(self._fits_of_lines.marked(rows)))
+        data = lines(named(self._names, ready), self._noticed, has_times=self._has_times)
+        if not self._has_unfit:
+            return data
+        from dualsql.formats.unfit_cells import with_unfit_named
 
-def records(
-    columns: Sequence[ResultColumn], rows: Rows, dialect: Dialect, *, integer_strings: Iterable[str] = ()
-) -> list[Row]:
-    """Rows as objects by column name; see `RecordMaker`."""
-    return RecordMaker(columns, dialect, integer_strings=integer_strings).records(rows)
+        ready = self._converted(self._finite(self._strict_fits.marked(rows)))
+        return lines(with_unfit_named(named(self._names, ready), self._computed))
+
+    def _noticed(self, value: Any) -> Any:
+        # orjson calls it for values that are neither text, number, date nor UUID, so that others cost nothing: an
+        # Unfit, a decimal in a column of whole numbers.
+        if type(value) is Unfit or not isinstance(value, self._expected):
+            self._has_unfit = True
+        return encoded(value)
+
+    def _finite(self, rows: Rows) -> Rows:
+        # orjson writes null for NaN and the infinities, which JSON does not have.
+        odd = [place for place in self._numbers if not _are_finite(list(map(itemgetter(place), rows)))]
+        return converted(rows, [(place, _finite_or_word) for place in odd])
+
+    def _converted(self, rows: Rows) -> Rows:
+        return with_texts(converted(rows, self._converters), self._texts)
 
 
 def named(names: Sequence[str], rows: Rows) -> list[Row]:
@@ -275,48 +255,16 @@ def _naming(width: int) -> Callable[[Rows, Sequence[str]], list[Row]]:
     return found
 
 
-class FiniteNumbers:
-    """Notices NaN and the infinities, which JSON does not have: orjson writes null for them."""
-
-    def __init__(self, columns: Sequence[ResultColumn], without: Iterable[int] = ()) -> None:
-        left_out = frozenset(without)
-        of_numbers = [
-            (place, column.encoding in _OPEN)
-            for place, column in enumerate(columns)
-            if _may_be_infinite(column) and place not in left_out
-        ]
-        self._plain = [place for place, is_open in of_numbers if not is_open]
-        self._open = [place for place, is_open in of_numbers if is_open]
-
-    def marked(self, rows: Rows) -> Rows:
-        """The rows with an Unfit in place of each such number; the same object if there are none."""
-        odd = [place for place in self._plain if not _are_finite(list(map(itemgetter(place), rows)))]
-        odd += [place for place in self._open if _has_infinite(list(map(itemgetter(place), rows)))]
-        return converted(rows, [(place, _finite_or_word) for place in odd])
-
-
-def _may_be_infinite(column: ResultColumn) -> bool:
-    items = column.describe().get("items", "any") if column.encoding == "array" else column.encoding
-    return items in _WITH_INFINITIES
-
-
-_WITH_INFINITIES = frozenset({"float", "decimal", "array", "any"})
-
-
 def _are_finite(values: Sequence[Any]) -> bool:
     """Whether all numbers are finite, those in lists too. A sum is ten times as fast as a look at each."""
     with suppress(TypeError, ArithmeticError, ValueError):
         total = sum(filter(None, values))
         if total - total == 0:
             return True
-    return not any(map(_is_infinite, values))
+    return not any(isinstance(value, _OF_NUMBERS) and _is_infinite(value) for value in values)
 
 
-def _has_infinite(values: Iterable[Any]) -> bool:
-    return any(type(value) in _MAY_BE_INFINITE and _is_infinite(value) for value in values)
-
-
-_MAY_BE_INFINITE = frozenset({float, Decimal, list, tuple, dict})
+_OF_NUMBERS = (float, Decimal, list, tuple, dict)
 
 
 def _is_infinite(value: Any) -> bool:
@@ -338,47 +286,6 @@ def _finite_or_word(value: Any) -> Any:
     return value
 
 
-class WordedItems(NamedTuple):
-    """A list or an object with words for the numbers that JSON does not have; JSON shows it."""
-
-    items: Any
-
-
-def with_unfit_named(records: list[Row], computed: Collection[str] = ()) -> list[Row]:
-    """The records with the texts of cells that do not fit, and the names of their columns under UNFIT_KEY.
-
-    Args:
-        computed: names of the columns whose cells are shown as the database returned them, if JSON has such values.
-
-    Raises:
-        ValueNotRepresentableError: a column is called UNFIT_KEY.
-    """
-    for record in records:
-        names = [name for name, value in record.items() if type(value) is Unfit]
-        if not names:
-            continue
-        if UNFIT_KEY in record:
-            raise ValueNotRepresentableError(
-                f"The rows cannot be written: a column has the reserved name {UNFIT_KEY!r}.",
-                hint="Rename the column, or use CSV.",
-                details={"column": UNFIT_KEY},
-            )
-        record.update({name: _shown_unfit(record[name], is_computed=name in computed) for name in names})
-        record[UNFIT_KEY] = names
-    return records
-
-
-def _shown_unfit(cell: Unfit, *, is_computed: bool) -> Any:
-    if isinstance(cell.value, WordedItems):
-        return cell.value.items
-    is_plain = is_computed and type(cell.value) in _PLAIN
-    return (
-        cell.value
-        if is_plain and not (type(cell.value) is float and not is_finite(cell.value))
-        else cell.text
-    )
-
-
 _LONG = (str, bytes, bytearray, memoryview, list, tuple, dict)
 """Classes whose values may be long; those of a column of documents are the last three."""
 
@@ -388,15 +295,12 @@ def cut(records: Sequence[Row], most: int) -> list[CutCell]:
     cells: list[CutCell] = []
     for number, record in enumerate(records):
         for name, value in record.items():
-            if type(value) not in _SHORT and isinstance(value, _LONG) and name != UNFIT_KEY:
+            if isinstance(value, _LONG) and name != UNFIT_KEY:
                 whole = text(value)
                 if len(whole) > most:
                     cells.append(CutCell(row=number, column=name, characters=len(whole)))
                     record[name] = whole[:most]
     return cells
-
-
-_SHORT = frozenset({int, float, bool, type(None), Decimal, date, datetime, UUID})
 
 
 def converters(
@@ -413,19 +317,13 @@ def converters(
 
 def converted(rows: Rows, converters: Converters) -> Rows:
     """The rows with `converters` applied to all values but NULL; the same object if no value needs one."""
-    needed = [pair for pair in converters if pair[1] is not _whole or _holds_decimal(pair[0], rows)]
-    return [_converted(row, needed) for row in rows] if needed else rows
-
-
-def _holds_decimal(position: int, rows: Rows) -> bool:
     # Most databases compute integers as integers: a look at the classes takes a tenth of a call for each cell.
-    return Decimal in set(map(type, map(itemgetter(position), rows)))
-
-
-def texts_at(columns: Sequence[ResultColumn], names: Iterable[str]) -> list[int]:
-    """The positions of the columns with these names."""
-    wanted = frozenset(names)
-    return [position for position, column in enumerate(columns) if column.name in wanted]
+    needed = [
+        (place, converter)
+        for place, converter in converters
+        if converter is not _whole or Decimal in set(map(type, map(itemgetter(place), rows)))
+    ]
+    return [_converted(row, needed) for row in rows] if needed else rows
 
 
 def with_texts(rows: Rows, positions: Sequence[int]) -> Rows:
@@ -501,7 +399,9 @@ def _writable(column: ResultColumn, value: Any) -> Any:
     try:
         dumps(converted)
     except ValueNotRepresentableError as error:
-        raise _without_form(column, converted) from error
+        from dualsql.formats.odd_values import without_form
+
+        raise without_form(column, converted, encoded) from error
     return converted
 
 
@@ -511,7 +411,9 @@ def _type_converter(type_: SQLType, dialect: Dialect) -> Converter | None:
         inner = _type_converter(plain.item_type, dialect)
         return None if inner is None else lambda values: _each(inner, values)
     if isinstance(plain, ranges.AbstractMultiRange):
-        return lambda value: value if isinstance(value, str) else _multirange(value)
+        from dualsql.formats.ranges import multirange
+
+        return lambda value: value if isinstance(value, str) else multirange(value)
     if isinstance(plain, types.Enum) and plain.enum_class is not None:
         # The string that the database holds, so that all formats and drivers give the same.
         stored: Converter = plain.bind_processor(dialect) or str  # type: ignore[no-untyped-call]
@@ -525,38 +427,14 @@ def _each(converter: Converter, values: Any) -> Any:
     return None if values is None else converter(values)
 
 
-def _is_inexact(value: Any) -> bool:
-    return isinstance(value, int) and not -LARGEST_EXACT_INTEGER <= value <= LARGEST_EXACT_INTEGER
-
-
 def _decimal(value: Decimal) -> str | None:
     return format(value, "f") if value.is_finite() else None
 
 
 def _range(value: Any) -> str:
-    """A range as text; in PostgreSQL's spelling if Python has no class for a bound."""
-    bounds = (value.lower, value.upper)
-    if not any(type(bound) is Unfit for bound in bounds):
-        return str(value)
-    return f"{value.bounds[0]}{_bound(bounds[0])},{_bound(bounds[1])}{value.bounds[1]}"
+    from dualsql.formats.ranges import range_text
 
-
-def _bound(value: Any) -> str:
-    if value is None:
-        return ""
-    written = value.text if isinstance(value, Unfit) else str(value)
-    written = _WHOLE_HOURS.sub("", written.replace("T", " "))
-    return f'"{written}"' if " " in written else written
-
-
-# A zone of whole hours is +02 in PostgreSQL, and +02:00 in Python.
-_WHOLE_HOURS = re.compile("(?<=[+-][0-9]{2}):00(?= BC|$)")
-
-
-def _multirange(value: Any) -> Any:
-    """The ranges of a multirange; in PostgreSQL's spelling if Python has no class for a bound."""
-    is_odd = any(type(bound) is Unfit for one in value for bound in (one.lower, one.upper))
-    return f"{{{','.join(map(_range, value))}}}" if is_odd else value
+    return range_text(value)
 
 
 _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
@@ -569,77 +447,6 @@ _ENCODERS: tuple[tuple[type[Any] | tuple[type[Any], ...], Converter], ...] = (
     ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
     (Range, _range),
     ((set, frozenset, tuple), list),
-    (
-        (
-            ipaddress.IPv4Address,
-            ipaddress.IPv6Address,
-            ipaddress.IPv4Network,
-            ipaddress.IPv6Network,
-            ipaddress.IPv4Interface,
-            ipaddress.IPv6Interface,
-        ),
-        str,
-    ),
+    # Interfaces are addresses.
+    ((IPv4Address, IPv6Address, IPv4Network, IPv6Network), str),
 )
-
-
-def _dumps_slowly(value: object, encode: Converter) -> bytes:
-    """Write values that orjson refuses: integers beyond 64 bits, deep nesting in a JSON column, times with a zone."""
-    try:
-        plain = _plainly(value, encode)
-        try:
-            return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
-        except TypeError:  # too deep
-            compact = (",", ":")  # as orjson: code that cuts the text relies on it
-            return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=compact).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueNotRepresentableError(
-            "A value of the result has no JSON form.", hint="Leave that column out, or CAST it to text."
-        ) from error
-
-
-def _plainly(value: Any, encode: Converter) -> Any:
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if isinstance(value, dict):
-        return {key: _plainly(item, encode) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plainly(item, encode) for item in value]
-    # orjson refuses integers beyond 64 bits.
-    if type(value) is int and not -INT64_BOUND <= value < INT64_BOUND:
-        return orjson.Fragment(str(value))
-    if isinstance(value, float) and type(value) is not Digits:
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | int | orjson.Fragment):
-        return value
-    return _plainly(encode(value), encode)
-
-
-def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
-    """The value that the application's type has to bind so that `value` is shown again.
-
-    Raises:
-        ValueError: the type does not accept it, would show another value, or stores it differently each time.
-    """
-    from dualsql.columns.trials import round_trip
-
-    if meaning.shown_class is not None:
-        if round_trip(value, meaning.binds, meaning.reads) != value:
-            raise ValueError("shown as another one")
-        return value
-    written = dumps(value)
-    for candidate in _candidates(value):
-        with suppress(ValueError, ValueNotRepresentableError):
-            read = round_trip(candidate, meaning.binds, meaning.reads)
-            if dumps(meanings.converted(read)) == written:
-                return candidate
-    raise ValueError("not taken")
-
-
-def _candidates(value: Any) -> Iterator[Any]:
-    """The values that look like this one: the value itself, and values of other classes that are written alike."""
-    yield value
-    if isinstance(value, str):
-        for read in (UUID, datetime.fromisoformat, date.fromisoformat, time.fromisoformat, Decimal):
-            with suppress(ValueError, ArithmeticError):
-                yield read(value)

@@ -1,4 +1,4 @@
-"""Rows as NDJSON, one object a line, or as one JSON array."""
+"""Rows as NDJSON, one object a line."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 from sqlalchemy.engine import Dialect
 
-from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
+from dualsql.columns.result import ResultColumn
 from dualsql.errors import DualResponseError
 from dualsql.formats import json
-from dualsql.formats.cells import CellWatch, Fits, fit_of, loose_fits
 from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
-from dualsql_client.wire import Row
 
 
 class NDJSONWriter:
@@ -25,39 +23,15 @@ class NDJSONWriter:
     def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
         as_strings = json.integer_columns(columns) if options.integer_strings else ()
         self._has_summary = options.summary
-        self._names = [column.name for column in columns]
-        self._converters = json.converters(columns, dialect, integer_strings=as_strings)
-        self._texts = json.texts_at(columns, options.text_columns)
-        self._computed = frozenset(column.name for column in columns if column.is_computed)
-        self._finite = json.FiniteNumbers(columns, without=self._texts)
-        self._has_times = json.may_hold_times(columns)
-        watched = [column for column in columns if column.name not in options.text_columns]
-        self._watch = CellWatch(watched, json.encoded)
-        # orjson calls the encoder for bytes, so they are noticed, unless a column may hold bytes.
-        with_texts = self._watch.expects(bytes)
-        self._fits = loose_fits(columns, dialect, with_texts=with_texts).without(self._texts)
-        self._all_fits = Fits(
-            (position, fit_of(column))
-            for position, column in enumerate(columns)
-            if is_sqlalchemys_own(column.type, dialect) and position not in self._texts
+        self._records = json.RecordMaker(
+            columns, dialect, integer_strings=as_strings, text_columns=options.text_columns
         )
 
     def head(self) -> bytes:
         return b""
 
     def rows(self, rows: Rows) -> Chunk:
-        watch = self._watch
-        watch.has_seen = False
-        rows = self._finite.marked(rows)
-        data = json.lines(self._records(self._fits.marked(rows)), watch.encode, has_times=self._has_times)
-        if watch.has_seen:
-            records = json.with_unfit_named(self._records(self._all_fits.marked(rows)), self._computed)
-            data = json.lines(records)
-        return Chunk(data, len(rows))
-
-    def _records(self, rows: Rows) -> list[Row]:
-        ready = json.with_texts(json.converted(rows, self._converters), self._texts)
-        return json.named(self._names, ready)
+        return Chunk(self._records.lines(rows), len(rows))
 
     def end(self, summary: StreamEnd) -> bytes:
         return json.dumps({"$summary": summary._asdict()}) + b"\n" if self._has_summary else b""
@@ -68,48 +42,11 @@ class NDJSONWriter:
 
 def problem(error: DualResponseError, summary: StreamEnd) -> dict[str, Any]:
     """The last record of a failed stream: the error, and the number of rows sent before it."""
-    said: dict[str, Any] = {
-        "code": error.code,
-        **error.for_caller._asdict(),
-        "details": error.details,
-    }
-    return said | summary._asdict()
+    said = error.for_caller._asdict()
+    return {"code": error.code, **said, "details": error.details, **summary._asdict()}
 
 
 def first_line(data: bytes) -> tuple[bytes, bytes]:
     """Split NDJSON into the first row and the rest; see `Resuming.first_row`."""
     row, _, rest = data.partition(b"\n")
     return row, rest
-
-
-SEPARATOR = b",\n"
-"""Between two rows of a JSON array."""
-
-
-def first_object(data: bytes) -> tuple[bytes, bytes]:
-    """Split rows of a JSON array into the first row and the rest; see `Resuming.first_row`."""
-    end = data.find(SEPARATOR)
-    return (data, b"") if end < 0 else (data[:end], data[end:])
-
-
-class JSONArrayWriter:
-    """One array of objects. A failed stream has no closing bracket, so it is not valid JSON."""
-
-    def __init__(self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions) -> None:
-        self._lines = NDJSONWriter(columns, dialect, options)
-        self._separator = b""
-
-    def head(self) -> bytes:
-        return b"["
-
-    def rows(self, rows: Rows) -> Chunk:
-        chunk = self._lines.rows(rows)
-        data = self._separator + chunk.data.rstrip(b"\n").replace(b"\n", SEPARATOR)
-        self._separator = SEPARATOR
-        return Chunk(data, chunk.rows)
-
-    def end(self, summary: StreamEnd) -> bytes:
-        return b"]\n"
-
-    def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
-        return None

@@ -15,9 +15,6 @@ _LEAST_WIDTH = 80
 """All rows are shown if they fit with cells of so many characters."""
 _KEPT_ROWS = 3
 
-
-_SHOWN_OF_ID = 8
-
 _Plain = TypeVar("_Plain")
 
 
@@ -27,7 +24,7 @@ def unlinked(text: str) -> str:
         return text
     shown, end = "", 0
     for start, identifier in ids_in(text):
-        shown += f"{text[end:start]}{identifier[:_SHOWN_OF_ID]}…"
+        shown += f"{text[end:start]}{identifier[:8]}…"
         end = start + len(identifier)
     return shown + text[end:]
 
@@ -61,17 +58,17 @@ def fit(rows: Sequence[Row], budget: int) -> Fitted:
         return Fitted(whole, None)
     # A cell may hold megabytes: it is written once.
     written = [_shortened(row, max(budget, _LEAST_WIDTH) + 1) for row in rows]
+
+    def fits(part: Sequence[Row], width: int) -> bool:
+        return len(_within([_shortened(row, width) for row in part], budget)) == len(part)
+
     for part in (written, written[:_KEPT_ROWS]):
-        width = widest(partial(_fit_within, part, budget), _LEAST_WIDTH, max(budget, _LEAST_WIDTH))
+        width = widest(partial(fits, part), _LEAST_WIDTH, max(budget, _LEAST_WIDTH))
         if width is not None:
             break
     width = width or _LEAST_WIDTH
     shortened = _within([_shortened(row, width) for row in written], budget)
     return Fitted(shortened, None if shortened == list(rows[: len(shortened)]) else width)
-
-
-def _fit_within(rows: Sequence[Row], budget: int, width: int) -> bool:
-    return len(_within([_shortened(row, width) for row in rows], budget)) == len(rows)
 
 
 def most_rows(names: Sequence[str], *, text_budget: int, results_budget: int) -> int:
@@ -113,12 +110,10 @@ def _shortened(row: Row, width: int) -> Row:
 
 def _short(value: Any, width: int) -> Any:
     """The value, or the beginning of its text if that is longer than `width`, also for a list or an object."""
-    if isinstance(value, dict | list):
-        text = dumps(beginning(value, width)).decode()
-        return value if len(text) <= width else text[: width - 1] + "…"
-    if isinstance(value, str) and len(value) > width:
-        return value[: width - 1] + "…"
-    return value
+    if not isinstance(value, str | dict | list):
+        return value
+    text = value if isinstance(value, str) else dumps(beginning(value, width)).decode()
+    return value if len(text) <= width else text[: width - 1] + "…"
 
 
 TextFormat = Literal["markdown", "csv", "json", "none"]
@@ -142,43 +137,34 @@ class Table(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How lines are written: the characters before, between and after their cells."""
+    """How lines are written: what is around each, what is between its cells, and a line below the names."""
 
-    before: str
+    edge: str
     between: str
-    behind: str
-    head: Callable[[Sequence[str], int], list[Line]]
     cell: Callable[[Any, int], str]
+    has_rule: bool
 
     def written(self, lines: list[Line]) -> str:
         """The text of `lines`."""
-        return "\n".join(f"{self.before}{self.between.join(line)}{self.behind}" for line in lines)
+        return "\n".join(f"{self.edge}{self.between.join(line)}{self.edge}" for line in lines)
+
+    def head(self, names: Sequence[str], width: int) -> list[Line]:
+        """The lines above the rows."""
+        cells = [unlinked(self.cell(name, width)) for name in names]
+        return [cells, ["-"] * len(names)] if self.has_rule else [cells]
 
     def line(self, names: Sequence[str], row: Row, width: int) -> Line:
         """The cells of one row."""
-        return [self.cell(row[name], width) for name in names]
+        return [unlinked(self.cell(row[name], width)) for name in names]
 
     def size(self, line: Line) -> int:
         """Characters of one line, its line break included."""
-        around = len(self.before) + len(self.behind) + 1
-        return sum(map(len, line)) + len(self.between) * (len(line) - 1) + around
+        return sum(map(len, line)) + len(self.between) * (len(line) - 1) + 2 * len(self.edge) + 1
 
 
 LAYOUTS = {
-    "markdown": Layout(
-        before="|",
-        between="|",
-        behind="|",
-        head=lambda names, width: [[unlinked(cell(name, width)) for name in names], ["-"] * len(names)],
-        cell=lambda value, width: unlinked(cell(value, width)),
-    ),
-    "csv": Layout(
-        before="",
-        between=",",
-        behind="",
-        head=lambda names, width: [[unlinked(csv_cell(name, width)) for name in names]],
-        cell=lambda value, width: unlinked(csv_cell(value, width)),
-    ),
+    "markdown": Layout("|", "|", cell, has_rule=True),
+    "csv": Layout("", ",", csv_cell, has_rule=False),
 }
 
 

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from dualsql.errors import BadParameterError
-from dualsql.formats.ndjson import SEPARATOR, JSONArrayWriter, NDJSONWriter, first_line, first_object
-from dualsql.formats.writer import Format, Resuming
+from dualsql.formats.ndjson import NDJSONWriter, first_line
+from dualsql.formats.writer import ARRAY_SEPARATOR, Format, Resuming
 from dualsql_client.wire import PROBLEM_KEY, SUMMARY_KEY
 
 
@@ -37,9 +37,9 @@ FORMATS: dict[str, Format] = {
             name="json",
             media_type="application/json",
             suffix="json",
-            writer=JSONArrayWriter,
+            writer=_of("json_array", "JSONArrayWriter"),
             title="JSON",
-            resuming=Resuming(first_row=first_object, separator=SEPARATOR),
+            resuming=Resuming(first_row=_of("json_array", "first_object"), separator=ARRAY_SEPARATOR),
         ),
         Format(
             name="csv",

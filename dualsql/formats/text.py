@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any
 
 INT64_BOUND = 2**63
@@ -56,7 +57,10 @@ def csv_cell(value: Any, width: int) -> str:
 
 def json_text(value: Any) -> str:
     """The JSON of a plain value, with invisible characters and backticks as escapes."""
-    return _escaped(_json(value))
+    written = _json(value)
+    if written.isascii() and not {"`", "\x7f"} & set(written):
+        return written
+    return "".join(c if _is_harmless(c) else _escape(c) for c in written)
 
 
 def single_line(text: str, width: int) -> str:
@@ -75,13 +79,6 @@ def _plain(value: Any, width: int) -> str:
     if isinstance(value, str):
         return single_line(value or '""', width)
     return single_line(_json(beginning(value, width * 4)), width)
-
-
-def _escaped(written: str) -> str:
-    """JSON with invisible characters escaped inside its strings. Its meaning does not change."""
-    if written.isascii() and not {"`", "\x7f"} & set(written):
-        return written
-    return "".join(c if _is_harmless(c) else _escape(c) for c in written)
 
 
 def _escape(character: str) -> str:
@@ -123,32 +120,18 @@ def beginning(value: Any, most: int) -> Any:
     """The value; of one with more than `most` elements, a part whose JSON begins alike and is longer than `most`."""
     if not holds_more((value,), most):
         return value
+    left = most + 1
+
+    def copied(value: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if isinstance(value, dict):
+            return {key: copied(value[key]) for key in takewhile(lambda _: left > 0, value)}
+        if isinstance(value, list | tuple):
+            return [copied(item) for item in takewhile(lambda _: left > 0, value)]
+        return value
+
     try:
-        return _Beginning(most).of(value)
+        return copied(value)
     except RecursionError:  # the writer of JSON goes deeper
         return value
-
-
-class _Beginning:
-    """Copies a value up to a number of elements."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most + 1
-
-    def of(self, value: Any) -> Any:
-        self._left -= 1
-        if isinstance(value, dict):
-            return dict(self._pairs(value))
-        if isinstance(value, list | tuple):
-            return list(map(self.of, self._counted(value)))
-        return value
-
-    def _pairs(self, value: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
-        for key in self._counted(value):
-            yield key, self.of(value[key])
-
-    def _counted(self, values: Collection[Any]) -> Iterable[Any]:
-        for value in values:
-            if self._left <= 0:
-                return
-            yield value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import RawIOBase
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sqlalchemy.engine import Dialect
@@ -84,19 +83,15 @@ class Writer(Protocol):
 
     def head(self) -> bytes:
         """The bytes before the first row."""
-        ...
 
     def rows(self, rows: Rows) -> Chunk:
         """The bytes of a batch of rows. It may be called in another thread, where the rows are read."""
-        ...
 
     def end(self, summary: StreamEnd) -> bytes:
         """The bytes after the last row."""
-        ...
 
     def failure(self, error: DualResponseError, summary: StreamEnd) -> bytes | None:
         """The bytes that report what ended the stream; None if the format cannot: the connection is then closed."""
-        ...
 
 
 @runtime_checkable
@@ -111,41 +106,17 @@ class BatchWriter(Protocol):
 
     def batch(self, batch: Any) -> Chunk:
         """A pyarrow.RecordBatch of the schema. Its bytes may come with a later chunk."""
-        ...
 
 
-class TakenFile(RawIOBase):
-    """A write-only file for libraries that write to one; `taken` returns the bytes since the last call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pieces: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        # The bytes are copied, because Arrow reuses the memory.
-        piece = bytes(data)
-        self._pieces.append(piece)
-        return len(piece)
-
-    def taken(self) -> bytes:
-        """What was written since the last time."""
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
-
-
-class WriterFactory(Protocol):
-    """Makes the writer of one stream."""
-
-    def __call__(
-        self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions
-    ) -> Writer: ...
-
+WriterFactory = Callable[[Sequence[ResultColumn], Dialect, WriterOptions], Writer]
+"""Makes the writer of one stream."""
 
 FirstRow = Callable[[bytes], tuple[bytes, bytes]]
 """Splits the bytes of some rows into the first row, as its digest is made of it, and what follows."""
+
+
+ARRAY_SEPARATOR = b",\n"
+"""Between two rows of a JSON array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,8 @@ from sqlalchemy.engine import Dialect
 from dualsql.columns.result import ResultColumn
 from dualsql.errors import BadParameterError, DualResponseError, ValueNotRepresentableError
 from dualsql.formats import json
-from dualsql.formats.writer import Chunk, Rows, StreamEnd, TakenFile, WriterOptions
+from dualsql.formats.taken_file import TakenFile
+from dualsql.formats.writer import Chunk, Rows, StreamEnd, WriterOptions
 
 # "Excel specifications and limits", https://support.microsoft.com: 1,048,576 rows, 16,384 columns, 32,767 characters.
 MOST_ROWS = 1_048_575
@@ -57,7 +58,7 @@ class XLSXWriter:
         self._structured = [
             (place, _as_json) for place, column in enumerate(columns) if column.encoding in _STRUCTURED
         ]
-        self._texts = json.texts_at(columns, options.text_columns)
+        self._texts = [place for place, column in enumerate(columns) if column.name in options.text_columns]
         self._columns = [_Column(letters(place), column.name) for place, column in enumerate(columns)]
         names = "".join(column.heading() for column in self._columns)
         self._sheet_head = _SHEET_HEAD.format(

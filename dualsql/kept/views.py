@@ -21,7 +21,8 @@ from dualsql.log import log_failure
 from dualsql.resource import KeptRows, Resource, instant
 from dualsql.results.view import Derived, Original, View
 from dualsql.settings import Settings
-from dualsql.tenancy import ActiveRules, Policy
+from dualsql.tenancy.policy import ActiveRules, Policy
+from dualsql.tenancy.visible import reads_others
 from dualsql_client.wire import KeptDescription
 
 _log = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ class KeptViews:
             return None
         if self._policy.has_functions:
             return "The rows are narrowed by functions."
-        if view.rules.form.reads_others(_compile(view)):
+        if reads_others(view.rules.form, _compile(view)):
             return "A rule for the rows reads other rows."
         return _NARROWED if self._policy.secured else None
 

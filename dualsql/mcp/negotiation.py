@@ -18,13 +18,15 @@ from dualsql.envelope import (
     dual_mode_tool_result,
     wanted,
 )
+from dualsql.errors import ResourceExpiredError
 from dualsql.formats import json
-from dualsql.formats.samples import TextFormat
+from dualsql.formats.samples import TextFormat, unlinked
+from dualsql.formats.text import single_line
 from dualsql.log import REQUEST_ID_HEADER
 from dualsql.pending.progress import WAITING_CALL, WaitingCall
 from dualsql.request_log import RequestIds
-from dualsql.response import DualResponse, LinkForm, ResultsFormat, problem_tool_result, text_block
-from dualsql_client.wire import ToolProblem
+from dualsql.response import DualResponse, LinkForm, ResultsFormat, text_block
+from dualsql_client.wire import ProblemContent, ToolProblem
 
 Report = Callable[[float, str], Awaitable[None]]
 """Sends progress to a client: a number that grows, and a message."""
@@ -160,6 +162,22 @@ def response_result(
         results_format=style.results_format,
         client=client,
     )
+
+
+_MESSAGE_WIDTH = 2_000
+
+
+def problem_tool_result(problem: ToolProblem) -> dict[str, Any]:
+    """A tool result for an error. The text has everything except `details`."""
+    code, message, hint = problem["code"], unlinked(problem["message"]), problem["hint"]
+    # The calls that make an expired result again may have the URIs of others.
+    hint = hint if code == ResourceExpiredError.code else unlinked(hint)
+    said = f"{code}: {message} {hint}".rstrip()
+    return {
+        "content": [text_block(single_line(said, _MESSAGE_WIDTH))],
+        "structuredContent": ProblemContent(error=problem),
+        "isError": True,
+    }
 
 
 def problem_result(problem: ToolProblem, envelope: Envelope, call: ToolCall) -> Mapping[str, Any]:

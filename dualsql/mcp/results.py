@@ -29,11 +29,12 @@ from dualsql.mcp.negotiation import (
     ResultStyle,
     ToolCall,
     problem_result,
+    problem_tool_result,
     progress,
     response_result,
 )
 from dualsql.resource import CALLS, Principal
-from dualsql.response import DualResponse, ResultsFormat, problem_tool_result, text_block
+from dualsql.response import DualResponse, ResultsFormat, text_block
 from dualsql.results.options import ResultKeywords
 from dualsql_client.errors import checked_keywords
 from dualsql_client.wire import ToolProblem

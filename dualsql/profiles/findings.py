@@ -14,8 +14,7 @@ from dualsql.columns.result import ResultColumn
 from dualsql.formats import json
 from dualsql.formats.text import cell
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows
-from dualsql.response import NOTE_WIDTH
-from dualsql_client.wire import ColumnProfile, Covered, Profile, ProfileKind, StatisticName
+from dualsql_client.wire import ColumnProfile, Covered, Profile, ProfileKind, ProfileNotes, StatisticName
 
 _VALUES = ("minimum", "maximum")
 
@@ -119,6 +118,23 @@ def _writer(profiled: ProfiledColumn, dialect: Dialect) -> json.Converter:
 
 
 _LONGEST_NOTE = 32
+_NOTE_NAME_WIDTH = 16
+
+NOTE_WIDTH = 40
+"""Characters of one note on a column, with the column's name, not counting escapes."""
+
+
+def text_of_notes(notes: ProfileNotes) -> str:
+    """What the text of a result says of the notes; empty without notes."""
+    if not notes["notes"]:
+        return ""
+    covers = notes["covers"]
+    extent = "all" if covers["of"] == "all" else "the first"
+    each = "; ".join(
+        f"{cell(name, min(_NOTE_NAME_WIDTH, NOTE_WIDTH - len(note) - 1))} {note}"
+        for name, note in notes["notes"].items()
+    )
+    return f"In {extent} {covers['rows']:,} rows: {each}."
 
 
 def sample_notes(

@@ -71,11 +71,9 @@ class ProfileService:
     ) -> ProfiledSample:
         """The profile of a new result, and notes on the columns that its sample misrepresents; a `Profiler`."""
         found = await fetch_profile(view, self._settings, kind)
-        notes = findings.sample_notes(found, view.shape.columns, sample)
-        return ProfiledSample(
-            found.to_wire(view.source.engine.dialect),
-            ProfileNotes(covers=found.covers, complete=found.is_complete, notes=notes),
-        )
+        by_name = findings.sample_notes(found, view.shape.columns, sample)
+        notes = ProfileNotes(covers=found.covers, complete=found.is_complete, notes=by_name)
+        return ProfiledSample(found.to_wire(view.source.engine.dialect), notes, findings.text_of_notes(notes))
 
     async def check(
         self,

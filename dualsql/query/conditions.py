@@ -21,7 +21,7 @@ from dualsql.columns.database_types import is_single
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, has_zone
 from dualsql.errors import BadParameterError, UnknownColumnError
-from dualsql.formats.json import taken
+from dualsql.formats.bound import taken
 from dualsql.formats.text import INT64_BOUND
 from dualsql.query import stored
 from dualsql.query.comparisons import (

@@ -135,10 +135,11 @@ SampleReader = Callable[[int, CountMethod], Awaitable[Sample]]
 
 
 class ProfiledSample(NamedTuple):
-    """Statistics of the columns, and notes on columns that the sample misrepresents."""
+    """Statistics of the columns, and notes on columns that the sample misrepresents, also as a text."""
 
     profile: Profile
     notes: ProfileNotes
+    text: str
 
 
 Profiler = Callable[[View, ProfileKind, Sequence[Sequence[Any]]], Awaitable[ProfiledSample]]
@@ -175,7 +176,9 @@ def _written(view: View, rows: list[Row]) -> bytes:
     try:
         return json.dumps(rows)
     except ValueNotRepresentableError:
-        json.require_writable(view.columns, [list(row.values()) for row in rows])
+        from dualsql.formats.odd_values import require_writable
+
+        require_writable(view.columns, [list(row.values()) for row in rows], json.encoded)
         raise
 
 
@@ -553,6 +556,7 @@ class Creator:
             as_of=shown.as_of,
             profile=None if profiled is None else profiled.profile,
             profile_notes=None if profiled is None else profiled.notes,
+            profile_text="" if profiled is None else profiled.text,
             page_in_text=self.page_in_text,
             notes=notes_in(resource.metadata),
         )

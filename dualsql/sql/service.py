@@ -20,6 +20,7 @@ from dualsql.freeze.document import Statement
 from dualsql.resource import Principal
 from dualsql.saved_queries import SavedQuery
 from dualsql.tenancy import Policy
+from dualsql.tenancy.visible import visible_names
 
 _SHOWN = 60
 _LISTED = 40
@@ -87,7 +88,7 @@ class NamedSources:
         self, principal: Principal | None, source: str, visible: Visible | None
     ) -> Callable[[TableClause], bool]:
         """Whether the principal sees a table in the catalogue. Its SQL can name only these tables."""
-        names = self.policy.visible_names(principal, source)
+        names = visible_names(self.policy, principal, source)
 
         def is_seen(table: TableClause) -> bool:
             is_allowed = self.registry.name_of(table) in names.tables
@@ -113,10 +114,8 @@ class NamedSources:
         tables = {
             name: table for name, table in self.registry.tables.items() if isinstance(table, TableClause)
         }
-        visible_names = frozenset(
-            name for name, table in tables.items() if all(test(table) for test in tests)
-        )
-        return ReadableTables(self.registry, visible_names)
+        readable = frozenset(name for name, table in tables.items() if all(test(table) for test in tests))
+        return ReadableTables(self.registry, readable)
 
 
 class SQLService:
@@ -185,7 +184,7 @@ class SQLService:
             # SQLAlchemy sets it with the first connection; the proof at the start has made one.
             version=getattr(dialect, "server_version_info", None),
             is_visible=self._sources.is_visible(principal, name, visible),
-            hides=rules.filters,
+            hides=lambda table: id(table) in rules.conditions,
             meanings=self._sources.sources[name].meanings,
         )
         return ResolvedQuery(statement, name, None)

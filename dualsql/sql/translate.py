@@ -44,7 +44,7 @@ from dualsql.sql.scope import (
     reserved_columns,
     too_deep,
 )
-from dualsql.tenancy import OWN_NAMES
+from dualsql.tenancy.compiler import OWN_NAMES
 from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions
 

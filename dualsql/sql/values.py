@@ -23,7 +23,7 @@ from sqlglot import exp
 from dualsql import sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import Meaning, SQLType
-from dualsql.formats.json import taken
+from dualsql.formats.bound import taken
 from dualsql.sql.scope import Scope, excerpt, forbid, invalid
 from dualsql.text_dialects import TextDialect
 from dualsql_client import conversions

@@ -5,31 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from dualsql.errors import StorageError
 from dualsql.events import EVENTS, BackgroundFailed, ResultsDeleted
 from dualsql.log import Outage, cause_of
 from dualsql.resource import INTERRUPTED, Clock
-from dualsql.store.protocol import MIGRATE_HINT, Access, LinkRecord, ResourceStore
+from dualsql.store.protocol import Access, ResourceStore
 
 logger = logging.getLogger(__name__)
 
-MAXIMUM_PENDING = 50_000
-"""Resources with pending accesses, about 15 MB. Beyond that, the least recently used ones are dropped."""
-
 _ACCESS_BATCH = 200
-
-# If a batch and then two of its resources alone fail, the store has failed, and not one resource.
-_OUTAGE = 3
 
 
 class AccessLog:
-    """Accesses of this process that are not yet written to the store, the latest last."""
+    """Accesses of this process that are not yet written to the store, the latest last.
 
-    def __init__(self, store: ResourceStore, *, maximum: int = MAXIMUM_PENDING) -> None:
+    Args:
+        maximum: resources; 50,000 take about 15 MB. Beyond that, the least recently used ones are dropped.
+    """
+
+    def __init__(self, store: ResourceStore, *, maximum: int = 50_000) -> None:
         self._store = store
         self._maximum = maximum
         self._pending: dict[str, Access] = {}
@@ -63,13 +61,25 @@ class AccessLog:
         Raises:
             StorageError: the store failed; accesses that it did not accept stay pending.
         """
-        batches, failures = deque(self._batches()), 0
+        waiting = [resource_id for resource_id in self._pending if resource_id not in self._refused]
+        parts = [waiting[start : start + _ACCESS_BATCH] for start in range(0, len(waiting), _ACCESS_BATCH)]
+        # Resources that were refused before come last, one by one.
+        batches = deque([*parts, *([resource_id] for resource_id in self._refused)])
         failure: StorageError | None = None
-        while batches and failures < _OUTAGE:
+        failures = 0
+        # If a batch and then two of its resources alone fail, the store has failed, and not one resource.
+        while batches and failures < 3:
             batch = batches.popleft()
+            # A cancellation does not end it: were a statement that was executed repeated, accesses would count twice.
+            writing = asyncio.create_task(self._write(batch))
             try:
-                await _complete(self._write(batch))
+                await asyncio.shield(writing)
                 failures = 0
+            except asyncio.CancelledError:
+                await asyncio.wait([writing])
+                if not writing.cancelled():
+                    writing.exception()  # the accesses of a failed write are pending again
+                raise
             except StorageError as error:
                 failure, failures = error, failures + 1
                 if len(batch) > 1:
@@ -82,12 +92,6 @@ class AccessLog:
             logger.warning("%d accesses were not counted: too many waited for the store.", self._dropped)
             self._dropped = 0
 
-    def _batches(self) -> Iterable[Sequence[str]]:
-        """The pending accesses in batches. Resources that were refused before come last, one by one."""
-        waiting = [resource_id for resource_id in self._pending if resource_id not in self._refused]
-        yield from (waiting[start : start + _ACCESS_BATCH] for start in range(0, len(waiting), _ACCESS_BATCH))
-        yield from ([resource_id] for resource_id in tuple(self._refused))
-
     async def _write(self, batch: Sequence[str]) -> None:
         accesses = {name: self._pending.pop(name) for name in batch if name in self._pending}
         if not accesses:  # another flush has written them
@@ -96,17 +100,14 @@ class AccessLog:
         try:
             await self._store.add_accesses(accesses)
         except BaseException:
-            self._take_back(accesses)
+            newer, self._pending = self._pending, dict(accesses)
+            for resource_id, access in newer.items():
+                self._add(resource_id, access)
+            self._keep_within_bounds()
             raise
         finally:
             self._writing.remove(accesses)
         self._refused.difference_update(accesses)
-
-    def _take_back(self, accesses: Mapping[str, Access]) -> None:
-        newer, self._pending = self._pending, dict(accesses)
-        for resource_id, access in newer.items():
-            self._add(resource_id, access)
-        self._keep_within_bounds()
 
     def _add(self, resource_id: str, access: Access) -> None:
         """Add accesses later than all others of this process."""
@@ -118,21 +119,6 @@ class AccessLog:
             longest_unused = next(iter(self._pending))
             self._dropped += self._pending.pop(longest_unused).number
             self._refused.discard(longest_unused)
-
-
-async def _complete(writing: Coroutine[None, None, None]) -> None:
-    """Await the write until it ends, also after a cancellation.
-
-    An interrupted statement may have been executed. If it were repeated, the accesses would count twice.
-    """
-    task = asyncio.create_task(writing)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # the accesses of a failed write are pending again
-        raise
 
 
 FLUSH_INTERVAL = timedelta(seconds=0.5)
@@ -228,28 +214,3 @@ async def every(interval: timedelta, work: Callable[[], Awaitable[object]], outa
             EVENTS.report(BackgroundFailed(outage.work))
         else:
             outage.succeeded()
-
-
-class StoreHealth:
-    """Whether a store can be read and has the tables of this release, for readiness checks."""
-
-    def __init__(self, store: ResourceStore) -> None:
-        self._store = store
-        self._outage = Outage("The health check of the store")
-
-    async def state(self) -> str:
-        """One of "ok", "not migrated" and "unreachable"."""
-        try:
-            await self._store.get(_UNUSED_ID)
-            await self._store.has_link(
-                LinkRecord(id=_UNUSED_ID, resource_id=_UNUSED_ID, expires_at=datetime.now(UTC))
-            )
-        except StorageError as error:
-            self._outage.failed(error)
-            return "not migrated" if error.hint == MIGRATE_HINT else "unreachable"
-        self._outage.succeeded()
-        return "ok"
-
-
-_UNUSED_ID = "health"
-"""The id of no resource and no link: their ids are longer."""

@@ -33,13 +33,13 @@ from dualsql.store.rows import (
     from_row,
     has_expired,
     in_utc,
-    is_comparable,
     is_owned_by,
     is_pinned_by,
     is_storable_id,
     is_visible_to,
     newest,
     oldest_unpinned,
+    page_of,
     settle_row,
     to_row,
     unreadable,
@@ -153,7 +153,8 @@ class KeyValueStore(ABC):
                 unreadable.append(key.removeprefix(_RESOURCES))
             elif row is not None and is_owned_by(principal, row) and not has_expired(row, now):
                 rows.append(row)
-        return newest(rows, after, limit, unreadable=unreadable)
+        odd = [{"id": each} for each in unreadable] if after is None else []
+        return page_of([*odd, *newest(rows, after)], limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         return usage_of(await self._rows_of(principal, now))
@@ -276,9 +277,32 @@ def decode_row(data: bytes) -> Row:
         }
     except (ValueError, TypeError, KeyError, AttributeError, StopIteration, OverflowError):
         raise unreadable() from None
-    if not is_comparable(row):
+    if not _is_comparable(row):
         raise unreadable()
     return row
+
+
+_COMPARED: Mapping[str, type | tuple[type, ...]] = {
+    "id": str,
+    "owner": (str, type(None)),
+    "tenant": (str, type(None)),
+    "created_at": datetime,
+    "expires_at": (datetime, type(None)),
+    "access_count": int,
+    "last_accessed_at": (datetime, type(None)),
+    "pending_until": (datetime, type(None)),
+    "size": int,
+}
+"""The values of a row that are compared, and their types."""
+
+
+def _is_comparable(row: Row) -> bool:
+    return (
+        all(name in row and isinstance(row[name], kinds) for name, kinds in _COMPARED.items())
+        and all(value.tzinfo is not None for value in row.values() if isinstance(value, datetime))
+        and {"status", "total_count_kind"} <= row.keys()
+        and type(row["size"]) is int
+    )
 
 
 def _names_owner(data: bytes, principal: Principal) -> bool:

@@ -5,12 +5,11 @@ For development and for a single process: resources are lost when it ends, and o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from dualsql.errors import LimitExceededError
 from dualsql.resource import Principal, Resource, parent_of
+from dualsql.store import rows
 from dualsql.store.protocol import (
     Access,
     LinkRecord,
@@ -20,24 +19,6 @@ from dualsql.store.protocol import (
     ResourcePage,
     ResourceState,
     Usage,
-)
-from dualsql.store.rows import (
-    Row,
-    already_stored,
-    apply_changes,
-    failed_values,
-    first_to_expire,
-    from_row,
-    has_expired,
-    in_utc,
-    is_owned_by,
-    is_pinned_by,
-    is_visible_to,
-    newest,
-    oldest_unpinned,
-    settle_row,
-    to_row,
-    usage_of,
 )
 from dualsql_client.wire import ToolProblem
 
@@ -50,39 +31,42 @@ class MemoryStore:
 
     Resources belong to a group: those of one principal; without a principal, those that were refined from one result,
     or all results of tools. A full store deletes expired resources first, then the oldest unpinned one of the group
-    that saves: no group deletes another's. A quarter of the capacity is for principals only. Of what the groups of
-    principals, or the others, may use, the last tenth is for groups below an equal share.
+    that saves: no group deletes another's (`dualsql.store.eviction`).
     """
 
     def __init__(self, maximum: int = 10_000) -> None:
         if maximum < 1:
             raise ValueError("maximum must be at least 1")
-        self._maximum, self._reserve = maximum, maximum // 10
-        self._for_principals = maximum // 4
+        self._maximum = maximum
+        self._crowded = maximum - maximum // 4 - maximum // 10  # no group makes room before; see `eviction`
         # In order of creation. Rows as in the SQL store and not Resource objects, so that no caller can change stored
         # metadata. No method awaits, so each is atomic.
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, rows.Row] = {}
         self._groups: dict[str, Group] = {}
         self._links: dict[str, LinkRecord] = {}
 
     async def save(self, resource: Resource) -> str:
-        row = to_row(resource)
+        row = rows.to_row(resource)
         if resource.id in self._rows:
-            raise already_stored()
+            raise rows.already_stored()
         group = self._group_of(resource)
-        if len(self._rows) >= self._maximum - self._for_principals - self._reserve:
-            self._make_room(group, row["created_at"])
+        if len(self._rows) >= self._crowded:
+            from dualsql.store.eviction import evicted
+
+            now = row["created_at"]
+            self._forget([key for key, other in self._rows.items() if rows.has_expired(other, now)])
+            self._forget(evicted(self._rows, self._groups, group, self._maximum))
         self._rows[resource.id] = row
         self._groups[resource.id] = group
         return resource.id
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         row = self._rows.get(resource_id)
-        return None if row is None or not is_visible_to(viewer, row) else from_row(row)
+        return None if row is None or not rows.is_visible_to(viewer, row) else rows.from_row(row)
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
         row = self._rows.get(resource_id)
-        return self._replace(None if row is None else apply_changes(row, changes))
+        return self._replace(None if row is None else rows.apply_changes(row, changes))
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         for resource_id, access in accesses.items():
@@ -90,13 +74,13 @@ class MemoryStore:
 
     async def settle(self, resource: Resource) -> bool:
         row = self._rows.get(resource.id)
-        return self._replace(None if row is None else settle_row(row, resource))
+        return self._replace(None if row is None else rows.settle_row(row, resource))
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
-        rows = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
-        pending = [row for row in rows if row["status"] == "pending"]
+        stored = [self._rows[resource_id] for resource_id in set(resource_ids) & self._rows.keys()]
+        pending = [row for row in stored if row["status"] == "pending"]
         for row in pending:
-            row["pending_until"] = in_utc(until)
+            row["pending_until"] = rows.in_utc(until)
         return [row["id"] for row in pending]
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
@@ -104,40 +88,42 @@ class MemoryStore:
             row for row in self._rows.values() if row["status"] == "pending" and row["pending_until"] <= now
         ]
         for row in overdue:
-            row |= failed_values(failure)
+            row |= rows.failed_values(failure)
         return len(overdue)
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
         ids = [
             resource_id
             for resource_id in set(resource_ids) & self._rows.keys()
-            if expired_before is None or has_expired(self._rows[resource_id], expired_before)
+            if expired_before is None or rows.has_expired(self._rows[resource_id], expired_before)
         ]
         self._forget(ids)
         return len(ids)
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
-        rows = {name: self._rows[name] for name in resource_ids if name in self._rows}
-        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in rows.items()}
+        stored = {name: self._rows[name] for name in resource_ids if name in self._rows}
+        return {name: ResourceState(row["status"], row["expires_at"]) for name, row in stored.items()}
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
-        return first_to_expire((row for row in self._rows.values() if has_expired(row, before)), limit)
+        return rows.first_to_expire(
+            (row for row in self._rows.values() if rows.has_expired(row, before)), limit
+        )
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
     ) -> ResourcePage:
-        return newest(self._rows_of(principal, now), after, limit)
+        return rows.page_of(rows.newest(self._rows_of(principal, now), after), limit)
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
-        return usage_of(self._rows_of(principal, now))
+        return rows.usage_of(self._rows_of(principal, now))
 
     async def pins(self, pinned_by: str) -> Usage:
-        return usage_of([row for row in self._rows.values() if is_pinned_by(pinned_by, row)])
+        return rows.usage_of([row for row in self._rows.values() if rows.is_pinned_by(pinned_by, row)])
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
-        return oldest_unpinned(self._rows_of(principal, now), limit)
+        return rows.oldest_unpinned(self._rows_of(principal, now), limit)
 
     async def save_link(self, link: LinkRecord) -> None:
         self._links[link.id] = link
@@ -178,15 +164,17 @@ class MemoryStore:
         self._groups.clear()
         self._links.clear()
 
-    def _replace(self, row: Row | None) -> bool:
+    def _replace(self, row: rows.Row | None) -> bool:
         """Replace the row; its position in the order of creation stays. Returns whether there is one."""
         if row is not None:
             self._rows[row["id"]] = row
         return row is not None
 
-    def _rows_of(self, principal: Principal, now: datetime) -> list[Row]:
+    def _rows_of(self, principal: Principal, now: datetime) -> list[rows.Row]:
         return [
-            row for row in self._rows.values() if is_owned_by(principal, row) and not has_expired(row, now)
+            row
+            for row in self._rows.values()
+            if rows.is_owned_by(principal, row) and not rows.has_expired(row, now)
         ]
 
     def _forget(self, resource_ids: Iterable[str]) -> None:
@@ -202,33 +190,3 @@ class MemoryStore:
         above = self._groups.get(parent_id)
         # A caller with the link of a result can refine it, and refine the refinement, any number of times.
         return above if above is not None and above[0] == "link" else ("link", parent_id, None)
-
-    def _make_room(self, group: Group, now: datetime) -> None:
-        """Delete expired resources; then, if the group may use no free capacity, its oldest unpinned resource.
-
-        Raises:
-            LimitExceededError: the group has no unpinned resource.
-        """
-        self._forget([key for key, row in self._rows.items() if has_expired(row, now)])
-        sizes = Counter(self._groups.values())
-        alike = {each: size for each, size in sizes.items() if _is_named(each) == _is_named(group)}
-        used = sum(alike.values())
-        others = len(self._rows) - used
-        capacity = self._maximum - (others if _is_named(group) else max(others, self._for_principals))
-        is_modest = sizes[group] < capacity // (len(alike.keys() | {group}) + 1)
-        if capacity - used > (0 if is_modest else self._reserve):
-            return
-        theirs = (key for key in self._rows if self._groups[key] == group)
-        oldest = next((key for key in theirs if self._rows[key]["expires_at"] is not None), None)
-        if oldest is None:
-            raise LimitExceededError(
-                f"This server keeps at most {self._maximum:,} resources, and none of the caller's can make room.",
-                hint="Try again when other results have expired, or delete a pinned one.",
-                developer_hint="The store in memory is full. Use a database: store=SQLResourceStore(url).",
-            )
-        self._forget([oldest])
-
-
-def _is_named(group: Group) -> bool:
-    """Whether the group is a principal's."""
-    return group[0] == "principal"

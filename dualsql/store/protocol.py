@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
-from inspect import isclass, isfunction
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
-from dualsql.errors import ConfigurationError, DualResponseError, StorageError, refuse_mistaken
-from dualsql.events import store_operation
 from dualsql.resource import KeptRows, Principal, Resource, Status, Total
 from dualsql_client.wire import ToolProblem
 
@@ -130,7 +126,6 @@ class ResourceStore(Protocol):
 
     async def save(self, resource: Resource) -> str:
         """Store a new resource and return its id."""
-        ...
 
     async def get(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
         """The resource, expired or not, or None; for a requester, only if that requester may find it.
@@ -138,7 +133,6 @@ class ResourceStore(Protocol):
         The store tests this condition in the same query. If it read the row first, a caller could distinguish
         foreign ids from unknown ones by the response time.
         """
-        ...
 
     async def update(self, resource_id: str, changes: ResourceChanges) -> bool:
         """Apply `changes` without losing a concurrent update.
@@ -146,41 +140,33 @@ class ResourceStore(Protocol):
         Returns whether a row was changed: False for an unknown id, for `pin` on an expired one, and if the record of
         kept rows is not `kept.before`.
         """
-        ...
 
     async def add_accesses(self, accesses: Mapping[str, Access]) -> None:
         """Add to the access counts of existing resources, by id. Either all are written, or StorageError is raised."""
-        ...
 
     async def settle(self, resource: Resource) -> bool:
         """Store the end of a pending resource: status, failure, total, sample, and expiry unless it was pinned since.
 
         Returns whether it was still pending: only the first call settles it.
         """
-        ...
 
     async def prolong(self, resource_ids: Collection[str], *, until: datetime) -> Collection[str]:
         """Renew the leases of these resources, if they are still pending."""
-        ...
 
     async def fail_overdue(self, failure: ToolProblem, *, now: datetime) -> int:
         """Fail pending resources whose `pending_until` is at or before `now`. Returns how many."""
-        ...
 
     async def delete(self, *resource_ids: str, expired_before: datetime | None = None) -> int:
         """Delete, all of them or only those whose expires_at lies at or before `expired_before`.
 
         The condition is tested in the same step as the deletion. Returns how many were deleted.
         """
-        ...
 
     async def standings(self, resource_ids: Collection[str]) -> Mapping[str, ResourceState]:
         """The state of each of these resources that exists. A call has at most 1,000 ids."""
-        ...
 
     async def find_expired(self, *, before: datetime, limit: int = 500) -> Sequence[str]:
         """Ids of at most `limit` resources whose expires_at lies at or before `before`."""
-        ...
 
     async def find(
         self, principal: Principal, *, now: datetime, limit: int, after: ListingPosition | None = None
@@ -189,29 +175,23 @@ class ResourceStore(Protocol):
 
         Rows that say no time of creation are not counted.
         """
-        ...
 
     async def usage(self, principal: Principal, *, now: datetime) -> Usage:
         """How much is bound to `principal` and live at `now`."""
-        ...
 
     async def pins(self, pinned_by: str) -> Usage:
         """How much this caller has pinned of what belongs to nobody (`Resource.pinned_by`)."""
-        ...
 
     async def find_unpinned(
         self, principal: Principal, *, now: datetime, limit: int
     ) -> Sequence[tuple[str, int]]:
         """Id and size in bytes of the oldest unpinned resources that `usage` counts, oldest first."""
-        ...
 
     async def save_link(self, link: LinkRecord) -> None:
         """Store the record of a link."""
-        ...
 
     async def has_link(self, link: LinkRecord, *, take: bool = False) -> bool:
         """Whether the link is valid; with `take`, end it in the same step, so that only one caller gets True."""
-        ...
 
     async def delete_links(
         self,
@@ -221,68 +201,9 @@ class ResourceStore(Protocol):
         expired_before: datetime | None = None,
     ) -> int:
         """End one link, all of a resource, or all that expired. Returns how many."""
-        ...
 
     async def open(self) -> None:
         """Prepare for use in the running event loop. Called whenever a server starts, also after `close`."""
-        ...
 
     async def close(self) -> None:
         """Release connections; the store is not used again before it is opened."""
-        ...
-
-
-def required_methods() -> list[str]:
-    """The names of the methods that a store has."""
-    return [
-        name for name, value in vars(ResourceStore).items() if isfunction(value) and not name.startswith("_")
-    ]
-
-
-def checked_store(store: ResourceStore) -> ResourceStore:
-    """The store. Errors of its backend are raised as StorageError.
-
-    A store of a cache or a service raises the errors of that library: they are failures of the backend. Errors of
-    Python itself are faults in the store's code and are raised unchanged, except OSError.
-
-    Raises:
-        ConfigurationError: it is a class, or it has not all methods of a ResourceStore.
-    """
-    kind = type(store).__name__
-    if isclass(store):
-        raise ConfigurationError(
-            f"store= takes an object, and {store.__name__} is a class.", hint=f"store={store.__name__}(...)"
-        )
-    refuse_mistaken("store", store)
-    missing = [name for name in required_methods() if not callable(getattr(store, name, None))]
-    if missing:
-        raise ConfigurationError(
-            f"{kind} is no ResourceStore: it has no {', '.join(missing)}.",
-            hint="dualsql.ResourceStore describes each method; a subclass of dualsql.MemoryStore has them all.",
-            details={"lacking": missing},
-        )
-    return cast(ResourceStore, _Guarded(store))
-
-
-class _Guarded:
-    """Calls the methods of a store, and raises StorageError for the failures of its backend."""
-
-    def __init__(self, store: ResourceStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
-
-        @wraps(method)
-        async def call(*args: Any, **options: Any) -> Any:
-            try:
-                with store_operation(name):
-                    return await method(*args, **options)
-            except DualResponseError:
-                raise
-            except Exception as error:
-                if type(error).__module__ == "builtins" and not isinstance(error, OSError):
-                    raise
-                raise StorageError("The resource store failed.") from error
-
-        return call

@@ -7,12 +7,13 @@ store converts here, the one in memory too, so that all accept the same values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
-from datetime import UTC, datetime, timedelta
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from operator import attrgetter, itemgetter
 from string import ascii_letters, digits
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 
@@ -28,8 +29,7 @@ MAXIMUM_ROW_BYTES = 16 * 1024 * 1024
 
 ID_CHARACTERS = f"{ascii_letters}{digits}_.~-"
 _ID = re.compile(rf"[{re.escape(ID_CHARACTERS)}]{{1,{MAXIMUM_ID_LENGTH}}}")
-_FIELDS = [field.name for field in fields(Resource)]
-_TEXTS = ("name", "source", "owner", "tenant")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # by PostgreSQL, and in UTF-8
 _INSTANTS = ("created_at", "expires_at", "last_accessed_at", "pending_until")
 _JSON = ("columns", "sample", "metadata", "failure", "kept")
 _END_COLUMNS = ("status", "failure", "total_count", "total_count_kind", "sample", "expires_at", "kept")
@@ -37,34 +37,20 @@ _COLUMN_TYPES = frozenset(get_args(ColumnType))
 _KINDS = frozenset(get_args(TotalCountKind))
 _STATUSES = frozenset(get_args(Status))
 
-# The type of each field after reading. Other programs can change a row, and SQLite stores any type in any column.
-_SHAPES: dict[str, type | tuple[type, ...]] = {
-    "id": str,
-    "name": str,
-    "source": str,
-    "document": bytes,
-    "signature": bytes,
-    "columns": list,
-    "total_count": (int, type(None)),
-    "total_count_kind": str,
-    "created_at": datetime,
-    "expires_at": (datetime, type(None)),
-    "lifetime": timedelta,
-    "owner": (str, type(None)),
-    "tenant": (str, type(None)),
-    "sample": (list, type(None)),
-    "metadata": dict,
-    "access_count": int,
-    "last_accessed_at": (datetime, type(None)),
-    "status": str,
-    "pending_until": (datetime, type(None)),
-    "failure": (dict, type(None)),
-    "kept": (dict, type(None)),
-    "pinned_by": (str, type(None)),
-}
+
+def _classes(hint: Any) -> tuple[type, ...]:
+    """The classes of the values that a field of this type has when it is read from JSON or a database."""
+    if get_origin(hint) is UnionType:
+        return tuple(chain.from_iterable(map(_classes, get_args(hint))))
+    kind = get_origin(hint) or hint
+    if kind is Literal:
+        return (str,)
+    return (list if kind is Sequence else dict if issubclass(kind, Mapping) else kind,)
 
 
-_VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*_SHAPES)
+# Other programs can change a row, and SQLite stores any type in any column.
+_CLASSES = {name: _classes(hint) for name, hint in get_type_hints(Resource).items()}
+_VALUES_OF: Callable[[Resource], tuple[Any, ...]] = attrgetter(*_CLASSES)
 
 Row = dict[str, Any]
 """A row of `to_row`."""
@@ -99,16 +85,22 @@ def to_row(resource: Resource) -> Row:
     """
     if not is_storable_id(resource.id):
         raise BadParameterError(f"A resource cannot have the id {resource.id[:80]!r}.")
-    row = {name: getattr(resource, name) for name in _FIELDS}
+    row = dict(zip(_CLASSES, _VALUES_OF(resource), strict=True))
     row["metadata"] = dict(row["metadata"])
-    for name in _TEXTS:
-        _check_text(name, row[name])
+    for name in ("name", "source", "owner", "tenant"):
+        if row[name] is not None and _UNSTORABLE.search(row[name]):
+            raise BadParameterError(f"The resource's {name} holds a character that cannot be stored.")
     for name in _INSTANTS:
         row[name] = None if row[name] is None else in_utc(row[name])
     for name in _JSON:
         row[name] = None if row[name] is None else _to_json(name, row[name])
-    row["size"] = _size_of_row(row)
-    return row
+    size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+    if size > MAXIMUM_ROW_BYTES:
+        raise LimitExceededError(
+            f"The resource has {size:,} bytes; the limit is {MAXIMUM_ROW_BYTES:,}.",
+            hint="Give it less metadata, or keep a smaller sample.",
+        )
+    return row | {"size": size}
 
 
 def from_row(row: Mapping[str, Any]) -> Resource:
@@ -117,7 +109,7 @@ def from_row(row: Mapping[str, Any]) -> Resource:
     Raises:
         TamperedError: `to_row` did not make this row.
     """
-    values = {name: row[name] for name in _FIELDS if name in row}
+    values = {name: row[name] for name in _CLASSES if name in row}
     try:
         for name in _JSON:
             values[name] = None if values.get(name) is None else orjson.loads(values[name])
@@ -154,16 +146,6 @@ def unreadable() -> TamperedError:
     return TamperedError("The signature of the stored resource is not valid.")
 
 
-def _check_text(name: str, value: str | None) -> None:
-    """Refuse texts that PostgreSQL (NUL) or UTF-8 (half a surrogate pair) cannot store."""
-    try:
-        storable = value is None or b"\x00" not in value.encode()
-    except UnicodeEncodeError:
-        storable = False
-    if not storable:
-        raise BadParameterError(f"The resource's {name} holds a character that cannot be stored.")
-
-
 def _to_json(name: str, value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
@@ -176,23 +158,12 @@ def _to_json(name: str, value: Any) -> str:
 
 def size_of(resource: Resource) -> int:
     """The size of the stored resource in bytes."""
-    size: int = to_row(resource)["size"]
-    return size
-
-
-def _size_of_row(row: Mapping[str, Any]) -> int:
-    size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
-    if size > MAXIMUM_ROW_BYTES:
-        raise LimitExceededError(
-            f"The resource has {size:,} bytes; the limit is {MAXIMUM_ROW_BYTES:,}.",
-            hint="Give it less metadata, or keep a smaller sample.",
-        )
-    return size
+    return int(to_row(resource)["size"])
 
 
 def _is_whole(resource: Resource) -> bool:
     return (
-        all(map(isinstance, _VALUES_OF(resource), _SHAPES.values()))
+        all(map(isinstance, _VALUES_OF(resource), _CLASSES.values()))
         and is_storable_id(resource.id)
         and (resource.total_count_kind in _KINDS)
         and (resource.total_count is None) == (resource.total_count_kind == "none")
@@ -230,9 +201,6 @@ def _is_column(value: Any) -> bool:
     )
 
 
-# Changes of a row, for stores that make them in Python.
-
-
 def has_expired(row: Row, instant: datetime) -> bool:
     """Whether the row has expired at `instant`; a pinned one never does."""
     return row["expires_at"] is not None and row["expires_at"] <= instant
@@ -257,47 +225,15 @@ def is_owned_by(principal: Principal, row: Row) -> bool:
     return bool((row["owner"], row["tenant"]) == (principal.id, principal.tenant))
 
 
-_COMPARED = (
-    "id",
-    "owner",
-    "tenant",
-    "created_at",
-    "expires_at",
-    "access_count",
-    "last_accessed_at",
-    "pending_until",
-)
+_LISTING_KEY = itemgetter("created_at", "id")
 
 
-def is_comparable(row: Row) -> bool:
-    """Whether the values that these functions compare have their types."""
-    instants = [row.get(name) for name in _INSTANTS]
-    return (
-        all(name in row and isinstance(row[name], _SHAPES[name]) for name in _COMPARED)
-        and all(each is None or each.tzinfo is not None for each in instants)
-        and {"status", "total_count_kind"} <= row.keys()
-        and type(row.get("size")) is int
-    )
-
-
-def _listing_key(row: Row) -> tuple[datetime, str]:
-    """The sort key of listings."""
-    return row["created_at"], row["id"]
-
-
-def newest(
-    rows: Iterable[Row], after: ListingPosition | None, limit: int, *, unreadable: Iterable[str] = ()
-) -> ResourcePage:
-    """At most `limit` of these rows, newest first, from `after` on.
-
-    Args:
-        unreadable: the ids of further rows, of which nothing else can be read. The first page has them.
-    """
-    ordered = sorted(rows, key=_listing_key, reverse=True)
-    if after is not None:
-        ordered = [row for row in ordered if _listing_key(row) < (in_utc(after.created_at), after.id)]
-    unplaced = [] if after is not None else [{"id": each} for each in unreadable]
-    return page_of([*unplaced, *ordered], limit)
+def newest(rows: Iterable[Row], after: ListingPosition | None) -> list[Row]:
+    """These rows in the order of listings, newest first, from `after` on."""
+    ordered = sorted(rows, key=_LISTING_KEY, reverse=True)
+    if after is None:
+        return ordered
+    return [row for row in ordered if _LISTING_KEY(row) < (in_utc(after.created_at), after.id)]
 
 
 NO_ID = "(none)"
@@ -330,13 +266,13 @@ def page_of(rows: Iterable[Mapping[str, Any]], limit: int) -> ResourcePage:
 
 def oldest_unpinned(rows: Iterable[Row], limit: int) -> list[tuple[str, int]]:
     """Id and size of at most `limit` unpinned rows, oldest first."""
-    ordered = sorted((row for row in rows if row["expires_at"] is not None), key=_listing_key)
+    ordered = sorted((row for row in rows if row["expires_at"] is not None), key=_LISTING_KEY)
     return [(row["id"], row["size"]) for row in ordered[: max(limit, 0)]]
 
 
 def first_to_expire(rows: Iterable[Row], limit: int) -> list[str]:
     """The ids of at most `limit` unpinned rows, in the order of their expiry."""
-    ordered = sorted(rows, key=lambda row: (row["expires_at"], row["id"]))
+    ordered = sorted(rows, key=itemgetter("expires_at", "id"))
     return [row["id"] for row in ordered[: max(limit, 0)]]
 
 

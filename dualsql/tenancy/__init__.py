@@ -1,35 +1,21 @@
 """Rules for tables and columns by tenant and principal.
 
     rules     what an operator writes: TenantFilter, RowFilter, Mask, Shared, RowSecurity, or a plain function
-    policy    the rules of one server, checked against its registry and evaluated for each request
-    compiler  writes SQL under the rules: only it writes the names of tables
+    policy    the rules of one server, checked against its registry and evaluated for each request; tenant_filters,
+              row_filters, masks and functions are loaded by servers that have such rules
+    compiler  writes SQL under the rules: only it writes the names of tables; grouping completes GROUP BY
+    visible   what features ask of the rules
 
 Read in this order. docs/decisions/0006 explains why rules are applied while SQL is written, not to the statement.
 """
 
-from dualsql.tenancy.compiler import OWN_NAMES
-from dualsql.tenancy.policy import ActiveRules, Policy
+from dualsql.tenancy.policy import ActiveRules as ActiveRules, Policy as Policy
 from dualsql.tenancy.rules import (
-    Hook,
-    HookContext,
-    Mask,
-    RowFilter,
-    RowSecurity,
-    Shared,
-    TenantFilter,
-    VisibleNames,
+    Hook as Hook,
+    HookContext as HookContext,
+    Mask as Mask,
+    RowFilter as RowFilter,
+    RowSecurity as RowSecurity,
+    Shared as Shared,
+    TenantFilter as TenantFilter,
 )
-
-__all__ = [
-    "OWN_NAMES",
-    "ActiveRules",
-    "Hook",
-    "HookContext",
-    "Mask",
-    "Policy",
-    "RowFilter",
-    "RowSecurity",
-    "Shared",
-    "TenantFilter",
-    "VisibleNames",
-]

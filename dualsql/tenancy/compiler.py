@@ -12,70 +12,27 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
-from sqlalchemy import BindParameter, Boolean, ColumnElement, Compiled, Select, select, types
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.engine import Dialect
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql import elements, visitors
+from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.elements import False_
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.selectable import CTE, SelectBase, TableClause
+from sqlalchemy.sql.selectable import CTE, TableClause
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import DriverValues, capabilities_of
+from dualsql.capabilities import Capabilities, DriverValues, capabilities_of
 from dualsql.columns.exact import with_all_digits
-from dualsql.columns.own_types import stored_type
 from dualsql.errors import ConfigurationError, ForbiddenSQLError
 from dualsql.formats.cells import read_tolerantly
 from dualsql.freeze.row_number import is_row_number, row_number
 from dualsql.plan.page import PAGE_PARAMETERS, PageParameter
 
-
-class Exactly(FunctionElement[bool]):
-    """`column = value`, compared exactly under any collation of the column."""
-
-    name = "dualsql_exactly"
-    type = Boolean()
-    inherit_cache = True
-
-    def self_group(self, against: Any = None) -> Exactly:
-        """The element itself. SQLAlchemy would write `state = ? = 1` for a database without a boolean type.
-
-        SQLite uses no index for that, and SQL Server does not parse it.
-        """
-        return self
-
-
-@compiles(Exactly)
-def _write_exactly(element: Exactly, compiler: Any, **kw: Any) -> str:
-    column, value = element.clauses
-    capabilities = capabilities_of(compiler.dialect)
-    stored = stored_type(column.type, compiler.dialect)
-    if not isinstance(stored, types.String) or capabilities is None or capabilities.text_equality is None:
-        return str(compiler.process(column == value, **kw))
-    operands = (compiler.process(column, **kw), compiler.process(value, **kw))
-    return capabilities.text_equality(*operands, stored)
-
-
 Table = Any
 """A Table or lightweight table of the registry."""
-
-
-class _Dialects(dict[Dialect, Dialect]):
-    """By dialect of a database, the one with a compiler that uses a form."""
-
-    def __init__(self, form: TableForms) -> None:
-        self._form = form
-
-    def __missing__(self, base: Dialect) -> Dialect:
-        dialect = self[base] = dialect_with_rules(base, self._form)
-        return dialect
 
 
 class TableForms:
@@ -84,8 +41,9 @@ class TableForms:
     It depends only on the rules and contains no values of a principal, so all principals share the compiled statements.
 
     Attributes:
+        conditions, masks: by id of a table; what replaces its columns, by their keys.
         names: the names of registered tables and of tables in predicates, which no CTE may have; empty without rules.
-        dialects: by dialect of a database, the one that statements have to be compiled on.
+        dialects: those that compile under it, by the dialect of a database.
         is_open: there is no rule, so text may be rendered if the registry allows it.
     """
 
@@ -99,12 +57,18 @@ class TableForms:
     ) -> None:
         # By identity: two tables of one name, in two MetaData, are two tables.
         self._served = {id(table) for table in tables}
-        self._conditions = conditions
-        self._masks = masks
+        self.conditions = conditions
+        self.masks = masks
         self._selects: dict[int, Select[Any]] = {}
-        self.dialects = _Dialects(self)
+        self.dialects: dict[Dialect, Dialect] = {}
         self.is_open = is_open
-        self.names = frozenset() if is_open else frozenset(_names_in([*tables, *chain(*conditions.values())]))
+        elements = [] if is_open else [*tables, *chain(*conditions.values())]
+        self.names = frozenset(
+            part.name.casefold()
+            for element in elements
+            for part in visitors.iterate(element)
+            if isinstance(part, TableClause)
+        )
 
     def serves(self, table: Table) -> bool:
         """Whether the table may be read."""
@@ -112,85 +76,33 @@ class TableForms:
 
     def has_rules(self, table: Table) -> bool:
         """Whether the table is replaced by a SELECT."""
-        return id(table) in self._conditions or id(table) in self._masks
+        return id(table) in self.conditions or id(table) in self.masks
 
     def hides(self, column: Any) -> bool:
         """Whether a mask replaces this column of a table or of its alias."""
         table = internals.table_under(getattr(column, "table", None))
-        return column.key in self._masks.get(id(table), ())
-
-    def filters(self, table: Table) -> bool:
-        """Whether a condition hides rows of the table."""
-        return id(table) in self._conditions
-
-    def reads_others(self, compiled: Compiled) -> bool:
-        """Whether other rows decide which rows a statement reads: the condition of one of its tables has a subquery."""
-        tables = getattr(compiled, "ruled", ())
-        conditions = chain.from_iterable(self._conditions.get(id(table), ()) for table in tables)
-        return any(isinstance(part, SelectBase) for one in conditions for part in visitors.iterate(one))
-
-    def empties(self, table: Table) -> bool:
-        """Whether the condition `false()` hides every row of the table."""
-        return any(isinstance(condition, False_) for condition in self._conditions.get(id(table), ()))
-
-    def hidden(self, table: Table) -> frozenset[str]:
-        """Keys of the columns that a mask replaces."""
-        return frozenset(self._masks.get(id(table), ()))
+        return column.key in self.masks.get(id(table), ())
 
     def select_of(self, table: Table, number_name: str | None = None) -> Select[Any]:
         """The SELECT that replaces a table with rules, with the number of its rows if a statement reads it."""
-        if id(table) not in self._selects:
-            self._selects[id(table)] = self._select(table)
-        replacement = self._selects[id(table)]
+        replacement = self._selects.get(id(table))
+        if replacement is None:
+            masks = self.masks.get(id(table), {})
+            columns = [masks.get(key, column) for key, column in table.c.items()]
+            replacement = select(*columns).select_from(table).where(*self.conditions.get(id(table), ()))
+            froms = internals.final_froms(replacement)
+            if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(replacement)):
+                raise ConfigurationError(
+                    f"A rule for the table {table.name!r} joins other tables.",
+                    hint="Use a subquery: column.in_(select(...)) or exists().",
+                )
+            self._selects[id(table)] = replacement
         return replacement if number_name is None else replacement.add_columns(row_number(table, number_name))
-
-    def _select(self, table: Table) -> Select[Any]:
-        masks = self._masks.get(id(table), {})
-        columns = [masks.get(key, column) for key, column in table.c.items()]
-        replacement = select(*columns).select_from(table).where(*self._conditions.get(id(table), ()))
-        froms = internals.final_froms(replacement)
-        if len(froms) != 1 or any(isinstance(part, CTE) for part in visitors.iterate(replacement)):
-            raise ConfigurationError(
-                f"A rule for the table {table.name!r} joins other tables.",
-                hint="Use a subquery: column.in_(select(...)) or exists().",
-            )
-        return replacement
-
-
-def _names_in(elements: Iterable[Any]) -> Iterator[str]:
-    for element in elements:
-        for part in visitors.iterate(element):
-            if isinstance(part, TableClause):
-                yield part.name.casefold()
-
-
-def with_named_values(expression: Any, names: Mapping[int, str]) -> Any:
-    """The expression with a named, required parameter in place of each bound value.
-
-    Args:
-        names: of the new parameters, by the id of the old ones.
-    """
-
-    # required=True: without a value, the statement fails. It never runs with an earlier value.
-    def replace(element: Any, **_: Any) -> Any:
-        if not isinstance(element, BindParameter):
-            return None
-        return BindParameter(
-            names[id(element)],
-            type_=element.type,
-            required=True,
-            expanding=element.expanding,
-            literal_execute=element.literal_execute,
-        )
-
-    return visitors.replacement_traverse(expression, {}, replace)
 
 
 # Literal columns of SQLAlchemy itself: count(*), EXISTS (SELECT 1 ...), and the names of the classes in the union of
 # concrete inheritance.
 _HARMLESS = re.compile(r"\*|[0-9]{1,9}|'[\w .:-]{0,100}'", re.ASCII)
-
-_SUPERAGGREGATES = frozenset({"rollup", "cube", "grouping_sets"})
 
 OWN_NAMES = "dualsql_part_"
 """The prefix of the names of dualsql's own relations. No table and no alias of a text has it."""
@@ -205,18 +117,10 @@ def dialect_with_rules(base: Dialect, form: TableForms) -> Dialect:
     dialect = copy.copy(base)
     compiler = base.statement_compiler
     capabilities = capabilities_of(base)
-    values = None if capabilities is None else capabilities.drivers.get(base.driver)
-    read_tolerantly(dialect, values or DriverValues())
+    assert capabilities is not None, "SQLAlchemy has found the dialect"
+    read_tolerantly(dialect, capabilities.drivers.get(base.driver, DriverValues()))
     with_all_digits(dialect)
-    marks = {
-        "form": form,
-        "groups_strictly": capabilities is not None and capabilities.groups_strictly,
-        "splits_statements": capabilities is None or capabilities.splits_statements,
-        "own_functions": {} if capabilities is None else capabilities.own_functions,
-        "match_function": "" if capabilities is None else capabilities.match_function,
-        "require_pattern": None if capabilities is None else staticmethod(capabilities.require_pattern),
-        "bound_as_text": None if capabilities is None else staticmethod(capabilities.bound_as_text),
-    }
+    marks = {"form": form, "capabilities": capabilities}
     dialect.statement_compiler = type(f"Ruled{compiler.__name__}", (_RuleCompiler, compiler), marks)
     return dialect
 
@@ -230,18 +134,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     Attributes:
         form: what replaces each table.
-        groups_strictly, splits_statements, own_functions, bound_as_text, match_function, require_pattern: see
-            `Capabilities`.
         ruled: the tables whose rules were written.
     """
 
     form: TableForms
-    groups_strictly: bool
-    splits_statements: bool
-    own_functions: Mapping[str, Callable[[str], str]]
-    bound_as_text: Callable[[Any], str | None] | None
-    match_function: str
-    require_pattern: Callable[[str | None], None]
+    capabilities: Capabilities
     stack: Any
     ruled: tuple[Table, ...] = ()
     _rule_of: Any = None  # the table whose rule is being written. Inside a rule, tables are not replaced.
@@ -251,9 +148,11 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> Any:
         if self._rule_of is not None:
-            return super().visit_table(table, asfrom=asfrom, **kw) + (
-                self._sample_of(table) if asfrom else ""
-            )
+            sql = super().visit_table(table, asfrom=asfrom, **kw)
+            # TABLESAMPLE is for the rule's own table, which is rendered first, not for those of its predicate.
+            if asfrom and internals.unannotated(table) is self._rule_of:
+                sql, self._sampling = sql + self._sampling, ""
+            return sql
         if not asfrom or not self._has_rules(table):
             return super().visit_table(table, asfrom=asfrom, **kw)
         # As in SQLCompiler.visit_table: otherwise SQLAlchemy warns of a cartesian product.
@@ -277,23 +176,14 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
             self._sampling += f" REPEATABLE ({self.process(tablesample.seed, **kw)})"
         return self.visit_alias(tablesample, asfrom=True, **kw)
 
-    def _sample_of(self, table: Any) -> str:
-        """The TABLESAMPLE clause for the rule's own table, which is rendered first; not for tables of its predicate."""
-        if internals.unannotated(table) is not self._rule_of:
-            return ""
-        sampling, self._sampling = self._sampling, ""
-        return sampling
-
     def visit_column(
         self, column: Any, add_to_result_map: Any = None, include_table: Any = True, **kw: Any
     ) -> Any:
         if column.is_literal and not _HARMLESS.fullmatch(column.name):
-            self._require_open("literal_column()")
-            self._require_one_statement(column.name)
+            self._require_plain("literal_column()", column.name)
         table = column.table
-        if not include_table or not getattr(table, "schema", None) or self._rule_of is not None:
-            return super().visit_column(column, add_to_result_map, include_table, **kw)
-        if not self._has_rules(table):
+        has_schema = include_table and getattr(table, "schema", None) and self._rule_of is None
+        if not has_schema or not self._has_rules(table):
             return super().visit_column(column, add_to_result_map, include_table, **kw)
         # The alias of a rule has no schema.
         bare = super().visit_column(column, add_to_result_map, include_table=False, **kw)
@@ -309,18 +199,6 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
 
     def _rule(self, table: Any) -> str:
         self.ruled = (*self.ruled, table)
-        with self._inside_rule_of(table):
-            replacement = self.form.select_of(table, self._row_numbers.get(id(table)))
-            return f"({self.process(replacement, asfrom=True)})"
-
-    @cached_property
-    def _row_numbers(self) -> Mapping[int, str]:
-        """The names of the row numbers that the statement reads, by the id of their table."""
-        parts: Iterable[Any] = () if self.statement is None else internals.elements_of(self.statement)
-        return {id(_table_of(part.table)): part.name for part in parts if is_row_number(part)}
-
-    @contextmanager
-    def _inside_rule_of(self, table: Any) -> Iterator[None]:
         # A separate stack: a subquery in a predicate must not correlate to the outer statement.
         stack, self.stack = self.stack, []
         self.stack.append(
@@ -328,9 +206,16 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         )
         self._rule_of = table
         try:
-            yield
+            replacement = self.form.select_of(table, self._row_numbers.get(id(table)))
+            return f"({self.process(replacement, asfrom=True)})"
         finally:
             self.stack, self._rule_of = stack, None
+
+    @cached_property
+    def _row_numbers(self) -> Mapping[int, str]:
+        """The names of the row numbers that the statement reads, by the id of their table."""
+        parts: Iterable[Any] = () if self.statement is None else internals.elements_of(self.statement)
+        return {id(_table_of(part.table)): part.name for part in parts if is_row_number(part)}
 
     def _name(self, table: Any, ambiguous: Any) -> str:
         """The name of a table with rules in the rest of the statement."""
@@ -346,42 +231,24 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         """Add the columns that a primary key in GROUP BY determines: databases infer them only for tables."""
         sql = super().group_by_clause(select, **kw)
         groups = list(internals.group_by_clauses(select))
-        if self._rule_of is not None or not self.groups_strictly or not groups:
+        if self._rule_of is not None or not self.capabilities.groups_strictly or not groups:
             return sql
-        # Under ROLLUP, CUBE and GROUPING SETS the key is NULL in some groups and determines no columns there.
-        if any(map(_is_superaggregate, groups)):
-            return sql
-        dependent = [self.process(column, **kw) for column in self._determined_by(groups, select)]
-        return ", ".join([sql, *dependent])
+        from dualsql.tenancy.grouping import determined_columns
 
-    def _determined_by(self, groups: list[Any], select: Any) -> list[Any]:
-        """Columns of the SELECT, outside its GROUP BY, whose table's whole primary key is in it."""
-        grouped = {_identity(column) for column in groups} - {None}
-        dependent: dict[Any, Any] = {}
-        for part in [
-            *select.inner_columns,
-            *internals.having_criteria(select),
-            *internals.order_by_clauses(select),
-        ]:
-            column: Any
-            for column in visitors.iterate(part):
-                key = _identity(column)
-                if key and key not in grouped and self._has_key_in(column.table, grouped):
-                    dependent.setdefault(key, column)
-        return list(dependent.values())
+        dependent = determined_columns(groups, select, self._is_under_rule)
+        return ", ".join([sql, *(self.process(column, **kw) for column in dependent)])
 
-    def _has_key_in(self, source: Any, grouped: set[Any]) -> bool:
+    def _is_under_rule(self, source: Any) -> bool:
         table = _table_of(source)
-        if not isinstance(table, TableClause) or not self.form.serves(table):
-            return False
-        keys = {_identity(column) for column in source.primary_key}
-        return self.form.has_rules(table) and bool(keys) and keys <= grouped
+        return isinstance(table, TableClause) and self.form.serves(table) and self.form.has_rules(table)
 
     # Functions of dualsql's own ----------------------------------------------------------------------------
 
     def visit_function(self, func: Any, *args: Any, **kw: Any) -> Any:
-        write = self.own_functions.get(func.name.lower())
-        is_match = self.match_function and func.name.lower() == "regexp" and len(func.clauses) == 2
+        write = self.capabilities.own_functions.get(func.name.lower())
+        is_match = (
+            self.capabilities.match_function and func.name.lower() == "regexp" and len(func.clauses) == 2
+        )
         if write is None and not is_match:
             return super().visit_function(func, *args, **kw)
         add_to_result_map = kw.pop("add_to_result_map", None)
@@ -394,26 +261,26 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     # Regular expressions that run in our process ------------------------------------------------------------
 
     def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.match_function:
+        if not self.capabilities.match_function:
             return super().visit_regexp_match_op_binary(binary, operator, **kw)
         return self._match(binary.right, binary.left, **kw)
 
     def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> Any:
-        if not self.match_function:
+        if not self.capabilities.match_function:
             return super().visit_not_regexp_match_op_binary(binary, operator, **kw)
         return f"(NOT {self._match(binary.right, binary.left, **kw)})"
 
     def visit_custom_op_binary(self, element: Any, operator: Any, **kw: Any) -> Any:
         words = operator.opstring.upper().split()
-        if not self.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
+        if not self.capabilities.match_function or words not in (["REGEXP"], ["NOT", "REGEXP"]):
             return super().visit_custom_op_binary(element, operator, **kw)
         match = self._match(element.right, element.left, **kw)
         return match if len(words) == 1 else f"(NOT {match})"
 
     def _match(self, pattern: Any, text: Any, **kw: Any) -> str:
-        self.require_pattern(None)
+        self.capabilities.require_pattern(None)
         arguments = [self.process(part, **{**kw, "eager_grouping": False}) for part in (pattern, text)]
-        return f"{self.match_function}({', '.join(arguments)})"
+        return f"{self.capabilities.match_function}({', '.join(arguments)})"
 
     # What is refused ------------------------------------------------------------------------------------
 
@@ -432,7 +299,7 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def render_bind_cast(self, type_: Any, dbapi_type: Any, sqltext: str) -> Any:
         from dualsql.columns.database_types import without_digits
 
-        text = None if self.bound_as_text is None else self.bound_as_text(dbapi_type)
+        text = self.capabilities.bound_as_text(dbapi_type)
         sql = sqltext if text is None else f"{sqltext}::{text}"
         return super().render_bind_cast(type_, without_digits(dbapi_type), sql)
 
@@ -446,31 +313,27 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
         return super().visit_cte(cte, **kw)
 
     def visit_textclause(self, textclause: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
-        self._require_open("text()")
-        self._require_one_statement(textclause.text)
+        self._require_plain("text()", textclause.text)
         return super().visit_textclause(textclause, add_to_result_map, **kw)
 
     def visit_tstring(self, tstring: Any, add_to_result_map: Any = None, **kw: Any) -> Any:
-        self._require_open("tstring()")
+        self._require_plain("tstring()")
         return super().visit_tstring(tstring, add_to_result_map, **kw)
 
     def get_statement_hint_text(self, hint_texts: Any) -> Any:
-        self._require_open("a statement hint")
         hint = super().get_statement_hint_text(hint_texts)
-        self._require_one_statement(hint)
+        self._require_plain("a statement hint", hint)
         return hint
 
     def _setup_select_hints(self, select: Any) -> Any:
-        self._require_open("a hint")
-        for hint in internals.table_hints(select).values():
-            self._require_one_statement(hint)
+        for hint in ["", *internals.table_hints(select).values()]:
+            self._require_plain("a hint", hint)
         return super()._setup_select_hints(select)
 
     def get_select_precolumns(self, select: Any, **kw: Any) -> Any:
         word = internals.distinct_word(select)
         if isinstance(word, str):  # MariaDB's compiler renders it as written
-            self._require_open("text in DISTINCT")
-            self._require_one_statement(word)
+            self._require_plain("text in DISTINCT", word)
         return super().get_select_precolumns(select, **kw)
 
     def visit_insert(self, *_: Any, **__: Any) -> NoReturn:
@@ -482,13 +345,14 @@ class _RuleCompiler(_Compiler):  # type: ignore[misc]
     def visit_delete(self, *_: Any, **__: Any) -> NoReturn:
         forbid("a DELETE")
 
-    def _require_open(self, construct: str) -> None:
-        if self._rule_of is None and not self.form.is_open:
+    def _require_plain(self, construct: str, sql: str = "") -> None:
+        """Refuse a construct that may hide a table, and more than one statement in its text."""
+        if self._rule_of is not None:
+            return
+        if not self.form.is_open:
             forbid(f"{construct}, which may hide a table", "Use SQLAlchemy's own constructs.")
-
-    def _require_one_statement(self, sql: str) -> None:
         # A second statement could end the read-only transaction, and write.
-        if self.splits_statements and self._rule_of is None and ";" in sql:
+        if self.capabilities.splits_statements and ";" in sql:
             forbid("text with a semicolon", "Use a single statement, and bind values as parameters.")
 
 
@@ -509,16 +373,3 @@ def _table_of(source: Any) -> Any:
     if is_fence and not internals.where_criteria(source) and len(froms := internals.final_froms(source)) == 1:
         source = froms[0]
     return internals.unannotated(source)
-
-
-def _is_superaggregate(group: Any) -> bool:
-    """Whether it is ROLLUP, CUBE or GROUPING SETS, under which no key determines other columns."""
-    return any(getattr(part, "name", None) in _SUPERAGGREGATES for part in visitors.iterate(group))
-
-
-def _identity(column: Any) -> Any:
-    """A key that is equal for all forms of one column of one source, or None for anything else."""
-    source = getattr(column, "table", None)
-    if not isinstance(column, elements.ColumnClause) or source is None or column.is_literal:
-        return None
-    return id(internals.unannotated(source)), column.key

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement
@@ -106,18 +106,3 @@ class RowSecurity:
 Rule = TenantFilter | RowFilter | Mask | Shared | RowSecurity
 Hook = Rule | Function
 """A rule, or a plain function `(statement, context) -> statement`."""
-
-
-@dataclass(frozen=True, slots=True)
-class VisibleNames:
-    """Names of tables in the registry.
-
-    Attributes:
-        tables: the tables that the principal may query.
-        filtered: those of them whose rows depend on the principal.
-        masked: keys of the columns whose values are hidden, by table.
-    """
-
-    tables: frozenset[str] = frozenset()
-    filtered: frozenset[str] = frozenset()
-    masked: Mapping[str, frozenset[str]] = field(default_factory=dict)

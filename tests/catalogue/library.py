@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlalchemy import (
     JSON,
@@ -25,6 +26,7 @@ from dualsql import Principal, SavedQuery
 from dualsql.catalogue import Catalogue, Visible
 from dualsql.freeze import Registry
 from dualsql.tenancy import Hook, Mask, Policy, RowFilter, Shared, TenantFilter
+from dualsql.tenancy.visible import visible_names
 
 ANA = Principal(id="ana", tenant="acme")
 BOB = Principal(id="bob", tenant="globex")
@@ -84,7 +86,8 @@ def catalogue(
     queries: Sequence[SavedQuery] = (),
     of: Registry = registry,
 ) -> Catalogue:
-    return Catalogue(of, sources or {"main": SQLITE}, Policy(of, hooks), visible=visible, queries=queries)
+    names = partial(visible_names, Policy(of, hooks))
+    return Catalogue(of, sources or {"main": SQLITE}, names, visible=visible, queries=queries)
 
 
 def names_of(found: Catalogue, principal: Principal | None) -> list[str]:

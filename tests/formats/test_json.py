@@ -21,6 +21,7 @@ from dualsql.columns.result import result_columns
 from dualsql.formats import json
 from dualsql.formats.csv import CSVWriter
 from dualsql.formats.ndjson import NDJSONWriter
+from dualsql.formats.odd_values import require_writable
 from dualsql.formats.writer import WriterOptions
 from tests.schools import SCHOOLS, Base, Control, School, fill, visits
 
@@ -104,7 +105,7 @@ DIALECT = postgresql.dialect()
 def encoded(type_: Any, value: Any) -> Any:
     """One value through a column of `type_`."""
     columns = result_columns([("x", column("x", type_))])
-    return stdlib.loads(json.dumps(json.records(columns, [(value,)], DIALECT)))[0]["x"]
+    return stdlib.loads(json.dumps(json.RecordMaker(columns, DIALECT).records([(value,)])))[0]["x"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_a_value_without_an_encoding_in_an_untyped_column_is_told_of_types(type_
     columns = result_columns(select(func.int4range(1, 5, type_=type_).label("span")).selected_columns.items())
     with pytest.raises(ValueNotRepresentableError) as caught:
         # Which asyncpg reads where no type says otherwise.
-        json.require_writable(columns, [[asyncpg.Range(1, 5)]])
+        require_writable(columns, [[asyncpg.Range(1, 5)]], json.encoded)
     assert hint in caught.value.developer_hint
     assert ("type_" in caught.value.developer_hint) == (type_ is None)
 
@@ -186,7 +187,9 @@ def _parts(written: str) -> tuple[int, int, int, int, str]:
 
 def test_the_string_an_enum_has_in_the_database() -> None:
     columns = result_columns(select(School.control).selected_columns.items())
-    assert json.records(columns, [(Control.private,)], sqlite.dialect()) == [{"control": "private"}]
+    assert json.RecordMaker(columns, sqlite.dialect()).records([(Control.private,)]) == [
+        {"control": "private"}
+    ]
 
 
 def test_columns_that_are_checked_together_are_marked_alone() -> None:
@@ -196,9 +199,9 @@ def test_columns_that_are_checked_together_are_marked_alone() -> None:
     texts = [column(name, String) for name in names[2:]]
     columns = plan.shape(select(*numbers, *texts)).columns
     plain = [(1, 2, "x", "y"), (None, 3, None, "z")]
-    told = json.records(columns, plain, sqlite.dialect())
+    told = json.RecordMaker(columns, sqlite.dialect()).records(plain)
     assert told == [dict(zip(names, row, strict=True)) for row in plain]
-    told = json.records(columns, [*plain, (4, "no number", b"no text", "w")], sqlite.dialect())
+    told = json.RecordMaker(columns, sqlite.dialect()).records([*plain, (4, "no number", b"no text", "w")])
     assert told[:2] == [dict(zip(names, row, strict=True)) for row in plain]
     unfit = {"a": 4, "b": "no number", "c": "bm8gdGV4dA==", "d": "w", "$unfit": ["b", "c"]}
     assert told[2] == unfit

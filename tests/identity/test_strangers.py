@@ -138,7 +138,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     with monkeypatch.context() as patch:
         patch.setattr("dualsql.results.access.require_signature", signature)
         patch.setattr("dualsql.store.sql.from_row", row)
-        patch.setattr("dualsql.store.memory.from_row", row)
+        patch.setattr("dualsql.store.rows.from_row", row)
         yield work
 
 

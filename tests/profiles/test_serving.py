@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import BadParameterError, Mask, Principal, TenantFilter
 from dualsql.profiles import service
-from dualsql.response import NOTE_WIDTH
+from dualsql.profiles.findings import NOTE_WIDTH
 from tests import engines
 from tests.http.application import Application, by_header, problem_of, running
 from tests.profiles.polars_figures import figures

@@ -486,8 +486,11 @@ LOADED_LATER = {
     "databases.comparison", "databases.functions", "databases.health", "databases.reach", "databases.threads",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
     "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
-    "formats.csv", "formats.xlsx", "plan.entities", "plan.other_statements", "plan.projection", "plan.sampling",
-    "plan.subqueries", "results.row_cache", "sqlalchemy_orm_internals",
+    "formats.bound", "formats.csv", "formats.json_array", "formats.odd_values", "formats.ranges",
+    "formats.unfit_cells", "formats.xlsx", "plan.entities", "plan.other_statements", "plan.projection", "plan.sampling",
+    "plan.subqueries", "results.row_cache", "sqlalchemy_orm_internals", "store.eviction", "store.guard", "store.health",
+    "tenancy.functions", "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters",
+    "tenancy.visible",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {

@@ -12,7 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, create_engine, false, s
 from dualsql import ConfigurationError, DualResponseError, DualResponseServer, Principal, RowFilter, Shared
 from dualsql.formats import json
 from dualsql.query.model import SQLQuery
-from dualsql.tenancy import OWN_NAMES
+from dualsql.tenancy.compiler import OWN_NAMES
 from tests.quick import case_of
 from tests.sql.attacks import ATTACKS
 from tests.sql.corpus import texts_for

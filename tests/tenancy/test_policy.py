@@ -5,11 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, func, literal, select, text
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    func,
+    literal,
+    select,
+    text,
+)
 from sqlalchemy.dialects import sqlite
 
 from dualsql import ConfigurationError, ForbiddenError, Principal, Registry
 from dualsql.tenancy import HookContext, Mask, Policy, RowFilter, RowSecurity, Shared, TenantFilter
+from dualsql.tenancy.visible import visible_names
 
 metadata = MetaData()
 people = Table(
@@ -213,13 +226,13 @@ class TestFunctions:
             raise PermissionError
 
         policy = Policy(Registry(REGIONS), [Shared(depots), refuse])
-        assert policy.visible_names(ANA, "default").tables == frozenset()
+        assert visible_names(policy, ANA, "default").tables == frozenset()
 
 
 def test_who_has_no_value_sees_no_table() -> None:
     policy = Policy(REGISTRY, [OF_TENANT, Shared(orders, countries)])
-    assert policy.visible_names(None, "default").tables == frozenset()
-    assert policy.visible_names(ANA, "default").tables == {"people", "orders", "countries"}
+    assert visible_names(policy, None, "default").tables == frozenset()
+    assert visible_names(policy, ANA, "default").tables == {"people", "orders", "countries"}
 
 
 class TestLifting:
@@ -246,3 +259,29 @@ class TestLifting:
         for _ in range(2):
             assert "'***'" in text_under(policy, Principal(id="bob"))
             assert "'***'" not in text_under(policy, ANA)
+
+
+def test_filters_of_one_parameter_for_one_and_of_two_for_another_have_each_their_values() -> None:
+    """All principals share the form; in the first one's, both filters may have had one parameter object."""
+
+    def of_people(principal: Principal) -> Any:
+        first = bound.setdefault(principal.id, bindparam(None, principal.id, type_=String()))
+        return people.c.name == first
+
+    def of_countries(principal: Principal) -> Any:
+        if principal.id == "ana":
+            return countries.c.code == bound[principal.id]
+        return countries.c.code == bindparam(None, f"of {principal.id}", type_=String())
+
+    for names in (["ana", "bob"], ["bob", "ana"]):
+        bound: dict[str, Any] = {}
+        hooks: list[Any] = [RowFilter(people, of_people), RowFilter(countries, of_countries), Shared(orders)]
+        policy = Policy(REGISTRY, hooks)
+        forms = set()
+        for name in names:
+            rules = policy.rules_for(Principal(id=name))
+            forms.add(rules.form)
+            compiled = select(people.c.id, countries.c.code).compile(dialect=rules.dialect(sqlite.dialect()))
+            values = compiled.construct_params(dict(rules.values))
+            assert sorted(values.values()) == sorted([name, name if name == "ana" else f"of {name}"])
+        assert len(forms) == 1

@@ -72,4 +72,4 @@ async def truth(engine: AsyncEngine, statement: Statement) -> Lines:
     select = shape.select.limit(shape.limit).offset(shape.offset or None)
     async with engine.connect() as connection:
         rows = (await connection.execute(select)).all()
-    return [json.dumps(row) for row in json.records(shape.columns, rows, engine.dialect)]
+    return [json.dumps(row) for row in json.RecordMaker(shape.columns, engine.dialect).records(rows)]

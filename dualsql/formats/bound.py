@@ -1,0 +1,44 @@
+"""Values that callers send back to a column of the application's own type, for the features that compare with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from dualsql.columns.meanings import Meanings
+from dualsql.columns.own_types import Meaning
+from dualsql.columns.trials import round_trip
+from dualsql.errors import ValueNotRepresentableError
+from dualsql.formats.json import dumps
+
+
+def taken(value: Any, meaning: Meaning, meanings: Meanings) -> Any:
+    """The value that the application's type has to bind so that `value` is shown again.
+
+    Raises:
+        ValueError: the type does not accept it, would show another value, or stores it differently each time.
+    """
+    if meaning.shown_class is not None:
+        if round_trip(value, meaning.binds, meaning.reads) != value:
+            raise ValueError("shown as another one")
+        return value
+    written = dumps(value)
+    for candidate in _candidates(value):
+        with suppress(ValueError, ValueNotRepresentableError):
+            read = round_trip(candidate, meaning.binds, meaning.reads)
+            if dumps(meanings.converted(read)) == written:
+                return candidate
+    raise ValueError("not taken")
+
+
+def _candidates(value: Any) -> Iterator[Any]:
+    """The values that look like this one: the value itself, and values of other classes that are written alike."""
+    yield value
+    if isinstance(value, str):
+        for read in (UUID, datetime.fromisoformat, date.fromisoformat, time.fromisoformat, Decimal):
+            with suppress(ValueError, ArithmeticError):
+                yield read(value)

@@ -1,0 +1,99 @@
+"""JSON of the values that orjson refuses, and the error for those that have none. Loaded with the first such value."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import types
+
+from dualsql.columns.exact import Digits
+from dualsql.columns.result import ResultColumn
+from dualsql.errors import ValueNotRepresentableError
+from dualsql.formats.text import INT64_BOUND
+
+Encoder = Callable[[Any], Any]
+
+
+def dumps_slowly(value: object, encode: Encoder) -> bytes:
+    """JSON of values that orjson refuses: integers beyond 64 bits, deep nesting in a JSON column, times with a zone.
+
+    Args:
+        encode: as for `dualsql.formats.json.dumps`.
+
+    Raises:
+        ValueNotRepresentableError: it contains a type without an encoding.
+    """
+    try:
+        plain = _plainly(value, encode)
+        try:
+            return orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
+        except TypeError:  # too deep
+            compact = (",", ":")  # as orjson: code that cuts the text relies on it
+            return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=compact).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueNotRepresentableError(
+            "A value of the result has no JSON form.", hint="Leave that column out, or CAST it to text."
+        ) from error
+
+
+def _plainly(value: Any, encode: Encoder) -> Any:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, dict):
+        return {key: _plainly(item, encode) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plainly(item, encode) for item in value]
+    # orjson refuses integers beyond 64 bits.
+    if type(value) is int and not -INT64_BOUND <= value < INT64_BOUND:
+        return orjson.Fragment(str(value))
+    if isinstance(value, float) and type(value) is not Digits:
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int | orjson.Fragment):
+        return value
+    return _plainly(encode(value), encode)
+
+
+def require_writable(columns: Sequence[ResultColumn], rows: Sequence[Sequence[Any]], encode: Encoder) -> None:
+    """Check that all values of converted `rows` have a JSON form.
+
+    Raises:
+        ValueNotRepresentableError: a value has none. The error names its column and class.
+    """
+    for position, column in enumerate(columns):
+        for row in rows:
+            try:
+                dumps_slowly(row[position], encode)
+            except ValueNotRepresentableError as error:
+                raise without_form(column, row[position], encode) from error
+
+
+def without_form(column: ResultColumn, value: Any, encode: Encoder) -> ValueNotRepresentableError:
+    """The error for a value that has, or contains, a part without a JSON form."""
+    cls = type(next(_unknown_parts(value, encode), value)).__name__
+    convert = f"Register a converter: Registry(..., converters={{{cls[:80]}: function}})."
+    is_untyped = isinstance(column.type, types.NullType)
+    return ValueNotRepresentableError(
+        f"The column {column.name[:80]!r} holds a value of the class {cls[:80]}, which has no JSON form.",
+        hint="Leave that column out, or CAST it to text.",
+        developer_hint=f"Give the column its type, as in func.int4range(1, 5, type_=INT4RANGE). {convert}"
+        if is_untyped
+        else convert,
+        details={"column": column.name, "class": cls[:80]},
+    )
+
+
+def _unknown_parts(value: Any, encode: Encoder) -> Iterator[Any]:
+    """The parts of a value without a JSON form."""
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _unknown_parts(part, encode)
+    else:
+        try:
+            dumps_slowly(value, encode)
+        except ValueNotRepresentableError:
+            yield value
