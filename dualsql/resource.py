@@ -91,31 +91,6 @@ def parse_count(asked: Any) -> CountMethod:
     )
 
 
-SampleOption = Literal["head", "tail", "random", "spread"] | str
-"""The first, the last or random rows ("random:42" chooses other rows than "random:43"), or rows at even ranks."""
-
-SampleWay = Literal["head", "tail", "random", "spread"]
-"""Which rows a sample has: the first, the last, some by chance, or some at even distances."""
-
-_SAMPLE_WAYS: tuple[SampleWay, ...] = ("head", "tail", "random", "spread")
-_SEEDED = re.compile(r"random:([0-9]{1,9})", re.ASCII)
-
-
-class SampleMethod(NamedTuple):
-    """Which rows a sample has, parsed; `seed` belongs to "random"."""
-
-    way: SampleWay
-    seed: int = 0
-
-    @property
-    def label(self) -> str:
-        """The value of `sample` that gives the same rows again."""
-        return f"random:{self.seed}" if self.way == "random" else self.way
-
-
-HEAD = SampleMethod("head")
-
-
 def within(what: str, value: int, least: int, most: int) -> int:
     """The value of a request, if it is a whole number from `least` to `most`, which a setting says.
 
@@ -130,26 +105,6 @@ def within(what: str, value: int, least: int, most: int) -> int:
             details={"value": shown(value, 40)},
         )
     return value
-
-
-def parse_sample(asked: Any) -> SampleMethod:
-    """Parse the text.
-
-    Raises:
-        BadParameterError: the text is not valid.
-    """
-    if isinstance(asked, str):
-        seeded = _SEEDED.fullmatch(asked)
-        if seeded is not None:
-            return SampleMethod("random", int(seeded[1]))
-        for way in _SAMPLE_WAYS:
-            if asked == way:
-                return SampleMethod(way)
-    raise BadParameterError(
-        f"sample must not be {shown(asked, 80)}.",
-        hint='Use "head", "tail", "random", "random:42" or "spread".',
-        details={"name": "sample"},
-    )
 
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
@@ -390,6 +345,11 @@ class Resource:
         return self.expires_at is not None and self.expires_at <= now
 
     @property
+    def total(self) -> Total:
+        """The number of rows, as far as it is known."""
+        return Total(self.total_count, self.total_count_kind)
+
+    @property
     def is_pinned(self) -> bool:
         """Whether it never expires."""
         return self.expires_at is None
@@ -468,39 +428,6 @@ def new_resource_id(start: str = "") -> str:
         # Detection skips words of one case: one of 1.2 million draws.
         if not (drawn.islower() or drawn.isupper()):
             return with_checksum(drawn)
-
-
-def new_resource(
-    *,
-    now: datetime,
-    name: str,
-    source: str,
-    document: bytes,
-    columns: Sequence[Column],
-    total_count: int | None,
-    total_count_kind: TotalCountKind,
-    lifetime: timedelta,
-    principal: Principal | None,
-    metadata: Mapping[str, Any],
-    id_start: str = "",
-) -> Resource:
-    """A resource that is created `now`, not yet signed. Its id begins with `id_start`."""
-    return Resource(
-        id=new_resource_id(id_start),
-        name=name,
-        source=source,
-        document=document,
-        signature=b"",
-        columns=columns,
-        total_count=total_count,
-        total_count_kind=total_count_kind,
-        created_at=now,
-        expires_at=now + lifetime,
-        lifetime=lifetime,
-        owner=principal.id if principal else None,
-        tenant=principal.tenant if principal else None,
-        metadata=metadata,
-    )
 
 
 def instant(moment: datetime) -> str:

@@ -48,7 +48,7 @@ from dualsql.results.options import (
 )
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
-from dualsql.results.view import ReadTarget, Views, kept_or_live
+from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, require_duration, takes
 from dualsql.store import MemoryStore
@@ -114,12 +114,7 @@ class UncheckedResults:
         checked = request.checked(self._parts.settings)
         with step("page"):
             pages, views = self._parts.pages, self._parts.views
-            target = await views.target(resource, principal, checked.sort)
-            return await kept_or_live(
-                target.view,
-                pages.read(target, checked),
-                lambda: pages.read(views.live_target(resource, principal), checked),
-            )
+            return await pages.read(await views.target(resource, principal, checked.sort), checked)
 
     async def check_page(
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
@@ -135,13 +130,8 @@ class UncheckedResults:
         """See `ResultServer.stream`."""
         await self._parts.ready()
         checked = request.checked(self._parts.settings)
-        views = self._parts.views
-        target = await views.target(resource, principal, checked.sort)
-
-        async def live() -> ReadTarget:
-            return views.live_target(resource, principal)
-
-        return self._parts.streams.open(target, checked, instead=None if target.view.kept is None else live)
+        target = await self._parts.views.target(resource, principal, checked.sort)
+        return self._parts.streams.open(target, checked)
 
     async def describe(
         self, resource: Resource, principal: Principal | None, *, count: Count = "none", counts: bool = True
@@ -157,10 +147,6 @@ class UncheckedResults:
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
         return self._descriptions.metadata_of(resource)
-
-    def sql_of(self, resource: Resource, *, has_values: bool = False) -> str:
-        """The SQL of a resource without rules, with its values or with placeholders for them."""
-        return self._parts.views.sql(resource, has_values=has_values)
 
     async def get(self, resource_id: str) -> Resource | None:
         """The live resource of any owner; None if there is none."""
@@ -190,10 +176,12 @@ class UncheckedResults:
     async def delete(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._parts.access.note("delete", principal, resource_id=resource_id)
-        kept = await self._parts.creator.runner.record(resource_id)
+        runner = self._parts.creator.runner
+        kept = None if runner is None else await runner.record(resource_id)
         # Row first, file second: a row never names a file that is not there (decision 35).
         is_deleted = await self._parts.store.delete(resource_id) == 1
-        await self._parts.creator.runner.forget(resource_id, kept)
+        if runner is not None:
+            await runner.forget(resource_id, kept)
         self._features.forget(resource_id)
         return is_deleted
 
@@ -426,8 +414,9 @@ class ResultServer:
         """What is in use at present."""
         for source in self.parts.sources.values():
             yield from source.readings()
-        yield GaugeReading("streams", self.parts.streams.running)
-        yield GaugeReading("cached_bytes", self.parts.views.cached_bytes)
+        yield GaugeReading("streams", len(self.parts.streams.slots))
+        cache = self.parts.views.cache
+        yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)
         for feature in self.features:
             yield from feature.readings()
 
@@ -517,10 +506,10 @@ class ResultServer:
         allowed = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
         self._run.is_draining = True
         pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
-        if self.parts.streams.running or pending:
+        if self.parts.streams.slots or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
-            logger.warning(text, self.parts.streams.running, pending, allowed.total_seconds())
-        parts = (self.parts.streams, self.features)
+            logger.warning(text, len(self.parts.streams.slots), pending, allowed.total_seconds())
+        parts = (self.parts.streams.slots, self.features)
         remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
         if any(remaining):
             text = "Stopping: %d streams and %d other tasks did not end in time."
@@ -532,7 +521,7 @@ class ResultServer:
         `start` starts the server again. A MemoryStore loses its resources.
         """
         self._run.close()
-        self.parts.streams.end()
+        self.parts.streams.slots.end()
         EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:

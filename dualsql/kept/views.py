@@ -19,14 +19,19 @@ from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.log import log_failure
 from dualsql.resource import KeptRows, Resource, instant
-from dualsql.results.view import Derived, Original, View
+from dualsql.results.kept_rows import KeptView, Original
+from dualsql.results.view import Derived, View
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, Policy
+from dualsql.tenancy.compiler import TableForms
 from dualsql_client.wire import KeptDescription
 
 _log = logging.getLogger(__name__)
 
 _NARROWED = "The database narrows the rows by its own policies."
+
+LATE_HINT = "POST to /refresh of the result: its query runs once, and any order of its rows is fast then."
+"""What to do where a page of rows that are not kept takes too long."""
 
 _MOST_PLANS = 16
 """Files whose statements are cached."""
@@ -34,8 +39,6 @@ _MOST_PLANS = 16
 
 class KeptViews:
     """Opens the kept rows of one server's results; a `KeptReader`."""
-
-    late_hint = "POST to /refresh of the result: its query runs once, and any order of its rows is fast then."
 
     def __init__(self, keeper: ResultKeeper, policy: Policy, settings: Settings, kept: KeptSettings) -> None:
         self._keeper = keeper
@@ -45,7 +48,7 @@ class KeptViews:
         self._plans: MutableMapping[str, tuple[Derived, ActiveRules]] = util.LRUCache(_MOST_PLANS)
         self._by_code_point: dict[str, bool] = {}
 
-    async def view(self, resource: Resource, live: View) -> View | None:
+    async def view(self, resource: Resource, live: View) -> KeptView | None:
         """See `KeptReader`."""
         if resource.kept is None:
             return None
@@ -54,7 +57,7 @@ class KeptViews:
         except UnusableError:
             return None
 
-    async def usable_view(self, resource: Resource, kept: KeptRows, live: View) -> View:
+    async def usable_view(self, resource: Resource, kept: KeptRows, live: View) -> KeptView:
         """The kept rows of a resource.
 
         Raises:
@@ -80,7 +83,7 @@ class KeptViews:
             statement = kept_statement(live.shape, kept["cells"])
             derived = Derived(statement.select, file.source.meanings, number=statement.number)
             plans = self._plans[kept["file"]] = derived, statement.rules
-        return View(
+        return KeptView(
             file.source,
             *plans,
             live.settings,
@@ -180,7 +183,14 @@ class KeptViews:
         return _NARROWED if self._policy.secured else None
 
 
+_COMPILED: MutableMapping[tuple[Derived, TableForms], Compiled] = util.LRUCache(_MOST_PLANS)
+
+
 def _compile(view: View) -> Compiled:
     """The SQL of a view in its own order, under its rules."""
-    dialect = view.rules.dialect(view.source.engine.dialect)
-    return view.derived.written(dialect, view.ordered(), view.rules.form)
+    key = (view.derived, view.rules.form)
+    compiled = _COMPILED.get(key)
+    if compiled is None:
+        dialect = view.rules.dialect(view.source.engine.dialect)
+        compiled = _COMPILED[key] = view.ordered().arranged.compile(dialect=dialect)
+    return compiled

@@ -56,6 +56,12 @@ class CursorScope:
     order: bytes
     principal: Principal | None
 
+    @property
+    def parts(self) -> tuple[str | None, str | None, str | None]:
+        """The resource, and the id and the tenant of its reader."""
+        who = self.principal
+        return (self.resource_id, None if who is None else who.id, None if who is None else who.tenant)
+
 
 class Cursors:
     """Writes cursors with the first secret of a seal, and reads them with any of its secrets."""
@@ -71,9 +77,8 @@ class Cursors:
             payload = _packed(cursor)
         except NotFreezableError:
             return None
-        text = _encoded(
-            _VERSION + _cipher(self._seal.subkeys(_PURPOSE)[0], scope).encrypt(payload, [_VERSION])
-        )
+        cipher = _cipher(self._seal.subkeys(_PURPOSE)[0], scope.order, scope.parts)
+        text = _encoded(_VERSION + cipher.encrypt(payload, [_VERSION]))
         return text if len(text) <= MAXIMUM_LENGTH else None
 
     def read(self, text: str, scope: CursorScope) -> Cursor:
@@ -87,23 +92,14 @@ class Cursors:
             raise BadCursorError
         for key in self._seal.subkeys(_PURPOSE):
             try:
-                return _unpacked(_cipher(key, scope).decrypt(sealed[1:], [_VERSION]))
+                return _unpacked(_cipher(key, scope.order, scope.parts).decrypt(sealed[1:], [_VERSION]))
             except InvalidTag:
                 continue
         raise BadCursorError
 
 
-def _cipher(subkey: bytes, scope: CursorScope) -> AESSIV:
-    who = scope.principal
-    return _cipher_for(
-        subkey,
-        scope.order,
-        (scope.resource_id, None if who is None else who.id, None if who is None else who.tenant),
-    )
-
-
 @lru_cache(1_000)
-def _cipher_for(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
+def _cipher(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
     """The cipher of a scope, with a key of 64 bytes. Each part has its length before it: no two scopes are equal."""
     fields = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
     key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in fields), sha512)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
-from dualsql.resource import CALLS, INTERRUPTED, Addresses, CountMethod, Principal, Resource, instant
+from dualsql.resource import CALLS, Addresses, CountMethod, Principal, Resource, instant
 from dualsql.results.access import AccessControl
-from dualsql.results.view import View, Views, kept_or_live
+from dualsql.results.view import Views
 from dualsql.store.housekeeping import AccessLog
 from dualsql.store.protocol import ResourceChanges, ResourceStore
-from dualsql_client.wire import KeptDescription, ResourceDescription
+from dualsql_client.wire import ResourceDescription
 
 
 class Descriptions:
@@ -38,29 +37,27 @@ class Descriptions:
         if method.way != "none":
             view = await self._views.of(resource, principal)
             if counts:
-                resource = await self._counted(resource, principal, method, view)
-        metadata = self.metadata_of(resource)
-        if resource.kept is not None and resource.status == "ready":
-            described = await self._views.kept.describe(resource, self._views.live(resource, principal))
-            # A refresh may run in another process, also where this one keeps no rows.
-            metadata["kept"] = KeptDescription(
-                **{**describe_run(resource, self._access.clock.now()), **described}
-            )
-        elif resource.kept is not None and resource.status == "pending":
-            metadata["kept"] = describe_run(resource, self._access.clock.now())
-        return metadata
+                if view.kept is None:
+                    total = await view.total(method)
+                else:
+                    from dualsql.results.kept_rows import kept_or_live
 
-    async def _counted(
-        self, resource: Resource, principal: Principal | None, method: CountMethod, view: View
-    ) -> Resource:
-        """The resource with a new total, which is stored if every reader of the resource would count the same rows."""
-        total = await kept_or_live(
-            view, view.total(method), lambda: self._views.live(resource, principal).total(method)
-        )
-        if not self._views.hides_rows or _is_owner(principal, resource):
-            await self._store.update(resource.id, ResourceChanges(total=total))
-        expires_at = await self._access.note_access(resource)
-        return replace(resource, total_count=total.rows, total_count_kind=total.kind, expires_at=expires_at)
+                    live = self._views.live(resource, principal)
+                    total = await kept_or_live(view, view.total(method), lambda: live.total(method))
+                # The total is stored if every reader of the resource would count the same rows.
+                who = None if principal is None else (principal.id, principal.tenant)
+                if self._views.policy.shows_all or who == (resource.owner, resource.tenant):
+                    await self._store.update(resource.id, ResourceChanges(total=total))
+                expires_at = await self._access.note_access(resource)
+                resource = replace(
+                    resource, total_count=total.rows, total_count_kind=total.kind, expires_at=expires_at
+                )
+        metadata = self.metadata_of(resource)
+        if resource.kept is not None and resource.status != "failed":
+            from dualsql.results.kept_rows import described
+
+            metadata["kept"] = await described(self._views, resource, principal, self._access.clock.now())
+        return metadata
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
@@ -81,27 +78,3 @@ class Descriptions:
         if resource.failure is not None:
             metadata["error"] = resource.failure
         return metadata
-
-
-def _is_owner(principal: Principal | None, resource: Resource) -> bool:
-    who = (principal.id, principal.tenant) if principal else None
-    return who is not None and who == (resource.owner, resource.tenant)
-
-
-def is_refreshed(resource: Resource, now: datetime) -> bool:
-    """Whether a server refreshes the resource, by its record."""
-    running = None if resource.kept is None else resource.kept.get("running")
-    return running is not None and datetime.fromisoformat(running["until"]) > now
-
-
-def describe_run(resource: Resource, now: datetime) -> KeptDescription:
-    """How far the run is whose rows a resource is going to keep, or why it failed."""
-    kept, description = resource.kept or {}, KeptDescription(kept=False)
-    if "running" in kept:
-        if resource.status == "pending" or is_refreshed(resource, now):
-            description["rows_so_far"] = kept["running"]["rows"]
-        else:
-            description["error"] = INTERRUPTED
-    elif "failure" in kept:
-        description["error"] = kept["failure"]
-    return description

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
 from dualsql.errors import (
     Asked,
@@ -26,15 +26,10 @@ from dualsql.resource import (
     CountMethod,
     Principal,
     Resource,
-    SampleMethod,
-    SampleOption,
     parse_count,
-    parse_sample,
     within,
 )
 from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration
-from dualsql_client.conversions import shown
-from dualsql_client.wire import ProfileKind
 
 _LONGEST_NAME = 200
 _LARGEST_METADATA = 64 * 1024
@@ -53,22 +48,6 @@ def checked_count(count: Any, settings: Settings) -> CountMethod:
     if method.way == "capped":
         within("the cap of a count", method.cap, 1, settings.maximum_offset)
     return method
-
-
-def checked_profile(kind: Any) -> ProfileKind:
-    """Which rows are profiled.
-
-    Raises:
-        BadParameterError: it is neither "sample" nor "full".
-    """
-    for known in get_args(ProfileKind):
-        if kind == known:
-            return known  # type: ignore[no-any-return]
-    raise BadParameterError(
-        f"profile must not be {shown(kind, 80)}.",
-        hint='Use "sample" or "full".',
-        details={"name": "profile"},
-    )
 
 
 def checked_lifetime(expiration: Any, settings: Settings) -> timedelta:
@@ -174,6 +153,9 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
     return tables
 
 
+SampleOption = Literal["head", "tail", "random", "spread"] | str
+"""The first, the last or random rows ("random:42" chooses other rows than "random:43"), or rows at even ranks."""
+
 ProfileOption = Literal["none", "sample", "full"]
 """Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
 
@@ -225,11 +207,8 @@ class CreateOptions:
             BadParameterError, LimitExceededError: an option is malformed or out of bounds.
         """
         checked_name(self.name)
-        parse_sample(self.sample)
         checked_count(self.count, settings)
         checked_wait(self.wait)
-        if self.profile != "none":
-            checked_profile(self.profile)
         checked_size(self.sample_size, settings)
         checked_principal(self.principal)
         checked_kept(self.keep)
@@ -250,21 +229,6 @@ class CreateOptions:
         """How long the resource lives, once checked."""
         assert self.expiration is not None
         return self.expiration
-
-    @property
-    def sample_method(self) -> SampleMethod:
-        """Which rows the sample has."""
-        return parse_sample(self.sample)
-
-    @property
-    def count_method(self) -> CountMethod:
-        """How the rows are counted."""
-        return parse_count(self.count)
-
-    @property
-    def profile_kind(self) -> ProfileKind | None:
-        """Which rows are profiled."""
-        return None if self.profile == "none" else checked_profile(self.profile)
 
     @property
     def asked(self) -> Asked | None:

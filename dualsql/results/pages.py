@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dualsql import plan
 from dualsql.databases import Rows
-from dualsql.errors import BadParameterError, QueryTimeoutError, blaming
+from dualsql.errors import BadParameterError, DualResponseError, QueryTimeoutError, blaming
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
@@ -153,12 +153,17 @@ class ResultPages:
             QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
         """
         self._access.admit("ask", target.principal)
-        with blaming(target.asked, reads_conversions=target.reads_conversions):
-            try:
+        try:
+            with blaming(target.asked, reads_conversions=target.reads_conversions):
                 page = await self._read(target, request)
-            except QueryTimeoutError as error:
-                hint = target.late_hint or error.hint
-                raise QueryTimeoutError(error.message, hint=hint, details=error.details) from error
+        except DualResponseError as error:
+            if target.instead is not None:
+                return await self.read(await target.instead(error), request)
+            if target.late_hint and isinstance(error, QueryTimeoutError):
+                raise QueryTimeoutError(
+                    error.message, hint=target.late_hint, details=error.details
+                ) from error
+            raise
         await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
@@ -186,8 +191,7 @@ class ResultPages:
         rows, scope, start, select = self._planned(target, request)
         rows_read, is_cached = await view.page(select)
         page_rows = _page_rows(rows_read, request.limit, request.offset, start)
-        ahead, behind = _marks(page_rows, select, rows, start)
-        following, preceding = (behind, ahead) if page_rows.is_backward else (ahead, behind)
+        following, preceding = _cursors(page_rows, select, rows, start)
         total = _seen_total(target.total, page_rows, is_counted=start is None)
         as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
         width = len(view.columns)
@@ -212,7 +216,7 @@ class ResultPages:
             previous_cursor=self._cursors.write(preceding, scope) if page_rows.has_previous else None,
             expires_at=target.resource.expires_at,
             as_of=view.as_of,
-            notes=[*view.notes, *target.notes],
+            notes=[*view.shown.notes, *target.notes],
         )
 
 
@@ -274,32 +278,33 @@ def _page_rows(rows_read: Rows, limit: int, offset: int, start: Cursor | None) -
     )
 
 
-def _marks(
+def _cursors(
     page_rows: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
 ) -> tuple[Cursor | None, Cursor | None]:
     """The cursors of the next and the previous page."""
-    far, near = (
-        (page_rows.offset, page_rows.end) if page_rows.is_backward else (page_rows.end, page_rows.offset)
-    )
-    if not page_rows.rows:
-        # The row of the cursor and all rows after it were deleted.
-        return None, None if start is None else Cursor(start.place.reversed(), near, has_rows_behind=False)
-    travelled = page_rows.rows[::-1] if page_rows.is_backward else page_rows.rows
-    if rows.order.is_unique:
-        travelled = [travelled[0], travelled[-1]]
-    values = [each for each in map(select.values_of, travelled) if each is not None]
-    if len(values) < len(travelled):
-        return None, None
     place = None if start is None else start.place
-    if rows.order.is_unique:
-        ahead = plan.position_ahead(values[1:], place, is_begun=True)
-        behind = plan.position_behind(values[:1], place, is_begun=True)
-        return _mark(ahead and ahead.as_of_one(), far), _mark(behind and behind.as_of_one(), near)
-    is_begun = page_rows.offset == 0
-    ahead = plan.position_ahead(values, place, is_begun=is_begun)
-    behind = plan.position_behind(values, place, is_begun=is_begun)
-    return _mark(ahead, far), _mark(behind, near)
+    far, near = page_rows.end, page_rows.offset
+    travelled, is_unique = page_rows.rows, rows.order.is_unique
+    if page_rows.is_backward:
+        far, near, travelled = near, far, travelled[::-1]
+    if is_unique and travelled:
+        travelled = [travelled[0], travelled[-1]]
+    values = [select.values_of(row) for row in travelled]
+    known = [each for each in values if each is not None]
+    ahead = behind = None
+    if not values:
+        # The row of the cursor and all rows after it were deleted.
+        behind = None if place is None else Cursor(place.reversed(), near, has_rows_behind=False)
+    elif len(known) == len(values):
+        is_begun = is_unique or page_rows.offset == 0
+        ahead = _cursor(
+            plan.position_ahead(known[-1:] if is_unique else known, place, is_begun=is_begun), far, rows
+        )
+        behind = _cursor(plan.position_behind(known, place, is_begun=is_begun), near, rows)
+    return (behind, ahead) if page_rows.is_backward else (ahead, behind)
 
 
-def _mark(place: KeysetPosition | None, row: int) -> Cursor | None:
-    return None if place is None else Cursor(place, row)
+def _cursor(place: KeysetPosition | None, row: int, rows: Ordered) -> Cursor | None:
+    if place is None:
+        return None
+    return Cursor(place.as_of_one() if rows.order.is_unique else place, row)

@@ -258,7 +258,7 @@ class Profiler(Feature):
         """See `Feature`."""
         parts.creator.profiler = ProfileService(
             parts.views, parts.access, ProfileSettings(), None
-        ).profile_sample
+        ).profiler
 
 
 USED, ONCE = Health(), OwnHealth()
@@ -485,7 +485,7 @@ LOADED_LATER = {
     "databases.comparison", "databases.functions", "databases.health", "databases.reach", "databases.threads",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
     "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
-    "formats.csv", "formats.xlsx", "results.row_cache",
+    "formats.csv", "formats.xlsx", "results.kept_rows", "results.resuming", "results.row_cache", "results.snapshots",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {
