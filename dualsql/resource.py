@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import urlsplit
 
 from dualsql.errors import (
@@ -23,18 +23,13 @@ from dualsql.errors import (
     ResourceFailedError,
     ResourcePendingError,
 )
-from dualsql.settings import Settings
 from dualsql_client.addresses import (
     ID_ALPHABET,
     ID_RANDOM,
-    is_checked,
-    is_web,
-    resource_id,
-    uri_of_url,
     with_checksum,
 )
 from dualsql_client.conversions import shown
-from dualsql_client.wire import Column, Row, ServiceDescription, ToolProblem, TotalCountKind
+from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
 """How to count: one of these words, or "capped:N", which stops counting behind row N."""
@@ -157,21 +152,6 @@ def checked_scheme(scheme: str) -> str:
     return scheme
 
 
-_WORD = re.compile(r"[0-9A-Za-z]+")
-
-
-def id_in(text: str) -> str:
-    """The id of a resource, from its URI as printed in a result, its URL, the URL of its rows, or the id itself."""
-    wanted = text.strip()
-    identifiers: set[str] = {word for word in _WORD.findall(wanted) if is_checked(word)}
-    if len(identifiers) == 1:
-        return identifiers.pop()
-    path = wanted.partition("?")[0].removesuffix("/rows")
-    # Ids of before have no checksum.
-    uri = uri_of_url(path) if is_web(path) else wanted
-    return resource_id(uri or wanted) or wanted
-
-
 LINEAGE = "lineage"
 """The key of a resource's metadata that names its parent."""
 
@@ -180,7 +160,8 @@ def parent_of(resource: Resource) -> str | None:
     """The id of the result that this one was refined from; None if it was not."""
     lineage = resource.metadata.get(LINEAGE)
     parent = lineage.get("parent") if isinstance(lineage, Mapping) else None
-    return id_in(parent) if isinstance(parent, str) else None
+    # Its URI.
+    return parent.rpartition("/")[2] if isinstance(parent, str) else None
 
 
 CALLS = "tool_calls"
@@ -198,35 +179,6 @@ RELATION = "data"
 
 LONGEST_LISTING = 100
 """Resources in one listing."""
-
-WELL_KNOWN = "/.well-known/resource-link-service"
-"""Below the base URL."""
-
-
-STANDARD_PARTS = (
-    "discovery", "metadata", "pin", "cursors", "sorts", "totals", "columns", "streams", "resume", "codes", "pending",
-)  # fmt: skip
-"""The optional parts of docs/standard that each server has. One with an authenticator has `identity`, too."""
-
-
-def service(base_url: str, settings: Settings, *, is_authenticated: bool) -> ServiceDescription:
-    """The URL of the service, what it has of the standard, and its defaults."""
-    return {
-        "baseUrl": base_url,
-        "version": 1,
-        "parts": [*STANDARD_PARTS, *(["identity"] if is_authenticated else [])],
-        "wellKnown": f"{base_url}{WELL_KNOWN}",
-        "uriTemplate": f"{settings.uri_scheme}://{{id}}",
-        "defaults": {
-            "expiration": settings.default_expiration.total_seconds(),
-            "maximumLifetime": settings.maximum_lifetime.total_seconds(),
-            "slidingExpiration": settings.sliding_expiration,
-            "sampleSize": settings.default_sample_size,
-            "pageSize": settings.default_page_size,
-            "maximumPageSize": settings.maximum_page_size,
-        },
-    }
-
 
 Status = Literal["pending", "ready", "failed"]
 """Whether the query of a resource still runs, has run, or could not."""
@@ -438,26 +390,15 @@ def instant(moment: datetime) -> str:
 NOTES = "notes_of_query"
 """Notes in the metadata of a resource."""
 
-_OPTION = "dualsql_notes"
-"""The execution option of a statement; documents leave it out (`dualsql.freeze.types.DROPPED_OPTIONS`)."""
-
-StatementT = TypeVar("StatementT")
-
-
-def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
-    """The statement with these notes in place of its own."""
-    found: Any = statement
-    if tuple(notes) == notes_of(statement):
-        return statement
-    noted: StatementT = found.execution_options(**{_OPTION: tuple(notes)})
-    return noted
+NOTES_OPTION = "dualsql_notes"
+"""The execution option of a statement; documents leave it out (`dualsql.freeze.types.DROPPEDNOTES_OPTIONS`)."""
 
 
 def notes_of(statement: Any) -> tuple[str, ...]:
     """The notes of a statement; empty for one without any."""
     # It may be no statement: that is refused later, with a message for the caller.
     read: Any = getattr(statement, "get_execution_options", dict)
-    notes: tuple[str, ...] = read().get(_OPTION, ())
+    notes: tuple[str, ...] = read().get(NOTES_OPTION, ())
     return notes
 
 

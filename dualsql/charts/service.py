@@ -30,8 +30,9 @@ from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.kept.cells import Use
 from dualsql.query import StructuredQuery
+from dualsql.query.addresses import id_in
 from dualsql.query.service import QueryService
-from dualsql.resource import Principal, Resource, id_in
+from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator

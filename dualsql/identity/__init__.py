@@ -1,5 +1,6 @@
 """Identifies callers: authenticators, quotas, audit."""
 
+from dualsql.identity.audit_log import log_audit
 from dualsql.identity.authenticate import (
     AccessToken,
     BearerTokens,
@@ -10,7 +11,7 @@ from dualsql.identity.authenticate import (
     static_tokens,
 )
 from dualsql.results.access import Authenticate
-from dualsql.results.audit import Audit, AuditAction, AuditEvent, log_audit
+from dualsql.results.audit import Audit, AuditAction, AuditEvent
 
 __all__ = [
     "AccessToken",

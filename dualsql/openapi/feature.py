@@ -24,11 +24,12 @@ from dualsql.openapi.operations import (
     DOCUMENT_METHODS,
     JSON,
     OPENAPI,
+    WELL_KNOWN,
     DescribedFeature,
     Operation,
     resource_operations,
 )
-from dualsql.resource import WELL_KNOWN, service
+from dualsql.openapi.service import service
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

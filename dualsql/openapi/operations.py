@@ -30,12 +30,13 @@ from dualsql.http.parameters import (
 from dualsql.http.problems import METHODS, RETRY_SECONDS
 from dualsql.http.router import COLLECTION_METHODS, PIN_METHODS, ROW_METHODS
 from dualsql.log import REQUEST_ID_HEADER
-from dualsql.resource import LONGEST_LISTING, WELL_KNOWN
+from dualsql.resource import LONGEST_LISTING
 from dualsql.results.pages import LONGEST_CELL
 from dualsql.settings import Settings
 from dualsql_client import wire
 
 OPENAPI = "/openapi.json"
+WELL_KNOWN = "/.well-known/resource-link-service"
 """Below the base URL."""
 DOCUMENT_METHODS = ("GET", "HEAD", "OPTIONS")
 

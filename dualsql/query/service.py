@@ -40,6 +40,7 @@ from dualsql.kept.translation import (
 )
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
+from dualsql.query.addresses import id_in
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words, with_names_of
 from dualsql.query.select import uses_in
 from dualsql.query.settings import QuerySettings
@@ -50,9 +51,7 @@ from dualsql.resource import (
     CountMethod,
     Principal,
     Resource,
-    id_in,
     notes_of,
-    with_notes,
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
@@ -71,6 +70,7 @@ from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPag
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
 from dualsql.results.view import Derived, ReadTarget, View, Views
 from dualsql.settings import Settings
+from dualsql.sql.notes import with_notes
 from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short
 from dualsql_client.wire import SortKey
 

@@ -50,6 +50,10 @@ Authorize = Callable[[Principal | None, Resource, Action], Awaitable[bool]]
 """Called after the check that the resource belongs to the principal: it can only deny."""
 
 
+RequireRate = Callable[[LimitedAction, Principal | None, str | None, str | None], None]
+"""Counts what a principal does, by its address and its link if these are known; raises RateLimitedError."""
+
+
 class LinkOpener(Protocol):
     """Opens results by links that requests carry."""
 
@@ -61,24 +65,8 @@ class LinkOpener(Protocol):
     ) -> tuple[Principal | None, Resource] | None:
         """In whose name the link of a request reads, and the resource; None if the caller's own right decides.
 
-        Args:
-            wanted: the requested format.
-            takes: rows will be read.
+        The format is `wanted`; rows will be read if `takes` is true.
         """
-
-
-class RateCaller(NamedTuple):
-    """Whose requests are counted together.
-
-    Attributes:
-        principal: in whose name the caller reads.
-        address: of the caller; None for a call without one.
-        link_id: of the signed link that it reads by: a caller of its own, who uses up nothing of the principal's.
-    """
-
-    principal: Principal | None
-    address: str | None = None
-    link_id: str | None = None
 
 
 Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
@@ -108,15 +96,32 @@ async def decide(
     """
     if resource is None:
         return AccessRefusal(not_found(), "unknown")
-    if not _is_bound_to(resource, principal, settings):
+    if resource.owner is None:
+        is_bound = "read" in settings.anonymous_actions
+    else:
+        is_bound = principal is not None and (principal.id, principal.tenant) == (
+            resource.owner,
+            resource.tenant,
+        )
+    if not is_bound:
         return AccessRefusal(not_found(), "foreign")
     if authorize is not None and not await authorize(principal, resource, "read"):
         return AccessRefusal(not_found(), "denied")
     # After the rights: a stranger must not learn that there was a result.
-    if resource.is_expired(now):
-        return _over(resource, now, settings)
+    if resource.expires_at is not None and resource.is_expired(now):
+        if now - resource.expires_at > settings.gone_retention:
+            return AccessRefusal(not_found(), "gone")
+        expired = ResourceExpiredError("The resource has expired.", details={"id": resource.id})
+        expired.tool_calls = calls_in(resource.metadata)
+        return AccessRefusal(expired, "expired")
     if resource.owner is None and action not in settings.anonymous_actions:
-        return AccessRefusal(_not_anonymously(action, settings), "not anonymously")
+        allowed = [each for each in get_args(Action) if each in settings.anonymous_actions]
+        error = ForbiddenError(
+            f"Nobody may {action} this resource, which belongs to no principal.",
+            hint=f"Allowed: {', '.join(allowed)}. The operator can allow more with anonymous_actions.",
+            details={"allowed": allowed},
+        )
+        return AccessRefusal(error, "not anonymously")
     if action != "read" and authorize is not None and not await authorize(principal, resource, action):
         return AccessRefusal(ForbiddenError(f"You may not {action} this resource."), "denied")
     return None
@@ -125,30 +130,6 @@ async def decide(
 def not_found() -> ResourceNotFoundError:
     """The one answer for every resource that a caller may not see."""
     return ResourceNotFoundError("There is no such resource.")
-
-
-def _is_bound_to(resource: Resource, principal: Principal | None, settings: Settings) -> bool:
-    if resource.owner is None:
-        return "read" in settings.anonymous_actions
-    return principal is not None and (principal.id, principal.tenant) == (resource.owner, resource.tenant)
-
-
-def _over(resource: Resource, now: datetime, settings: Settings) -> AccessRefusal:
-    assert resource.expires_at is not None
-    if now - resource.expires_at > settings.gone_retention:
-        return AccessRefusal(not_found(), "gone")
-    error = ResourceExpiredError("The resource has expired.", details={"id": resource.id})
-    error.tool_calls = calls_in(resource.metadata)
-    return AccessRefusal(error, "expired")
-
-
-def _not_anonymously(action: Action, settings: Settings) -> ForbiddenError:
-    allowed = [each for each in get_args(Action) if each in settings.anonymous_actions]
-    return ForbiddenError(
-        f"Nobody may {action} this resource, which belongs to no principal.",
-        hint=f"Allowed: {', '.join(allowed)}. The operator can allow more with anonymous_actions.",
-        details={"allowed": allowed},
-    )
 
 
 logger = logging.getLogger(__name__)
@@ -175,18 +156,16 @@ def sign(seal: Seal, resource: Resource) -> Resource:
     return replace(resource, signature=seal.sign(*_signed_parts(resource)))
 
 
-_NOT_OURS = (
-    "The stored resource %s... does not carry a valid signature: it was changed, or another secret signed it. All "
-    "servers on one store need the same secrets. To rotate: first secrets=[old, new] on every server, then "
-    "secrets=[new, old]; remove the old one after maximum_lifetime."
-)
-
-
 def require_signature(seal: Seal, resource: Resource) -> None:
     """Log and raise TamperedError if the row was changed, swapped or written by anyone else."""
     if not seal.verify(resource.signature, *_signed_parts(resource)):
         # Not the whole id: it would give readers of the log access to the rows.
-        logger.error(_NOT_OURS, resource.id[:6])
+        logger.error(
+            "The stored resource %s... does not carry a valid signature: it was changed, or another secret signed it. "
+            "All servers on one store need the same secrets. To rotate: first secrets=[old, new] on every server, then "
+            "secrets=[new, old]; remove the old one after maximum_lifetime.",
+            resource.id[:6],
+        )
         raise TamperedError("The signature of the stored resource is not valid.")
 
 
@@ -218,30 +197,13 @@ _LONGEST_TURN = 0.001
 """Seconds that tasks may work before the others run."""
 
 
-class _Checkpoint:
-    """Lets the other tasks of the event loop run.
-
-    What is read from memory, or quickly from SQLite, is not waited for: a task that does nothing but read would keep
-    all others from running, also those that a thread has answered.
-    """
-
-    def __init__(self) -> None:
-        self._passed_at = 0.0
-
-    async def pass_through(self) -> None:
-        """Let the others run once, if they could not for some time."""
-        if time.monotonic() - self._passed_at > _LONGEST_TURN:
-            await asyncio.sleep(0)
-            self._passed_at = time.monotonic()
-
-
 class AccessControl:
     """Stores and loads resources, with their checks.
 
     Attributes:
         clock: the time by which resources expire.
         links: opens resources by links; None without such a feature.
-        require_rate: counts what a caller does, given as a `RateCaller`; None without such a feature.
+        require_rate: counts what a caller does; None without such a feature.
     """
 
     def __init__(
@@ -265,8 +227,8 @@ class AccessControl:
         self._authorize = authorize
         self._audit = audit
         self.links: LinkOpener | None = None
-        self.require_rate: Callable[[LimitedAction, RateCaller], None] | None = None
-        self._checkpoint = _Checkpoint()
+        self.require_rate: RequireRate | None = None
+        self._passed_at = 0.0
 
     @property
     def is_authenticated(self) -> bool:
@@ -310,7 +272,7 @@ class AccessControl:
         record = REQUEST.get()
         address, link_id = (None, None) if record is None else (record.address, record.link_id)
         if self.require_rate is not None:
-            self.require_rate(action, RateCaller(principal, address, link_id))
+            self.require_rate(action, principal, address, link_id)
         CALLER.set(caller_of(principal, address, link_id, is_reading=action == "ask"))
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
@@ -319,11 +281,21 @@ class AccessControl:
         Raises:
             TamperedError: the row was not written by this server.
         """
-        await self._checkpoint.pass_through()
+        await self._let_others_run()
         resource = await self._store.get(resource_id, viewer)
         if resource is not None:
             require_signature(self._seal, resource)
         return None if resource is None else resource.seen_at(self.clock.now())
+
+    async def _let_others_run(self) -> None:
+        """Let the other tasks of the event loop run once, if they could not for some time.
+
+        What is read from memory, or quickly from SQLite, is not waited for: a task that does nothing but read would
+        keep all others from running, also those that a thread has answered.
+        """
+        if time.monotonic() - self._passed_at > _LONGEST_TURN:
+            await asyncio.sleep(0)
+            self._passed_at = time.monotonic()
 
     def viewer(self, principal: Principal | None) -> Requester:
         """`principal` as a viewer at this time."""
@@ -447,7 +419,7 @@ class AccessControl:
 
     async def note_access(self, resource: Resource) -> datetime | None:
         """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""
-        await self._checkpoint.pass_through()
+        await self._let_others_run()
         now = self.clock.now()
         self._accesses.note(resource.id, now)
         if resource.expires_at is None or not self._settings.sliding_expiration:

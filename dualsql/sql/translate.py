@@ -26,12 +26,12 @@ from dualsql.freeze.document import AnyCompound, AnySelect, MalformedError
 from dualsql.freeze.names import FreeNames
 from dualsql.freeze.registry import check_column
 from dualsql.plan import CarriedOrders
-from dualsql.resource import with_notes
 from dualsql.sql import calls, expressions, queries, values
 from dualsql.sql.constructs import require_known
 from dualsql.sql.expansion import require_bounded
 from dualsql.sql.functions import gathers
 from dualsql.sql.lengths import require_short_texts
+from dualsql.sql.notes import with_notes
 from dualsql.sql.parse import parse_text
 from dualsql.sql.scope import (
     COLUMN,

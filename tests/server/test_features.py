@@ -256,9 +256,7 @@ class Profiler(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        parts.creator.profiler = ProfileService(
-            parts.views, parts.access, ProfileSettings(), None
-        ).profiler
+        parts.creator.profiler = ProfileService(parts.views, parts.access, ProfileSettings(), None).profiler
 
 
 USED, ONCE = Health(), OwnHealth()
