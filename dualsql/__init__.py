@@ -164,9 +164,9 @@ if TYPE_CHECKING:
     )
     from dualsql.results.access import (
         Authorize as Authorize,
-        Listing as Listing,
     )
     from dualsql.results.create import StatementForms as StatementForms
+    from dualsql.results.listing import Listing as Listing
     from dualsql.results.options import (
         CreateOptions as CreateOptions,
         ProfileOption as ProfileOption,
@@ -297,7 +297,8 @@ _MODULES = dict(
             "dualsql.resource": """
             Count CountMethod KeptProgress KeptRows Principal Resource Status Total Way""",
             "dualsql.response": "DualResponse LinkForm Picture ResponseStatus ResultsFormat",
-            "dualsql.results.access": "Authorize Listing",
+            "dualsql.results.access": "Authorize",
+            "dualsql.results.listing": "Listing",
             "dualsql.results.create": "StatementForms",
             "dualsql.results.options": "CreateOptions ProfileOption SampleOption",
             "dualsql.results.pages": "PageRequest ResultPage",

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dualsql.databases import (
     Database,
@@ -35,18 +35,16 @@ from dualsql.freeze import Seal
 from dualsql.maintenance import Maintenance
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.access import AccessControl, Authenticate, Authorize, Listing, seal_for
+from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
 from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
-from dualsql.results.cursors import Cursors
-from dualsql.results.descriptions import Descriptions
+from dualsql.results.descriptions import describe, metadata_of
 from dualsql.results.options import (
     CreateOptions,
     checked_count,
-    checked_listing,
     checked_registry,
 )
-from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
+from dualsql.results.pages import FIRST_PAGE, Cursors, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
@@ -56,6 +54,9 @@ from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.protocol import ResourceStore, checked_store
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
+
+if TYPE_CHECKING:
+    from dualsql.results.listing import Listing
 
 logger = logging.getLogger(__name__)
 
@@ -99,11 +100,9 @@ class UncheckedResults:
     def __init__(
         self,
         parts: Parts,
-        descriptions: Descriptions,
         features: Extensions,
     ) -> None:
         self._parts = parts
-        self._descriptions = descriptions
         self._features = features
 
     async def read_page(
@@ -142,11 +141,20 @@ class UncheckedResults:
             counts: False only checks whether the rows can be counted so.
         """
         method = checked_count(count, self._parts.settings)
-        return await self._descriptions.describe(resource, principal=principal, method=method, counts=counts)
+        parts = self._parts
+        return await describe(
+            resource,
+            principal,
+            method,
+            counts=counts,
+            views=parts.views,
+            access=parts.access,
+            addresses=parts.addresses,
+        )
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
-        return self._descriptions.metadata_of(resource)
+        return metadata_of(resource, self._parts.access, self._parts.addresses)
 
     async def get(self, resource_id: str) -> Resource | None:
         """The live resource of any owner; None if there is none."""
@@ -210,7 +218,6 @@ class ResultServer:
         self.base_url = parts.addresses.base_url
         self.access = parts.access
         self.features = Extensions()
-        self._descriptions = Descriptions(parts.views, parts.access, parts.store, accesses, parts.addresses)
         self._housekeeper = housekeeper = Housekeeper(
             parts.store,
             accesses,
@@ -224,7 +231,7 @@ class ResultServer:
         self._entered = 0
         self._started: list[Extension] = []
         self.notices: list[str] = []
-        self.unchecked = UncheckedResults(parts, self._descriptions, self.features)
+        self.unchecked = UncheckedResults(parts, self.features)
 
     # Creating -------------------------------------------------------------------------------------------
 
@@ -408,7 +415,9 @@ class ResultServer:
             BadParameterError: the limit is out of range, or the cursor was not made by this server.
         """
         await self._ready()
-        return await self.parts.access.find(principal, limit=checked_listing(limit), cursor=cursor)
+        from dualsql.results.listing import list_resources
+
+        return await list_resources(self.access, principal, limit=limit, cursor=cursor)
 
     def _readings(self) -> Iterator[GaugeReading]:
         """What is in use at present."""

@@ -6,39 +6,35 @@ import asyncio
 import logging
 import secrets as randomness
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from inspect import isawaitable
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dualsql.databases.slots import CALLER, caller_of, network_of
+from dualsql.databases.slots import CALLER, caller_of
 from dualsql.errors import (
-    BadParameterError,
     ConfigurationError,
     DualResponseError,
     ForbiddenError,
+    LimitExceededError,
     ResourceExpiredError,
     ResourceNotFoundError,
     TamperedError,
-    UnauthenticatedError,
 )
 from dualsql.events import EVENTS, CallerRefused, ResultStored
 from dualsql.freeze import Seal
 from dualsql.log import REQUEST
-from dualsql.resource import Clock, Principal, Resource, calls_in, parent_of
+from dualsql.resource import Clock, Principal, Resource, calls_in
 from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
-from dualsql.results.quotas import evict, find_surplus, require_pin
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
-from dualsql.store.protocol import ListingPosition, Requester, ResourceChanges, ResourceStore
-from dualsql.store.rows import MAXIMUM_ID_LENGTH, in_utc, is_storable_id, size_of
-from dualsql_client import conversions
+from dualsql.store.protocol import Requester, ResourceChanges, ResourceStore
+from dualsql.store.rows import MAXIMUM_ID_LENGTH, size_of
 
 Authenticate = Callable[[Request], Awaitable[Principal | None]]
 """Returns the principal of an HTTP request; None for an anonymous caller.
@@ -71,60 +67,6 @@ class LinkOpener(Protocol):
 
 Reason = Literal["unknown", "foreign", "denied", "gone", "expired", "not anonymously"]
 """With a viewer, the store finds no resource of others and none that expired long ago: all count as unknown."""
-
-
-class AccessRefusal(NamedTuple):
-    """A refusal: the error that the caller gets, and the reason that only the audit gets."""
-
-    error: DualResponseError
-    reason: Reason
-
-
-async def decide(
-    resource: Resource | None,
-    principal: Principal | None,
-    action: Action,
-    *,
-    now: datetime,
-    settings: Settings,
-    authorize: Authorize | None = None,
-) -> AccessRefusal | None:
-    """The refusal if `principal` may not do `action` with the resource; None if it may.
-
-    A principal without the right to read gets RESOURCE_NOT_FOUND for every action. A principal that may read but not
-    pin or delete gets FORBIDDEN: it knows already that the resource exists.
-    """
-    if resource is None:
-        return AccessRefusal(not_found(), "unknown")
-    if resource.owner is None:
-        is_bound = "read" in settings.anonymous_actions
-    else:
-        is_bound = principal is not None and (principal.id, principal.tenant) == (
-            resource.owner,
-            resource.tenant,
-        )
-    if not is_bound:
-        return AccessRefusal(not_found(), "foreign")
-    if authorize is not None and not await authorize(principal, resource, "read"):
-        return AccessRefusal(not_found(), "denied")
-    # After the rights: a stranger must not learn that there was a result.
-    if resource.expires_at is not None and resource.is_expired(now):
-        if now - resource.expires_at > settings.gone_retention:
-            return AccessRefusal(not_found(), "gone")
-        expired = ResourceExpiredError("The resource has expired.", details={"id": resource.id})
-        expired.tool_calls = calls_in(resource.metadata)
-        return AccessRefusal(expired, "expired")
-    if resource.owner is None and action not in settings.anonymous_actions:
-        allowed = [each for each in get_args(Action) if each in settings.anonymous_actions]
-        error = ForbiddenError(
-            f"Nobody may {action} this resource, which belongs to no principal.",
-            hint=f"Allowed: {', '.join(allowed)}. The operator can allow more with anonymous_actions.",
-            details={"allowed": allowed},
-        )
-        return AccessRefusal(error, "not anonymously")
-    if action != "read" and authorize is not None and not await authorize(principal, resource, action):
-        return AccessRefusal(ForbiddenError(f"You may not {action} this resource."), "denied")
-    return None
 
 
 def not_found() -> ResourceNotFoundError:
@@ -180,19 +122,6 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Some of a principal's resources, newest first, and the cursor of the next ones (None at the end).
-
-    Attributes:
-        unreadable: how many of the principal's rows between them cannot be read; the server's log names them.
-    """
-
-    resources: Sequence[Resource]
-    next_cursor: str | None
-    unreadable: int = 0
-
-
 _LONGEST_TURN = 0.001
 """Seconds that tasks may work before the others run."""
 
@@ -202,6 +131,7 @@ class AccessControl:
 
     Attributes:
         clock: the time by which resources expire.
+        log: of accesses.
         links: opens resources by links; None without such a feature.
         require_rate: counts what a caller does; None without such a feature.
     """
@@ -218,13 +148,13 @@ class AccessControl:
         authorize: Authorize | None = None,
         audit: Audit | None = None,
     ) -> None:
-        self._store = store
-        self._accesses = accesses
+        self.store = store
+        self.log = accesses
         self.clock = clock
-        self._seal = seal
+        self.seal = seal
         self._settings = settings
         self._authenticate = authenticate
-        self._authorize = authorize
+        self.authorize = authorize
         self._audit = audit
         self.links: LinkOpener | None = None
         self.require_rate: RequireRate | None = None
@@ -282,9 +212,9 @@ class AccessControl:
             TamperedError: the row was not written by this server.
         """
         await self._let_others_run()
-        resource = await self._store.get(resource_id, viewer)
+        resource = await self.store.get(resource_id, viewer)
         if resource is not None:
-            require_signature(self._seal, resource)
+            require_signature(self.seal, resource)
         return None if resource is None else resource.seen_at(self.clock.now())
 
     async def _let_others_run(self) -> None:
@@ -312,26 +242,65 @@ class AccessControl:
         if record is not None:
             record.resource_id = resource_id  # for what is logged meanwhile
         resource = await self.load(resource_id, self.viewer(principal))
-        refusal = await decide(
-            resource,
-            principal,
-            action,
-            now=self.clock.now(),
-            settings=self._settings,
-            authorize=self._authorize,
-        )
+        refusal = await self.decide(resource, principal, action)
         if refusal is not None:
-            EVENTS.report(CallerRefused(refusal.reason))
+            error, reason = refusal
+            EVENTS.report(CallerRefused(reason))
             await self.note(
                 "refuse",
                 principal,
                 resource_id=resource_id[:MAXIMUM_ID_LENGTH],  # whatever was asked for
-                code=refusal.error.code,
-                reason=refusal.reason,
+                code=error.code,
+                reason=reason,
             )
-            raise refusal.error
+            raise error
         assert resource is not None  # or it would have been refused
         return resource
+
+    async def decide(
+        self, resource: Resource | None, principal: Principal | None, action: Action
+    ) -> tuple[DualResponseError, Reason] | None:
+        """The error if `principal` may not do `action` with the resource, and its reason, which only the audit gets.
+
+        A principal without the right to read gets RESOURCE_NOT_FOUND for every action. A principal that may read but
+        not pin or delete gets FORBIDDEN: it knows already that the resource exists.
+        """
+        now, settings = self.clock.now(), self._settings
+        if resource is None:
+            return (not_found(), "unknown")
+        if resource.owner is None:
+            is_bound = "read" in settings.anonymous_actions
+        else:
+            is_bound = principal is not None and (principal.id, principal.tenant) == (
+                resource.owner,
+                resource.tenant,
+            )
+        if not is_bound:
+            return (not_found(), "foreign")
+        if self.authorize is not None and not await self.authorize(principal, resource, "read"):
+            return (not_found(), "denied")
+        # After the rights: a stranger must not learn that there was a result.
+        if resource.expires_at is not None and resource.is_expired(now):
+            if now - resource.expires_at > settings.gone_retention:
+                return (not_found(), "gone")
+            expired = ResourceExpiredError("The resource has expired.", details={"id": resource.id})
+            expired.tool_calls = calls_in(resource.metadata)
+            return (expired, "expired")
+        if resource.owner is None and action not in settings.anonymous_actions:
+            allowed = [each for each in get_args(Action) if each in settings.anonymous_actions]
+            error = ForbiddenError(
+                f"Nobody may {action} this resource, which belongs to no principal.",
+                hint=f"Allowed: {', '.join(allowed)}. The operator can allow more with anonymous_actions.",
+                details={"allowed": allowed},
+            )
+            return (error, "not anonymously")
+        if (
+            action != "read"
+            and self.authorize is not None
+            and not await self.authorize(principal, resource, action)
+        ):
+            return (ForbiddenError(f"You may not {action} this resource."), "denied")
+        return None
 
     async def admit_pin(
         self, resource: Resource, principal: Principal | None, address: str | None
@@ -346,17 +315,11 @@ class AccessControl:
         """
         if resource.owner is not None:
             return None
-        if principal is not None:
-            caller = ("principal", principal.id, principal.tenant)
-        elif address is not None:
-            caller = ("address", network_of(address), None)
-        else:
-            caller = ("link", parent_of(resource) or resource.id, None)
-        # A MAC: the store need not know who calls from where.
-        pinned_by = self._seal.sign("pinned by", *caller).hex()
-        if not resource.is_pinned:
-            await require_pin(self._store, pinned_by, size_of(resource), self._settings)
-        return pinned_by
+        from dualsql.results.pins import admit_pin
+
+        return await admit_pin(
+            self.store, self.seal, self._settings, resource, principal=principal, address=address
+        )
 
     async def pin(
         self, resource_id: str, principal: Principal | None, *, pinned_by: str | None = None
@@ -364,17 +327,17 @@ class AccessControl:
         """Remove the expiry of a resource; False if it does not exist or has expired."""
         await self.note("pin", principal, resource_id=resource_id)
         changes = ResourceChanges(pin=True, pinned_by=pinned_by, now=self.clock.now())
-        return await self._store.update(resource_id, changes)
+        return await self.store.update(resource_id, changes)
 
     async def unpin(self, resource_id: str, principal: Principal | None) -> datetime | None:
         """Let a pinned resource expire one lifetime from now; others keep their expiry. None if it does not exist."""
         await self.note("unpin", principal, resource_id=resource_id)
-        resource = await self._store.get(resource_id)
+        resource = await self.store.get(resource_id)
         if resource is None:
             return None
         changes = ResourceChanges(unpin_to=self.clock.now() + resource.lifetime)
-        await self._store.update(resource_id, changes)
-        unpinned = await self._store.get(resource_id)
+        await self.store.update(resource_id, changes)
+        unpinned = await self.store.get(resource_id)
         return unpinned.expires_at if unpinned else None
 
     async def note(
@@ -421,12 +384,12 @@ class AccessControl:
         """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""
         await self._let_others_run()
         now = self.clock.now()
-        self._accesses.note(resource.id, now)
+        self.log.note(resource.id, now)
         if resource.expires_at is None or not self._settings.sliding_expiration:
             return resource.expires_at
         latest = resource.created_at + self._settings.maximum_lifetime
         extended = max(resource.expires_at, min(now + resource.lifetime, latest))
-        await self._store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
+        await self.store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
         return extended
 
     async def keep(self, resource: Resource, principal: Principal | None, *, rows: int) -> None:
@@ -436,77 +399,66 @@ class AccessControl:
             LimitExceededError: the quota is full of pinned resources.
             StorageError: the resource could not be stored.
         """
-        signed = sign(self._seal, resource)
+        signed = sign(self.seal, resource)
         if principal is not None:
-            await self._make_room(principal, size_of(signed), resource.created_at)
+            surplus = find_surplus(
+                self.store, principal, size_of(signed), resource.created_at, self._settings
+            )
+            async for batch in surplus:
+                for resource_id in batch:
+                    await self.note("evict", principal, resource_id=resource_id)
+                await evict(self.store, batch)
         await self.note("create", principal, resource=signed, rows=rows)
-        await self._store.save(signed)
+        await self.store.save(signed)
         if EVENTS.listener is not None:
             EVENTS.report(ResultStored(size_of(signed)))
 
-    async def find(self, principal: Principal | None, *, limit: int, cursor: str | None) -> Listing:
-        """List the principal's own live resources.
 
-        Raises:
-            UnauthenticatedError: the caller is anonymous.
-            BadParameterError: the cursor was not made by this server.
-        """
-        if principal is None:
-            if self._authenticate is None:  # nobody can ever have any
-                raise ResourceNotFoundError(
-                    "There is no list of results: this server does not know its callers.",
-                    hint="Open a result at the link in its tool result.",
-                    developer_hint="DualResponseServer(authenticate=...) tells who calls.",
-                )
-            raise UnauthenticatedError("Listing resources requires a principal.")
-        after = None if cursor is None else _read_cursor(cursor)
-        page = await self._store.find(principal, now=self.clock.now(), limit=limit, after=after)
-        now = self.clock.now()
-        ours = [resource for resource in page.resources if _is_ours(self._seal, resource)]
-        shown = [resource.seen_at(now) for resource in ours if await self._may_be_listed(resource, principal)]
-        if page.unreadable:
-            named = ", ".join(each[:6] for each in page.unreadable)
-            logger.error("Rows of a listing cannot be read: %s.", named)
-        await self.note("list", principal, rows=len(shown))
-        return Listing(
-            shown,
-            None if page.next is None else _write_cursor(page.next),
-            len(page.unreadable) + len(page.resources) - len(ours),
+_BATCH = 500
+# A pinned resource has no expiry, so a resource that is pinned in the meantime is kept: the DELETE of the store tests
+# the expiry.
+_ANY_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+async def find_surplus(
+    store: ResourceStore, principal: Principal, size: int, now: datetime, settings: Settings
+) -> AsyncIterator[Sequence[str]]:
+    """The principal's oldest unpinned resources, in batches, that must be deleted before `size` more bytes fit.
+
+    Processes that create resources for one principal at the same time may each find room: the quota can be exceeded by
+    the number of simultaneous creations. The next creation deletes the surplus.
+
+    Raises:
+        LimitExceededError: pinned resources fill the quota, or the resource alone exceeds it; nothing is deleted.
+    """
+    if settings.quota_resources is None and settings.quota_bytes is None:
+        return
+    usage = await store.usage(principal, now=now)
+    if exceeds(settings, usage.pinned_count + 1, usage.pinned_size + size):
+        raise LimitExceededError(
+            "The quota for stored results is full, or this result alone exceeds it.",
+            hint="Delete results that are no longer needed, pinned ones first.",
+            details={"quota_resources": settings.quota_resources, "quota_bytes": settings.quota_bytes},
         )
-
-    async def _may_be_listed(self, resource: Resource, principal: Principal) -> bool:
-        """Whether `authorize` allows reading the resource."""
-        return self._authorize is None or await self._authorize(principal, resource, "read")
-
-    async def _make_room(self, principal: Principal, size: int, now: datetime) -> None:
-        async for batch in find_surplus(self._store, principal, size, now, self._settings):
-            for resource_id in batch:
-                await self.note("evict", principal, resource_id=resource_id)
-            await evict(self._store, batch)
-
-
-def _is_ours(seal: Seal, resource: Resource) -> bool:
-    """Whether its signature is valid; if not, the log names it."""
-    try:
-        require_signature(seal, resource)
-    except TamperedError:
-        return False
-    return True
+    count, total = usage.count + 1, usage.size + size
+    while exceeds(settings, count, total):
+        batch = []
+        for resource_id, weight in await store.find_unpinned(principal, now=now, limit=_BATCH):
+            if not exceeds(settings, count, total):
+                break
+            batch.append(resource_id)
+            count, total = count - 1, total - weight
+        if not batch:  # others have deleted or pinned resources since they were counted
+            return
+        yield batch
 
 
-def _write_cursor(last: ListingPosition) -> str:
-    return urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode()
+async def evict(store: ResourceStore, resource_ids: Sequence[str]) -> int:
+    """Delete the resources that are still unpinned."""
+    return await store.delete(*resource_ids, expired_before=_ANY_EXPIRY)
 
 
-def _read_cursor(cursor: str) -> ListingPosition:
-    try:
-        if len(cursor) > conversions.LONGEST:
-            raise ValueError
-        instant, _, resource_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition(" ")
-        created_at = in_utc(conversions.instant(instant))
-        is_ours = is_storable_id(resource_id)
-    except (ValueError, OverflowError):
-        is_ours = False
-    if not is_ours:
-        raise BadParameterError("The cursor is not from this server.", hint="Start without a cursor.")
-    return ListingPosition(created_at, resource_id)
+def exceeds(settings: Settings, count: int, size: int) -> bool:
+    """Whether so many resources, of so many bytes in all, are more than a quota."""
+    resources, octets = settings.quota_resources, settings.quota_bytes
+    return (resources is not None and count > resources) or (octets is not None and size > octets)

@@ -26,8 +26,8 @@ from dualsql.freeze.document import AnySelect
 from dualsql.plan import KeysetPosition, Ordered
 from dualsql.resource import within
 from dualsql.results.access import AccessControl
-from dualsql.results.cursors import Cursors, CursorScope
-from dualsql.results.view import ReadTarget
+from dualsql.results.pages import Cursors
+from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey, TotalCountKind
 
@@ -388,7 +388,7 @@ class Streams:
                 details={"name": "format"},
             )
         rows = view.ordered(request.sort)
-        scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
+        scope = target.scope(rows)
         run = StreamRun(
             target=target,
             request=request,

@@ -73,7 +73,9 @@ class Derived:
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
         self._orders: MutableMapping[object, Ordered] = util.LRUCache(_MOST_ORDERS)
-        self._makers: MutableMapping[tuple[str, ...], RecordMaker] = util.LRUCache(_MOST_ORDERS)
+        self._written: MutableMapping[object, tuple[RecordMaker, Sequence[Column]]] = util.LRUCache(
+            _MOST_ORDERS
+        )
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
         """The statement in the requested order. `form` says which columns are masked.
@@ -94,13 +96,16 @@ class Derived:
         """That of SQLAlchemy for the statement in its shape."""
         return internals.cache_key(self.shape.select)
 
-    def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
-        """The maker of objects of its rows; `dialect` is that of its database."""
-        key = tuple(integer_strings)
-        maker = self._makers.get(key)
-        if maker is None:
-            maker = self._makers[key] = RecordMaker(self.shape.columns, dialect, integer_strings=key)
-        return maker
+    def written(
+        self, dialect: Dialect, integer_strings: Sequence[str]
+    ) -> tuple[RecordMaker, Sequence[Column]]:
+        """The maker of objects of its rows, from the dialect of its database, and its columns (`json.describe`)."""
+        key, columns = tuple(integer_strings), self.shape.columns
+        written = self._written.get(key)
+        if written is None:
+            maker = RecordMaker(columns, dialect, integer_strings=key)
+            written = self._written[key] = (maker, json.describe(columns, integer_strings=key))
+        return written
 
 
 class Plans:
@@ -193,11 +198,11 @@ class View:
 
     def records(self, rows: Rows, *, integer_strings: Sequence[str] = ()) -> list[Row]:
         """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
-        return self.shown.record_maker(self.dialect, integer_strings).records(rows)
+        return self.shown.written(self.dialect, integer_strings)[0].records(rows)
 
     def described(self, integer_strings: Sequence[str] = ()) -> Sequence[Column]:
-        """The columns in the shape of the wire; see `json.describe`."""
-        return json.describe(self.columns, integer_strings=integer_strings)
+        """The columns as answers describe them; not to be changed."""
+        return self.shown.written(self.dialect, integer_strings)[1]
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
@@ -280,6 +285,25 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CursorScope:
+    """What a cursor is valid for.
+
+    Attributes:
+        order: a fingerprint of the sort keys.
+    """
+
+    resource_id: str
+    order: bytes
+    principal: Principal | None
+
+    @property
+    def parts(self) -> tuple[str | None, str | None, str | None]:
+        """The resource, and the id and the tenant of its reader."""
+        who = self.principal
+        return (self.resource_id, None if who is None else who.id, None if who is None else who.tenant)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTarget:
     """What is read: the rows of a resource, or of a query over them, as one principal sees them.
 
@@ -304,6 +328,10 @@ class ReadTarget:
     notes: Sequence[str] = ()
     late_hint: str = ""
     instead: Callable[[DualResponseError], Awaitable[ReadTarget]] | None = None
+
+    def scope(self, rows: Ordered) -> CursorScope:
+        """What cursors and resume tokens of these rows are valid for."""
+        return CursorScope(resource_id=self.key, order=rows.order.fingerprint, principal=self.principal)
 
     def reads_conversions(self) -> bool:
         """Whether the statement that a question reads converts values."""
