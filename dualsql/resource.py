@@ -37,7 +37,6 @@ Count = Literal["exact", "estimated", "none", "auto"] | str
 Way = Literal["exact", "estimated", "capped", "none", "auto"]
 """How rows are counted; "capped" stops at a number, "auto" is exact if that is quick enough, else estimated."""
 
-_COUNT_WAYS: tuple[Way, ...] = ("exact", "estimated", "none", "auto")
 _CAPPED = re.compile(r"capped:([1-9][0-9]{0,15})", re.ASCII)
 
 
@@ -72,13 +71,11 @@ def parse_count(asked: Any) -> CountMethod:
     Raises:
         BadParameterError: the text is not valid.
     """
-    if isinstance(asked, str):
-        capped = _CAPPED.fullmatch(asked)
-        if capped is not None:
-            return CountMethod("capped", int(capped[1]))
-        for way in _COUNT_WAYS:
-            if asked == way:
-                return CountMethod(way)
+    capped = _CAPPED.fullmatch(asked) if isinstance(asked, str) else None
+    if capped is not None:
+        return CountMethod("capped", int(capped[1]))
+    if asked in ("exact", "estimated", "none", "auto"):
+        return CountMethod(asked)
     raise BadParameterError(
         f"count must not be {shown(asked, 80)}.",
         hint='Use "auto", "exact", "estimated", "capped:10000" or "none".',

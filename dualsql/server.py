@@ -38,7 +38,6 @@ from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
 from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
-from dualsql.results.descriptions import describe, metadata_of
 from dualsql.results.options import (
     CreateOptions,
     checked_count,
@@ -141,6 +140,8 @@ class UncheckedResults:
             counts: False only checks whether the rows can be counted so.
         """
         method = checked_count(count, self._parts.settings)
+        from dualsql.results.descriptions import describe
+
         parts = self._parts
         return await describe(
             resource,
@@ -154,6 +155,8 @@ class UncheckedResults:
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
+        from dualsql.results.descriptions import metadata_of
+
         return metadata_of(resource, self._parts.access, self._parts.addresses)
 
     async def get(self, resource_id: str) -> Resource | None:
@@ -169,15 +172,19 @@ class UncheckedResults:
 
         Args:
             principal: for the audit.
-            pinned_by: whose quota counts it, from `AccessControl.admit_pin`; None if none does.
+            pinned_by: whose quota counts it, from `dualsql.results.pins.admit_pin`; None if none does.
         """
-        is_pinned = await self._parts.access.pin(resource_id, principal, pinned_by=pinned_by)
+        from dualsql.results.pins import pin
+
+        is_pinned = await pin(self._parts.access, resource_id, principal, pinned_by=pinned_by)
         self._features.changed(resource_id)
         return is_pinned
 
     async def unpin(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
-        expires_at = await self._parts.access.unpin(resource_id, principal)
+        from dualsql.results.pins import unpin
+
+        expires_at = await unpin(self._parts.access, resource_id, principal)
         self._features.changed(resource_id)
         return expires_at
 
@@ -390,7 +397,9 @@ class ResultServer:
             resource = await self.open_resource(resource_id, principal, "pin")
         except (ResourceNotFoundError, ResourceExpiredError):
             return False
-        pinned_by = await self.parts.access.admit_pin(resource, principal, address)
+        from dualsql.results.pins import admit_pin
+
+        pinned_by = await admit_pin(self.access, resource, principal, address)
         return await self.unchecked.pin(resource_id, principal, pinned_by=pinned_by)
 
     async def delete_resource(self, resource_id: str, principal: Principal | None = None) -> bool:

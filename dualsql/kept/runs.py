@@ -92,14 +92,13 @@ class KeptRunner:
         self, view: View, resource: Resource, creation: Creation, progress: RunProgress
     ) -> RunResult:
         """See `Runner`."""
-        options = creation.options
         request = RunRequest(
             view,
             resource,
-            options,
+            creation.options,
             progress,
             creation.answer,
-            sample=lambda read, first: self._creator.sampled(read, options, first),
+            sample=lambda read, first: self._creator.sampled(read, creation, first),
         )
         run = await self._run(request)
         reason, answer = (run.kept or {}).get("reason"), request.answer

@@ -92,6 +92,7 @@ class KeptViews:
             results=None,
             original=Original(live.derived, live.dialect, kept["copied"]),
             run=f"@{kept['digest'][:32]}",
+            as_of=datetime.fromisoformat(kept["as_of"]),
             kept=kept,
         )
 

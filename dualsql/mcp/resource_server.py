@@ -296,4 +296,4 @@ def announce(dual: ResultServer, server: Any) -> None:
 
 def service_entry(dual: ResultServer) -> dict[str, Any]:
     """The entry: the URL of the REST service, what it has of the standard, its defaults."""
-    return dict(service(dual.base_url, dual.settings, is_authenticated=dual.access.is_authenticated))
+    return dict(service(dual.base_url, dual.settings, is_authenticated=dual.access.authenticate is not None))

@@ -23,13 +23,14 @@ from dualsql.errors import (
     LimitExceededError,
     ResourceExpiredError,
     ResourceNotFoundError,
+    StorageError,
     TamperedError,
 )
 from dualsql.events import EVENTS, CallerRefused, ResultStored
 from dualsql.freeze import Seal
-from dualsql.log import REQUEST
+from dualsql.log import REQUEST, log_failure
 from dualsql.resource import Clock, Principal, Resource, calls_in
-from dualsql.results.audit import Audit, AuditAction, AuditEvent, report
+from dualsql.results.audit import Audit, AuditAction, AuditEvent
 from dualsql.settings import Action, LimitedAction, Settings
 from dualsql.store import MemoryStore
 from dualsql.store.housekeeping import AccessLog
@@ -132,6 +133,7 @@ class AccessControl:
     Attributes:
         clock: the time by which resources expire.
         log: of accesses.
+        authenticate, authorize: as they were given to the server.
         links: opens resources by links; None without such a feature.
         require_rate: counts what a caller does; None without such a feature.
     """
@@ -152,18 +154,13 @@ class AccessControl:
         self.log = accesses
         self.clock = clock
         self.seal = seal
-        self._settings = settings
-        self._authenticate = authenticate
+        self.settings = settings
+        self.authenticate = authenticate
         self.authorize = authorize
         self._audit = audit
         self.links: LinkOpener | None = None
         self.require_rate: RequireRate | None = None
         self._passed_at = 0.0
-
-    @property
-    def is_authenticated(self) -> bool:
-        """Whether there is an authenticator."""
-        return self._authenticate is not None
 
     async def identify(self, request: Request) -> Principal | None:
         """The principal that sent the request; None for an anonymous caller.
@@ -172,10 +169,10 @@ class AccessControl:
             UnauthenticatedError: the credential is not valid. Other errors of `authenticate` are passed on.
             ConfigurationError: `authenticate` is no async function that returns a Principal or None.
         """
-        if self._authenticate is None:
+        if self.authenticate is None:
             return None
         try:
-            answer: object = self._authenticate(request)
+            answer: object = self.authenticate(request)
             principal = await answer if isawaitable(answer) else answer
         except (DualResponseError, HTTPException) as error:
             EVENTS.report(CallerRefused("not authenticated"))
@@ -229,7 +226,7 @@ class AccessControl:
 
     def viewer(self, principal: Principal | None) -> Requester:
         """`principal` as a viewer at this time."""
-        return Requester(principal=principal, since=self.clock.now() - self._settings.gone_retention)
+        return Requester(principal=principal, since=self.clock.now() - self.settings.gone_retention)
 
     async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
         """Load a live resource and check that `principal` may do `action` with it.
@@ -265,7 +262,7 @@ class AccessControl:
         A principal without the right to read gets RESOURCE_NOT_FOUND for every action. A principal that may read but
         not pin or delete gets FORBIDDEN: it knows already that the resource exists.
         """
-        now, settings = self.clock.now(), self._settings
+        now, settings = self.clock.now(), self.settings
         if resource is None:
             return (not_found(), "unknown")
         if resource.owner is None:
@@ -301,44 +298,6 @@ class AccessControl:
         ):
             return (ForbiddenError(f"You may not {action} this resource."), "denied")
         return None
-
-    async def admit_pin(
-        self, resource: Resource, principal: Principal | None, address: str | None
-    ) -> str | None:
-        """Check that a caller may pin one more resource that belongs to nobody.
-
-        Returns whose pin it is: the principal's, else its address's, else that of the link, of which the result is a
-        refinement. None for a resource of a principal, whose quota counts it.
-
-        Raises:
-            LimitExceededError: its pins fill the quota.
-        """
-        if resource.owner is not None:
-            return None
-        from dualsql.results.pins import admit_pin
-
-        return await admit_pin(
-            self.store, self.seal, self._settings, resource, principal=principal, address=address
-        )
-
-    async def pin(
-        self, resource_id: str, principal: Principal | None, *, pinned_by: str | None = None
-    ) -> bool:
-        """Remove the expiry of a resource; False if it does not exist or has expired."""
-        await self.note("pin", principal, resource_id=resource_id)
-        changes = ResourceChanges(pin=True, pinned_by=pinned_by, now=self.clock.now())
-        return await self.store.update(resource_id, changes)
-
-    async def unpin(self, resource_id: str, principal: Principal | None) -> datetime | None:
-        """Let a pinned resource expire one lifetime from now; others keep their expiry. None if it does not exist."""
-        await self.note("unpin", principal, resource_id=resource_id)
-        resource = await self.store.get(resource_id)
-        if resource is None:
-            return None
-        changes = ResourceChanges(unpin_to=self.clock.now() + resource.lifetime)
-        await self.store.update(resource_id, changes)
-        unpinned = await self.store.get(resource_id)
-        return unpinned.expires_at if unpinned else None
 
     async def note(
         self,
@@ -378,16 +337,24 @@ class AccessControl:
             link_id=link_id,
             request_id=None if record is None else record.id,
         )
-        await report(self._audit, event)
+        try:
+            pending = self._audit(event)
+            if isawaitable(pending):
+                await pending
+        except Exception as error:
+            failure = StorageError("The request could not be recorded.")
+            failure.__cause__ = error
+            log_failure(logger, failure, f"the audit sink, on {action}")
+            raise failure from error
 
     async def note_access(self, resource: Resource) -> datetime | None:
         """Count an access; with sliding expiration, extend the lifetime. Returns when the resource expires."""
         await self._let_others_run()
         now = self.clock.now()
         self.log.note(resource.id, now)
-        if resource.expires_at is None or not self._settings.sliding_expiration:
+        if resource.expires_at is None or not self.settings.sliding_expiration:
             return resource.expires_at
-        latest = resource.created_at + self._settings.maximum_lifetime
+        latest = resource.created_at + self.settings.maximum_lifetime
         extended = max(resource.expires_at, min(now + resource.lifetime, latest))
         await self.store.update(resource.id, ResourceChanges(extend_to=extended, now=now))
         return extended
@@ -401,9 +368,7 @@ class AccessControl:
         """
         signed = sign(self.seal, resource)
         if principal is not None:
-            surplus = find_surplus(
-                self.store, principal, size_of(signed), resource.created_at, self._settings
-            )
+            surplus = find_surplus(self.store, principal, size_of(signed), resource.created_at, self.settings)
             async for batch in surplus:
                 for resource_id in batch:
                     await self.note("evict", principal, resource_id=resource_id)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from sqlalchemy import util
 from sqlalchemy.types import NULLTYPE, NullType
 
-from dualsql import plan
+from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.databases import Sample, Source, chosen_source, described_types
 from dualsql.errors import (
     BadParameterError,
@@ -99,7 +99,7 @@ class CompileChecks:
             NotFreezableError: SQLAlchemy cannot compile one of them.
             NoTotalOrderError: the statement cannot be paged.
         """
-        cache_key = view.derived.cache_key
+        cache_key = internals.cache_key(view.shape.select)
         window = (view.shape.limit is None, view.shape.offset > 0)
         key = None if cache_key is None else (view.source.name, view.rules.form, window, cache_key.key)
         if key is not None and key in self._known:
@@ -187,12 +187,15 @@ class Creation(NamedTuple):
 
     Attributes:
         document: the frozen Select.
+        sampler: reads other rows than the first.
         answer: the rows of the Select as they are in those of a kept result; None for the database.
     """
 
     source: Source
     document: bytes
     options: CreateOptions
+    profiler: Profiler | None
+    sampler: SampleTaker | None
     answer: KeptAnswer | None
 
 
@@ -308,29 +311,23 @@ class Creator:
         return response
 
     async def _create(self, options: CreateOptions, answer: KeptAnswer | None) -> DualResponse:
-        # Raise what is wrong with the options before anything runs.
-        self._profiler_of(options)
-        self._sampler_of(options)
+        profiler, sampler = None, None
+        if options.profile != "none":
+            if self.profiler is None:
+                raise missing_feature("Profiles", "profile")
+            profiler = self.profiler(options.profile)
+        if options.sample != "head":
+            if self.sampler is None:
+                raise missing_feature("Samples", f'sample="{options.sample}"')
+            sampler = self.sampler(options.sample)
         if options.wait is not None and self.answer_within is None:
             raise missing_feature("Pending", "wait")
         if options.keep and self.runner is None:
             raise storage_missing()
         self._access.admit("create", options.principal)
         source = chosen_source(self._sources, options.source)
-        notes = notes_of(options.statement)
-        if notes:
-            options = replace(options, metadata={**(options.metadata or {}), NOTES: list(notes)})
-        opened = None
-        if options.is_text and self.open_text is not None:
-            opened = await self.open_text(source, options)
-        document, view = opened or (frozen(source, options), None)
-        if answer is None and source.backend.described_type is not None:
-            view = view or self._views.open(source, document, options.principal)
-            typed = await self._typed(view, options)
-            if typed is not None:
-                options, document = typed, frozen(source, typed)
-            view = view if opened and typed is None else None
-        creation = Creation(source, document, options, answer)
+        document, view = await self._stored(source, options, is_described=answer is None)
+        creation = Creation(source, document, options, profiler, sampler, answer)
         if options.wait is not None and self.answer_within is not None:
             return await self.answer_within(creation, options.wait)
         view = view or self.opened(creation)
@@ -338,6 +335,24 @@ class Creator:
         async with self._deleted_on_failure(query.resource.id, query.resource.kept):
             await self._access.keep(query.resource, options.principal, rows=len(query.response.sample))
         return query.response
+
+    async def _stored(
+        self, source: Source, options: CreateOptions, *, is_described: bool
+    ) -> tuple[bytes, View | None]:
+        """The document of the Select, and its view if that is opened and compiled already.
+
+        Args:
+            is_described: with the types that the database describes.
+        """
+        opened = None
+        if options.is_text and self.open_text is not None:
+            opened = await self.open_text(source, options)
+        document, view = opened or (frozen(source, options), None)
+        if is_described and source.backend.described_type is not None:
+            typed = await self._typed(view or self._views.open(source, document, options.principal), options)
+            if typed is not None:
+                return frozen(source, typed), None
+        return document, view
 
     async def _typed(self, view: View, options: CreateOptions) -> CreateOptions | None:
         """The options with the types that the database describes; None if it describes none that was unknown.
@@ -374,13 +389,13 @@ class Creator:
         """
         options = creation.options
         if self.runner is None:
-            run = RunResult(await self.sampled(view, options), view)
+            run = RunResult(await self.sampled(view, creation), view)
         else:
             run = await self.runner.run(view, resource, creation, progress)
         async with self._deleted_on_failure(resource.id, run.kept):
-            profiler, profiled = self._profiler_of(options), None
-            if profiler is not None:
-                profiled = await profiler(run.view, run.shown.sample.rows)
+            profiled = None
+            if creation.profiler is not None:
+                profiled = await creation.profiler(run.view, run.shown.sample.rows)
             now, total = self._access.clock.now(), run.shown.sample.total
             created_at = now if resource.status == "ready" else resource.created_at
             notes = [*notes_in(resource.metadata), *run.notes]
@@ -411,30 +426,14 @@ class Creator:
                 await asyncio.shield(self.runner.forget(resource_id, kept))
             raise
 
-    def _profiler_of(self, options: CreateOptions) -> Profiler | None:
-        if options.profile == "none":
-            return None
-        if self.profiler is None:
-            raise missing_feature("Profiles", "profile")
-        return self.profiler(options.profile)
-
-    def _sampler_of(self, options: CreateOptions) -> SampleTaker | None:
-        if options.sample == "head":
-            return None
-        if self.sampler is None:
-            raise missing_feature("Samples", f'sample="{options.sample}"')
-        return self.sampler(options.sample)
-
-    async def sampled(
-        self, view: View, options: CreateOptions, first: SampleReader | None = None
-    ) -> ShownSample:
+    async def sampled(self, view: View, creation: Creation, first: SampleReader | None = None) -> ShownSample:
         """The sample of a view; `first` reads first rows, `View.sample` if it is None."""
-        size = checked_size(options.sample_size, self._settings)
-        count, take_sample = parse_count(options.count), self._sampler_of(options)
-        if take_sample is not None:
-            return await _show(view, await take_sample(view, size, count))
+        asked, count = creation.options.sample_size, parse_count(creation.options.count)
+        size = checked_size(asked, self._settings)
+        if creation.sampler is not None:
+            return await _show(view, await creation.sampler(view, size, count))
         # Only the first rows can be all rows; and who asked for a number of rows gets that number.
-        if options.sample_size is None and size > 0:
+        if asked is None and size > 0:
             return await self.whole_or_head(view, size, count, first)
         return await _show(view, await (first or view.sample)(size, count))
 
@@ -474,7 +473,7 @@ class Creator:
     def new_resource(self, view: View, creation: Creation) -> Resource:
         """The resource of a result to create, without its rows and its signature."""
         options, now = creation.options, self._access.clock.now()
-        who = options.principal
+        who, notes = options.principal, notes_of(options.statement)
         return Resource(
             id=new_resource_id(self.id_start),
             name=options.name,
@@ -489,7 +488,7 @@ class Creator:
             lifetime=options.lifetime,
             owner=who.id if who else None,
             tenant=who.tenant if who else None,
-            metadata=options.metadata or {},
+            metadata={**(options.metadata or {}), **({NOTES: list(notes)} if notes else {})},
         )
 
     def respond(

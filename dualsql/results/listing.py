@@ -42,7 +42,7 @@ async def list_resources(
     """
     limit = LONGEST_LISTING if limit is None else within("limit", limit, 1, LONGEST_LISTING)
     if principal is None:
-        if not access.is_authenticated:  # nobody can ever have any
+        if access.authenticate is None:  # nobody can ever have any
             raise ResourceNotFoundError(
                 "There is no list of results: this server does not know its callers.",
                 hint="Open a result at the link in its tool result.",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hmac
 import json as plain_json
-from base64 import urlsafe_b64decode
-from binascii import Error as NotBase64, b2a_base64
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from hashlib import sha512
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import orjson
@@ -107,7 +106,9 @@ def _cipher(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSI
 
 def _packed(cursor: Cursor) -> bytes:
     place = cursor.place
-    values = [_VALUES.write(_plain(value)) for value in place.values]
+    # In a standard class: asyncpg has a UUID class of its own.
+    plain = [UUID(int=value.int) if isinstance(value, UUID) else value for value in place.values]
+    values = [_VALUES.write(value) for value in plain]
     document = [
         cursor.row, cursor.has_rows_behind, place.is_backward, place.equal_before, place.equal_after, values
     ]  # fmt: skip
@@ -132,16 +133,8 @@ def _unpacked(payload: bytes) -> Cursor:
     return Cursor(place, row, has_rows_behind)
 
 
-def _plain(value: Any) -> Any:
-    """The value in a standard class: asyncpg has a UUID class of its own."""
-    return UUID(int=value.int) if isinstance(value, UUID) else value
-
-
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
-
-
 def _encoded(sealed: bytes) -> str:
-    return b2a_base64(sealed, newline=False).translate(_URL_SAFE).rstrip(b"=").decode()
+    return urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
 
 def _decoded(text: str) -> bytes:
@@ -149,7 +142,7 @@ def _decoded(text: str) -> bytes:
         raise BadCursorError
     try:
         sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except (NotBase64, ValueError):
+    except ValueError:
         raise BadCursorError from None
     if _encoded(sealed) != text:  # Python skips characters outside the alphabet
         raise BadCursorError

@@ -36,9 +36,6 @@ TOKEN_LENGTH = 43
 
 RESUME_LABEL = "dualsql.resume/1"
 
-_RETRY_STREAM = 5
-"""Seconds after which a stream that was refused may be asked for again."""
-
 TokenParts = Sequence[str | bytes | None]
 """What a token is valid for; the format is not part of it."""
 
@@ -147,7 +144,8 @@ class RunningStreams:
         """
         if self._is_closed:
             raise _stopping()
-        caller = self._shares.require_room("streams", _RETRY_STREAM)
+        # After five seconds, a stream that was refused may be asked for again.
+        caller = self._shares.require_room("streams", 5)
         self._running.add(run)
         try:
             yield

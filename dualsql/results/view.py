@@ -6,12 +6,11 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Dialect, util
-from sqlalchemy.sql.cache_key import CacheKey
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
@@ -91,11 +90,6 @@ class Derived:
             self._orders[key] = rows
         return rows
 
-    @cached_property
-    def cache_key(self) -> CacheKey | None:
-        """That of SQLAlchemy for the statement in its shape."""
-        return internals.cache_key(self.shape.select)
-
     def written(
         self, dialect: Dialect, integer_strings: Sequence[str]
     ) -> tuple[RecordMaker, Sequence[Column]]:
@@ -145,6 +139,7 @@ class View:
         may_estimate: the principal may see what the planner's statistics reveal.
         results: the cache of pages, if there is one.
         run: tells the rows of one kept run from those of others; empty for rows of the database.
+        as_of: when the run of kept rows began; None if the rows are those of the database.
         kept: the record of the rows, if they are kept; then this is a `dualsql.results.kept_rows.KeptView`.
     """
 
@@ -155,6 +150,7 @@ class View:
     may_estimate: bool
     results: RowCache | None
     run: str = ""
+    as_of: datetime | None = None
     kept: KeptRows | None = None
 
     @property
@@ -166,11 +162,6 @@ class View:
     def shown(self) -> Derived:
         """The statement whose columns answers have."""
         return self.derived
-
-    @property
-    def as_of(self) -> datetime | None:
-        """When the run of kept rows began; None if the rows are those of the database."""
-        return None if self.kept is None else datetime.fromisoformat(self.kept["as_of"])
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
