@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets as randomness
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import isawaitable
@@ -123,6 +123,11 @@ def _signed_parts(resource: Resource) -> tuple[str | bytes | None, ...]:
     )
 
 
+_BATCH = 500
+# A pinned resource has no expiry, so a resource that is pinned in the meantime is kept: the DELETE of the store tests
+# the expiry.
+ANY_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
+
 _LONGEST_TURN = 0.001
 """Seconds that tasks may work before the others run."""
 
@@ -229,12 +234,7 @@ class AccessControl:
         return Requester(principal=principal, since=self.clock.now() - self.settings.gone_retention)
 
     async def open(self, resource_id: str, principal: Principal | None, action: Action) -> Resource:
-        """Load a live resource and check that `principal` may do `action` with it.
-
-        Raises:
-            ResourceNotFoundError, ResourceExpiredError, ForbiddenError: see `dualsql.results.access`.
-            TamperedError: the stored row was not written by this server.
-        """
+        """See `ResultServer.open_resource`."""
         record = REQUEST.get()
         if record is not None:
             record.resource_id = resource_id  # for what is logged meanwhile
@@ -368,59 +368,41 @@ class AccessControl:
         """
         signed = sign(self.seal, resource)
         if principal is not None:
-            surplus = find_surplus(self.store, principal, size_of(signed), resource.created_at, self.settings)
-            async for batch in surplus:
-                for resource_id in batch:
-                    await self.note("evict", principal, resource_id=resource_id)
-                await evict(self.store, batch)
+            await self._make_room(principal, size_of(signed), resource.created_at)
         await self.note("create", principal, resource=signed, rows=rows)
         await self.store.save(signed)
         if EVENTS.listener is not None:
             EVENTS.report(ResultStored(size_of(signed)))
 
+    async def _make_room(self, principal: Principal, size: int, now: datetime) -> None:
+        """Delete the principal's oldest unpinned resources, until `size` more bytes fit.
 
-_BATCH = 500
-# A pinned resource has no expiry, so a resource that is pinned in the meantime is kept: the DELETE of the store tests
-# the expiry.
-_ANY_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
-
-
-async def find_surplus(
-    store: ResourceStore, principal: Principal, size: int, now: datetime, settings: Settings
-) -> AsyncIterator[Sequence[str]]:
-    """The principal's oldest unpinned resources, in batches, that must be deleted before `size` more bytes fit.
-
-    Processes that create resources for one principal at the same time may each find room: the quota can be exceeded by
-    the number of simultaneous creations. The next creation deletes the surplus.
-
-    Raises:
-        LimitExceededError: pinned resources fill the quota, or the resource alone exceeds it; nothing is deleted.
-    """
-    if settings.quota_resources is None and settings.quota_bytes is None:
-        return
-    usage = await store.usage(principal, now=now)
-    if exceeds(settings, usage.pinned_count + 1, usage.pinned_size + size):
-        raise LimitExceededError(
-            "The quota for stored results is full, or this result alone exceeds it.",
-            hint="Delete results that are no longer needed, pinned ones first.",
-            details={"quota_resources": settings.quota_resources, "quota_bytes": settings.quota_bytes},
-        )
-    count, total = usage.count + 1, usage.size + size
-    while exceeds(settings, count, total):
-        batch = []
-        for resource_id, weight in await store.find_unpinned(principal, now=now, limit=_BATCH):
-            if not exceeds(settings, count, total):
-                break
-            batch.append(resource_id)
-            count, total = count - 1, total - weight
-        if not batch:  # others have deleted or pinned resources since they were counted
+        Processes that create resources for one principal at the same time may each find room: the quota can be exceeded
+        by the number of simultaneous creations. The next creation deletes the surplus.
+        """
+        settings = self.settings
+        if settings.quota_resources is None and settings.quota_bytes is None:
             return
-        yield batch
-
-
-async def evict(store: ResourceStore, resource_ids: Sequence[str]) -> int:
-    """Delete the resources that are still unpinned."""
-    return await store.delete(*resource_ids, expired_before=_ANY_EXPIRY)
+        usage = await self.store.usage(principal, now=now)
+        if exceeds(settings, usage.pinned_count + 1, usage.pinned_size + size):
+            raise LimitExceededError(
+                "The quota for stored results is full, or this result alone exceeds it.",
+                hint="Delete results that are no longer needed, pinned ones first.",
+                details={"quota_resources": settings.quota_resources, "quota_bytes": settings.quota_bytes},
+            )
+        count, total = usage.count + 1, usage.size + size
+        while exceeds(settings, count, total):
+            batch = []
+            for resource_id, weight in await self.store.find_unpinned(principal, now=now, limit=_BATCH):
+                if not exceeds(settings, count, total):
+                    break
+                batch.append(resource_id)
+                count, total = count - 1, total - weight
+            if not batch:  # others have deleted or pinned resources since they were counted
+                return
+            for resource_id in batch:
+                await self.note("evict", principal, resource_id=resource_id)
+            await self.store.delete(*batch, expired_before=ANY_EXPIRY)
 
 
 def exceeds(settings: Settings, count: int, size: int) -> bool:

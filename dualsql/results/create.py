@@ -270,11 +270,7 @@ class Creator:
         self.open_text: Callable[[Source, CreateOptions], Awaitable[tuple[bytes, View] | None]] | None = None
 
     async def create_or_refine(self, options: CreateOptions) -> DualResponse:
-        """The response of a Select, or of a refinement of a stored result.
-
-        Raises:
-            BadParameterError: there is no Select, and refinements are not among the features.
-        """
+        """The response of a Select, or of a refinement of a stored result."""
         if options.select is not None and options.parent is None and options.refinement is None:
             return await self.create(options)
         if self.refine is None:

@@ -234,8 +234,7 @@ class PageRequest:
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        size = self.size(settings)
-        return self if self.limit == size else replace(self, limit=size)
+        return replace(self, limit=self.size(settings))
 
     def size(self, settings: Settings) -> int:
         """The maximum number of rows of the page.
@@ -273,10 +272,7 @@ class ResultPages:
             request: as `PageRequest.checked` gave it.
 
         Raises:
-            RateLimitedError: see `AccessControl.admit`.
-            UnknownColumnError: a sort key names no column of the result.
-            NoTotalOrderError, BadCursorError: a cursor was given, and the result has none, or it is not valid.
-            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
+            RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.read_page`.
         """
         self._access.admit("ask", target.principal)
         try:

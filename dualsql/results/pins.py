@@ -1,6 +1,6 @@
 """Pins results, and lets them expire again. How much one caller pins of what belongs to nobody is limited.
 
-Pins at the same time may each find room, as `dualsql.results.access.find_surplus` says of creations.
+Pins at the same time may each find room, as creations may.
 """
 
 from __future__ import annotations

@@ -365,9 +365,7 @@ class Streams:
         """Open a stream. Nothing runs before its first chunk is requested.
 
         Raises:
-            RateLimitedError: see `AccessControl.admit`.
-            BadParameterError, UnknownColumnError: the format or a column is unknown.
-            BadCursorError, NoTotalOrderError: the cursor or the resumption is not valid, or the result has none.
+            RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.stream`.
         """
         self._access.admit("stream", target.principal)
         return self._opened(target, request, StreamEnding())

@@ -401,12 +401,7 @@ class Views:
         return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
 
     async def of(self, resource: Resource, principal: Principal | None) -> View:
-        """What `principal` sees of a resource: the kept rows, if they can be read.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: it has no rows.
-            TamperedError: the record of the kept rows or their file was changed.
-        """
+        """What `principal` sees of a resource: the kept rows, if they can be read; raises what `live` raises."""
         live = self.live(resource, principal)
         if resource.kept is None or self.kept is None:
             return live
