@@ -166,7 +166,6 @@ if TYPE_CHECKING:
         Authorize as Authorize,
     )
     from dualsql.results.create import StatementForms as StatementForms
-    from dualsql.results.listing import Listing as Listing
     from dualsql.results.options import (
         CreateOptions as CreateOptions,
         ProfileOption as ProfileOption,
@@ -176,6 +175,7 @@ if TYPE_CHECKING:
         PageRequest as PageRequest,
         ResultPage as ResultPage,
     )
+    from dualsql.results.resources import Listing as Listing
     from dualsql.results.streams import (
         ResultStream as ResultStream,
         Resumption as Resumption,
@@ -298,7 +298,7 @@ _MODULES = dict(
             Count CountMethod KeptProgress KeptRows Principal Resource Status Total Way""",
             "dualsql.response": "DualResponse LinkForm Picture ResponseStatus ResultsFormat",
             "dualsql.results.access": "Authorize",
-            "dualsql.results.listing": "Listing",
+            "dualsql.results.resources": "Listing",
             "dualsql.results.create": "StatementForms",
             "dualsql.results.options": "CreateOptions ProfileOption SampleOption",
             "dualsql.results.pages": "PageRequest ResultPage",

@@ -55,7 +55,7 @@ from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
 
 if TYPE_CHECKING:
-    from dualsql.results.listing import Listing
+    from dualsql.results.resources import Listing
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class UncheckedResults:
             counts: False only checks whether the rows can be counted so.
         """
         method = checked_count(count, self._parts.settings)
-        from dualsql.results.descriptions import describe
+        from dualsql.results.resources import describe
 
         parts = self._parts
         return await describe(
@@ -155,7 +155,7 @@ class UncheckedResults:
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
-        from dualsql.results.descriptions import metadata_of
+        from dualsql.results.resources import metadata_of
 
         return metadata_of(resource, self._parts.access, self._parts.addresses)
 
@@ -172,9 +172,9 @@ class UncheckedResults:
 
         Args:
             principal: for the audit.
-            pinned_by: whose quota counts it, from `dualsql.results.pins.admit_pin`; None if none does.
+            pinned_by: whose quota counts it, from `dualsql.results.resources.admit_pin`; None if none does.
         """
-        from dualsql.results.pins import pin
+        from dualsql.results.resources import pin
 
         is_pinned = await pin(self._parts.access, resource_id, principal, pinned_by=pinned_by)
         self._features.changed(resource_id)
@@ -182,7 +182,7 @@ class UncheckedResults:
 
     async def unpin(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
-        from dualsql.results.pins import unpin
+        from dualsql.results.resources import unpin
 
         expires_at = await unpin(self._parts.access, resource_id, principal)
         self._features.changed(resource_id)
@@ -397,7 +397,7 @@ class ResultServer:
             resource = await self.open_resource(resource_id, principal, "pin")
         except (ResourceNotFoundError, ResourceExpiredError):
             return False
-        from dualsql.results.pins import admit_pin
+        from dualsql.results.resources import admit_pin
 
         pinned_by = await admit_pin(self.access, resource, principal, address)
         return await self.unchecked.pin(resource_id, principal, pinned_by=pinned_by)
@@ -424,7 +424,7 @@ class ResultServer:
             BadParameterError: the limit is out of range, or the cursor was not made by this server.
         """
         await self._ready()
-        from dualsql.results.listing import list_resources
+        from dualsql.results.resources import list_resources
 
         return await list_resources(self.access, principal, limit=limit, cursor=cursor)
 

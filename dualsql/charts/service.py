@@ -30,7 +30,7 @@ from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.kept.cells import Use
 from dualsql.query import StructuredQuery
-from dualsql.query.addresses import id_in
+from dualsql.query.parse import id_in
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse, Picture

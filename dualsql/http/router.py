@@ -256,7 +256,7 @@ class Routes:
         refuse_query(request.scope["query_string"])
         principal, resource = await self._opened(request, "pin")
         address = None if request.client is None else request.client.host
-        from dualsql.results.pins import admit_pin
+        from dualsql.results.resources import admit_pin
 
         pinned_by = await admit_pin(self.server.access, resource, principal, address)
         # Deleted, or expired, since it was opened.

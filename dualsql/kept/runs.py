@@ -32,14 +32,13 @@ from dualsql.results.create import (
     ShownSample,
 )
 from dualsql.results.kept_rows import (
-    NOT_KEPT_ROWS,
     OF_VALUES,
     ROWS_OF_NOW,
     KeptAnswer,
     is_of_kept_rows,
 )
 from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions
-from dualsql.results.view import View, Views
+from dualsql.results.view import NOT_KEPT_ROWS, View, Views
 from dualsql.settings import KeepOption
 
 _log = logging.getLogger(__name__)

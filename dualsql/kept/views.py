@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -18,13 +19,13 @@ from dualsql.kept.files import kept_statement
 from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.log import log_failure
-from dualsql.resource import KeptRows, Resource, instant
-from dualsql.results.kept_rows import KeptView, Original
-from dualsql.results.view import Derived, View
+from dualsql.resource import UNCOUNTED, KeptRows, Resource, Total, instant
+from dualsql.results.kept_rows import ROWS_OF_NOW, KeptView, Original, require_of_kept_rows
+from dualsql.results.view import Derived, ReadTarget, View
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, Policy
 from dualsql.tenancy.compiler import TableForms
-from dualsql_client.wire import KeptDescription
+from dualsql_client.wire import KeptDescription, SortKey
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,23 @@ class KeptViews:
             return await self.usable_view(resource, resource.kept, live)
         except UnusableError:
             return None
+
+    async def target(self, live: ReadTarget, sort: Sequence[SortKey]) -> ReadTarget:
+        """See `KeptReader`."""
+        view = await self.view(live.resource, live.view)
+        if view is None:
+            return live
+        if sort and not await self.can_use(view, live.view, ((key["field"], "sorted") for key in sort)):
+            return replace(live, notes=[ROWS_OF_NOW])
+
+        async def instead(error: DualResponseError) -> ReadTarget:
+            require_of_kept_rows(error)
+            return replace(live, total=UNCOUNTED)
+
+        assert view.kept is not None
+        total = Total(view.kept["rows"], "exact")
+        key = f"{live.key}{view.run}"
+        return replace(live, view=view, key=key, total=total, notes=(), late_hint="", instead=instead)
 
     async def usable_view(self, resource: Resource, kept: KeptRows, live: View) -> KeptView:
         """The kept rows of a resource.

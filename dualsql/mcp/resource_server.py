@@ -27,7 +27,7 @@ from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.listing import Handler, low_level
 from dualsql.mcp.negotiation import ids_of
-from dualsql.openapi.service import service
+from dualsql.openapi.operations import service
 from dualsql.request_log import logged_request
 from dualsql.resource import Principal
 

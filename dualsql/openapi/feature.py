@@ -28,8 +28,8 @@ from dualsql.openapi.operations import (
     DescribedFeature,
     Operation,
     resource_operations,
+    service,
 )
-from dualsql.openapi.service import service
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer

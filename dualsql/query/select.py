@@ -42,8 +42,8 @@ from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation, S
 from dualsql.query.parse import read_structured_query
 from dualsql.query.percentiles import RankedValues, with_ranks
 from dualsql.resource import RELATION, notes_of
-from dualsql.sql.notes import with_notes
 from dualsql.sql.service import ReadableTables, sql_reader
+from dualsql.sql.translate import with_notes
 from dualsql_client.wire import SortKey
 
 

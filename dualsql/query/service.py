@@ -40,8 +40,8 @@ from dualsql.kept.translation import (
 )
 from dualsql.plan import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
-from dualsql.query.addresses import id_in
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words, with_names_of
+from dualsql.query.parse import id_in
 from dualsql.query.select import uses_in
 from dualsql.query.settings import QuerySettings
 from dualsql.resource import (
@@ -57,7 +57,6 @@ from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
 from dualsql.results.kept_rows import (
-    NOT_KEPT_ROWS,
     ROWS_OF_NOW,
     KeptAnswer,
     KeptReader,
@@ -68,10 +67,10 @@ from dualsql.results.kept_rows import (
 from dualsql.results.options import CreateOptions
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ResultStream, StreamRequest, Streams
-from dualsql.results.view import Derived, ReadTarget, View, Views
+from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql.settings import Settings
-from dualsql.sql.notes import with_notes
 from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short
+from dualsql.sql.translate import with_notes
 from dualsql_client.wire import SortKey
 
 _MOST_STATEMENTS = 50

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Dialect
 
@@ -26,10 +26,12 @@ from dualsql.errors import (
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect
 from dualsql.log import log_failure
-from dualsql.resource import INTERRUPTED, UNCOUNTED, Principal, Resource, Total
-from dualsql.results.streams import StreamRun
-from dualsql.results.view import Derived, ReadTarget, View, Views
+from dualsql.resource import INTERRUPTED, Principal, Resource
+from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql_client.wire import KeptDescription, SortKey
+
+if TYPE_CHECKING:
+    from dualsql.results.streams import StreamRun
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -39,9 +41,6 @@ ROWS_OF_NOW = (
     "meaning."
 )
 """The note of an answer that was read from the database although the rows of the result are kept."""
-
-NOT_KEPT_ROWS = "The rows are those of the database now, and not the kept ones of the result."
-"""The note where the kept rows of a result are not to be read: their file is gone, too old, or of other readers."""
 
 OF_VALUES = (QueryExecutionError, InvalidSQLError, BadParameterError)
 """Errors of a query over kept rows that its database may answer: a number overflows there, a text is not ASCII."""
@@ -160,6 +159,9 @@ class KeptReader(Protocol):
             TamperedError: the record of the kept rows or their file was changed.
         """
 
+    async def target(self, live: ReadTarget, sort: Sequence[SortKey]) -> ReadTarget:
+        """The kept rows in this order; `live`, which are those of the database, if they have to be read."""
+
     async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
         """Whether kept rows can be used so with the meaning that their columns have in the database.
 
@@ -196,41 +198,6 @@ def require_of_kept_rows(error: DualResponseError) -> None:
 def notes_of_now(resource: Resource, view: View) -> list[str]:
     """What an answer about a result says of its rows, if they are read from the database and not from the kept ones."""
     return [NOT_KEPT_ROWS] if resource.kept is not None and view.kept is None else []
-
-
-async def target_of(
-    views: Views, resource: Resource, principal: Principal | None, sort: Sequence[SortKey]
-) -> ReadTarget:
-    """See `Views.target`, of a resource whose rows were to be kept."""
-
-    async def instead(error: DualResponseError) -> ReadTarget:
-        require_of_kept_rows(error)
-        return replace(live, total=UNCOUNTED, notes=[NOT_KEPT_ROWS])
-
-    live = ReadTarget(
-        resource=resource,
-        principal=principal,
-        view=views.live(resource, principal),
-        key=resource.id,
-        # What is known may be the number of the kept rows.
-        total=UNCOUNTED if "rows" in (resource.kept or {}) else resource.total,
-        notes=[NOT_KEPT_ROWS],
-        late_hint=views.late_hint,
-    )
-    view = await views.of(resource, principal)
-    if view.kept is None or views.kept is None:
-        return live
-    if sort and not await views.kept.can_use(view, live.view, ((key["field"], "sorted") for key in sort)):
-        return replace(live, notes=[ROWS_OF_NOW])
-    return replace(
-        live,
-        view=view,
-        key=f"{resource.id}{view.run}",
-        total=Total(view.kept["rows"], "exact"),
-        notes=(),
-        late_hint="",
-        instead=instead,
-    )
 
 
 async def chunks_or_live(

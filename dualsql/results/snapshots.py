@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from dualsql.errors import ConfigurationError
-from dualsql.results.streams import StreamRun
+
+if TYPE_CHECKING:
+    from dualsql.results.streams import StreamRun
 
 
 def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str | None:

@@ -34,8 +34,6 @@ from dualsql_client.wire import SortKey, TotalCountKind
 TOKEN_LENGTH = 43
 """Characters: 32 bytes in base64."""
 
-RESUME_LABEL = "dualsql.resume/1"
-
 TokenParts = Sequence[str | bytes | None]
 """What a token is valid for; the format is not part of it."""
 
@@ -50,7 +48,14 @@ def token_parts(
         start: the cursor at which the stream began.
     """
     # All that changes the bytes is part of the token: the rest must continue the caller's file byte for byte.
-    return [*scope.parts, scope.order, start, repr(replace(options, summary=True)), *columns]
+    return [
+        "dualsql.resume/1",
+        *scope.parts,
+        scope.order,
+        start,
+        repr(replace(options, summary=True)),
+        *columns,
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,7 +426,7 @@ class Streams:
             from dualsql.results.resuming import require_resumable
 
             require_resumable(self._seal, run.request.resumption, parts, run.format)
-        return urlsafe_b64encode(self._seal.sign(RESUME_LABEL, *parts)).rstrip(b"=").decode()
+        return urlsafe_b64encode(self._seal.sign(*parts)).rstrip(b"=").decode()
 
     def _chunks(self, run: StreamRun) -> AsyncGenerator[Chunk, None]:
         instead = run.target.instead

@@ -33,7 +33,7 @@ from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
-from dualsql.resource import CountMethod, KeptRows, Principal, Resource, Total, notes_of
+from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of
 from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
     from dualsql.results.kept_rows import KeptReader
     from dualsql.results.row_cache import RowCache
+
+NOT_KEPT_ROWS = "The rows are those of the database now, and not the kept ones of the result."
+"""The note where the kept rows of a result are not to be read: their file is gone, too old, or of other readers."""
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
@@ -411,11 +414,7 @@ class Views:
         self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()
     ) -> ReadTarget:
         """The rows of a resource, to be read in this order, as `principal` sees them; raises what `of` raises."""
-        if resource.kept is not None:
-            from dualsql.results.kept_rows import target_of
-
-            return await target_of(self, resource, principal, sort)
-        return ReadTarget(
+        target = ReadTarget(
             resource=resource,
             principal=principal,
             view=self.live(resource, principal),
@@ -423,3 +422,9 @@ class Views:
             total=resource.total,
             late_hint=self.late_hint,
         )
+        if resource.kept is None:
+            return target
+        # What is known may be the number of the kept rows.
+        total = UNCOUNTED if "rows" in resource.kept else target.total
+        target = replace(target, total=total, notes=[NOT_KEPT_ROWS])
+        return target if self.kept is None else await self.kept.target(target, sort)

@@ -40,7 +40,7 @@ from dualsql.openapi.feature import OpenAPI
 from dualsql.openapi.operations import ANY, BODY, DOCUMENT_METHODS, READS, Operation, shared_parameters
 from dualsql.profiles.feature import Profiles
 from dualsql.profiles.http import parse_profile, profile_parameters
-from dualsql.query.addresses import id_in
+from dualsql.query.parse import id_in
 from dualsql.resource import LINEAGE, Principal, Resource
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings

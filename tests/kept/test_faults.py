@@ -24,7 +24,7 @@ from dualsql.kept.files import KeptFileWriter, SharingEngine
 from dualsql.pending.feature import Pending
 from dualsql.profiles.feature import Profiles
 from dualsql.query import read_result_query, read_structured_query
-from dualsql.results.kept_rows import NOT_KEPT_ROWS
+from dualsql.results.view import NOT_KEPT_ROWS
 from tests.kept.test_results import ROWS, KeptServer, fill, kept_server, sales
 
 MOMENTS = ("opening", "writing", "closing", "reading")

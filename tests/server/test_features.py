@@ -483,7 +483,7 @@ LOADED_LATER = {
     "databases.comparison", "databases.functions", "databases.health", "databases.reach", "databases.threads",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
     "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
-    "formats.csv", "formats.xlsx", "results.descriptions", "results.kept_rows", "results.listing", "results.pins",
+    "formats.csv", "formats.xlsx", "results.kept_rows", "results.resources",
     "results.resuming", "results.row_cache", "results.snapshots",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
