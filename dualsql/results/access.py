@@ -262,19 +262,17 @@ class AccessControl:
         A principal without the right to read gets RESOURCE_NOT_FOUND for every action. A principal that may read but
         not pin or delete gets FORBIDDEN: it knows already that the resource exists.
         """
-        now, settings = self.clock.now(), self.settings
+        now, settings, authorize = self.clock.now(), self.settings, self.authorize
         if resource is None:
             return (not_found(), "unknown")
+        owner = (resource.owner, resource.tenant)
         if resource.owner is None:
             is_bound = "read" in settings.anonymous_actions
         else:
-            is_bound = principal is not None and (principal.id, principal.tenant) == (
-                resource.owner,
-                resource.tenant,
-            )
+            is_bound = principal is not None and (principal.id, principal.tenant) == owner
         if not is_bound:
             return (not_found(), "foreign")
-        if self.authorize is not None and not await self.authorize(principal, resource, "read"):
+        if authorize is not None and not await authorize(principal, resource, "read"):
             return (not_found(), "denied")
         # After the rights: a stranger must not learn that there was a result.
         if resource.expires_at is not None and resource.is_expired(now):
@@ -291,11 +289,7 @@ class AccessControl:
                 details={"allowed": allowed},
             )
             return (error, "not anonymously")
-        if (
-            action != "read"
-            and self.authorize is not None
-            and not await self.authorize(principal, resource, action)
-        ):
+        if action != "read" and authorize is not None and not await authorize(principal, resource, action):
             return (ForbiddenError(f"You may not {action} this resource."), "denied")
         return None
 

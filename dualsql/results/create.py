@@ -295,13 +295,20 @@ class Creator:
             try:
                 with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
                     response = await self._create(options, answer)
-            except Exception as error:
-                refusal = error if isinstance(error, DualResponseError) else _refusal(error)
+            except DualResponseError as error:
                 if is_counted:
-                    EVENTS.report(CreationEnded(refusal.cause))
-                if refusal is error:
-                    raise
-                raise refusal from error
+                    EVENTS.report(CreationEnded(error.cause))
+                raise
+            except Exception as error:
+                if is_counted:
+                    EVENTS.report(CreationEnded(NotFreezableError.cause))
+                log_unforeseen(_log, error, "A statement could not be served.")
+                # Without the message, which may hold anything.
+                raise NotFreezableError(
+                    f"The statement cannot be served: it, or a rule or a hook of the server, raised "
+                    f"{type(error).__name__}.",
+                    hint="The server's log has the cause. If it is the statement, write it in a simpler way.",
+                ) from error
         if is_counted:
             EVENTS.report(CreationEnded("none"))
         return response
@@ -534,12 +541,3 @@ def frozen(source: Source, options: CreateOptions) -> bytes:
             "The new result cannot be stored: its statement is too large, or of an unusual form.",
             hint="Use fewer filters and columns, refine an earlier result, or run the query again.",
         ) from error
-
-
-def _refusal(error: Exception) -> NotFreezableError:
-    """The error for one that is not dualsql's own, which is logged: its message may hold anything."""
-    log_unforeseen(_log, error, "A statement could not be served.")
-    return NotFreezableError(
-        f"The statement cannot be served: it, or a rule or a hook of the server, raised {type(error).__name__}.",
-        hint="The server's log has the cause. If it is the statement, write it in a simpler way.",
-    )
