@@ -66,11 +66,7 @@ class CountMethod(NamedTuple):
 
 
 def parse_count(asked: Any) -> CountMethod:
-    """Parse the text.
-
-    Raises:
-        BadParameterError: the text is not valid.
-    """
+    """Parse the text; raises BadParameterError for one that is not valid."""
     capped = _CAPPED.fullmatch(asked) if isinstance(asked, str) else None
     if capped is not None:
         return CountMethod("capped", int(capped[1]))
@@ -84,11 +80,7 @@ def parse_count(asked: Any) -> CountMethod:
 
 
 def within(what: str, value: int, least: int, most: int) -> int:
-    """The value of a request, if it is a whole number from `least` to `most`, which a setting says.
-
-    Raises:
-        BadParameterError: it is another value.
-    """
+    """The value of a request; raises BadParameterError unless it is a whole number from `least` to `most`."""
     # Not isinstance: True is an int.
     if type(value) is not int or not least <= value <= most:
         raise BadParameterError(
@@ -113,11 +105,7 @@ class Addresses:
 
     @classmethod
     def of(cls, base_url: str, uri_scheme: str) -> Self:
-        """Check and normalise.
-
-        Raises:
-            ConfigurationError: not an absolute http(s) URL, or a scheme that hosts would follow.
-        """
+        """The addresses; raises ConfigurationError for a URL or a scheme that resources cannot have."""
         parts = urlsplit(base_url)
         # No query and no fragment: ids are appended.
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
@@ -137,11 +125,7 @@ class Addresses:
 
 
 def checked_scheme(scheme: str) -> str:
-    """Check the scheme of resource URIs.
-
-    Raises:
-        ConfigurationError: it is not a scheme, or one that hosts would follow.
-    """
+    """The scheme of URIs; raises ConfigurationError for none, and for one that hosts would follow."""
     if not _SCHEME.fullmatch(scheme) or scheme in _FETCHABLE:
         raise ConfigurationError(
             f"uri_scheme must not be {scheme!r}.", hint="Use a scheme of your own, such as 'resource'."
@@ -367,11 +351,7 @@ class Clock:
 
 
 def new_resource_id(start: str = "") -> str:
-    """A fresh identifier: 160 random bits (MCP asks for at least UUIDv4's 122), and a checksum for clients.
-
-    Args:
-        start: its first characters, in place of random ones.
-    """
+    """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
         drawn = start + "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM - len(start)))
         # Detection skips words of one case: one of 1.2 million draws.

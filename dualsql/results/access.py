@@ -79,11 +79,7 @@ logger = logging.getLogger(__name__)
 
 
 def seal_for(store: ResourceStore, secrets: Sequence[str]) -> Seal:
-    """The seal made of `secrets`; a random one for a store that ends with the process.
-
-    Raises:
-        ConfigurationError: the store outlives the process and no secret was given.
-    """
+    """The seal made of `secrets`, which a store that outlives the process requires; else a random one."""
     if secrets:
         return Seal(secrets)
     if isinstance(store, MemoryStore):
@@ -208,11 +204,7 @@ class AccessControl:
         CALLER.set(caller_of(principal, address, link_id, is_reading=action == "ask"))
 
     async def load(self, resource_id: str, viewer: Requester | None = None) -> Resource | None:
-        """Load a resource, expired or not, and check its signature; see `ResourceStore.get`.
-
-        Raises:
-            TamperedError: the row was not written by this server.
-        """
+        """Load a resource, expired or not; see `ResourceStore.get`. Raises TamperedError for a row of others."""
         await self._let_others_run()
         resource = await self.store.get(resource_id, viewer)
         if resource is not None:

@@ -31,9 +31,6 @@ from dualsql.results.view import CursorScope, ReadTarget
 from dualsql.settings import Settings
 from dualsql_client.wire import SortKey, TotalCountKind
 
-TOKEN_LENGTH = 43
-"""Characters: 32 bytes in base64."""
-
 TokenParts = Sequence[str | bytes | None]
 """What a token is valid for; the format is not part of it."""
 
@@ -94,11 +91,7 @@ class StreamRequest:
     resumption: Resumption | None = None
 
     def checked(self, settings: Settings) -> StreamRequest:
-        """The same request.
-
-        Raises:
-            BadParameterError: a number is out of range.
-        """
+        """The same request; raises BadParameterError if a number is out of range."""
         within("the number of sort keys", len(self.sort), 0, settings.maximum_sort_keys)
         if self.limit is not None:
             within("limit", self.limit, 0, settings.maximum_stream_rows)

@@ -80,11 +80,7 @@ class Derived:
         )
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
-        """The statement in the requested order. `form` says which columns are masked.
-
-        Raises:
-            UnknownColumnError: a sort key names no column of the result.
-        """
+        """The statement in the requested order; see `plan.ordered`. `form` says which columns are masked."""
         # All principals with the same rules share one form.
         key = (form, tuple((part["field"], part.get("order")) for part in sort))
         rows = self._orders.get(key)
@@ -395,11 +391,7 @@ class Views:
             self._plans.keep(view.source.name, document, view.derived)
 
     def live(self, resource: Resource, principal: Principal | None) -> View:
-        """What `principal` sees of a resource, read from its database.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: it has no rows.
-        """
+        """What `principal` sees of a resource, read from its database; raises what `require_ready` and `open` raise."""
         resource.require_ready()
         return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
 
