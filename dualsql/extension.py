@@ -98,11 +98,7 @@ class Extensions:
         self._all: list[Extension] = []
 
     def add(self, extension: Extension) -> None:
-        """Add an extension.
-
-        Raises:
-            ConfigurationError: there is one of this class, of a subclass, or of a class that it extends.
-        """
+        """Add an extension; raises ConfigurationError if there is one of this class, of a subclass or of a base."""
         for other in self._all:
             if isinstance(other, type(extension)) or isinstance(extension, type(other)):
                 names = " and ".join(dict.fromkeys(type(each).__name__ for each in (other, extension)))
@@ -116,11 +112,7 @@ class Extensions:
         return any(isinstance(each, kind) for each in self._all)
 
     def get(self, kind: type[E]) -> E:
-        """The extension of this class, or of a subclass.
-
-        Raises:
-            ConfigurationError: the server does not have it, or has several.
-        """
+        """The extension of this class, or of a subclass; raises ConfigurationError unless there is one."""
         matches = [each for each in self._all if isinstance(each, kind)]
         if len(matches) > 1:
             names = ", ".join(type(each).__name__ for each in matches)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from sqlalchemy import util
@@ -260,7 +261,7 @@ class QueryService:
             resource=resource,
             principal=principal,
             view=view,
-            parent=parent.shape.select,
+            reads_conversions=partial(converts_values, parent.shape.select),
             # Of kept rows and of the database's, cursors are not the same.
             key=f"{resource.id}{view.run}?{query.digest}",
             total=UNCOUNTED,

@@ -83,11 +83,7 @@ def checked_size(size: int | None, settings: Settings) -> int:
 
 
 def checked_registry(tables: Any, settings: Settings) -> Registry:
-    """The registry of a server's `tables`.
-
-    Raises:
-        ConfigurationError: `tables` has a wrong type, or contradicts the settings.
-    """
+    """The registry of a server's `tables`; raises ConfigurationError if they contradict the settings."""
     if not isinstance(tables, Registry):
         return Registry(tables, allow_text=settings.allow_text)
     if settings.allow_text and not tables.allow_text:
@@ -146,11 +142,7 @@ class CreateOptions:
     """The statement of the parent converts values; set with the statement of the refinement."""
 
     def checked(self, settings: Settings) -> CreateOptions:
-        """The options with the defaults of the settings, each checked.
-
-        Raises:
-            BadParameterError, LimitExceededError: an option is malformed or out of bounds.
-        """
+        """The options with the defaults of the settings; raises what is wrong with one."""
         name: Any = self.name
         lifetime, most = settings.default_expiration, settings.maximum_lifetime
         if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:

@@ -80,11 +80,7 @@ class Cursors:
         return text if len(text) <= _LONGEST_CURSOR else None
 
     def read(self, text: str, scope: CursorScope) -> Cursor:
-        """Read a cursor that `write` made for the same scope.
-
-        Raises:
-            BadCursorError: any other text.
-        """
+        """Read a cursor that `write` made for the same scope; raises BadCursorError for any other text."""
         sealed = _decoded(text)
         if sealed[:1] != _VERSION:
             raise BadCursorError
@@ -237,11 +233,7 @@ class PageRequest:
         return replace(self, limit=self.size(settings))
 
     def size(self, settings: Settings) -> int:
-        """The maximum number of rows of the page.
-
-        Raises:
-            BadParameterError: both an offset and a cursor are given, or a number is out of range.
-        """
+        """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""
         if self.cursor is not None and self.offset:
             raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
         within("offset", self.offset, 0, settings.maximum_offset)

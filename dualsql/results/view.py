@@ -302,7 +302,7 @@ class ReadTarget:
         key: identifies the target; cursors and resume tokens of one target are not valid for another.
         total: the number of rows, if known.
         asked: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
-        parent: the statement that a question reads; None where the rows are those of the resource.
+        reads_conversions: whether the statement that a question reads converts values.
         notes: what else the answer says.
         late_hint: what to do where a page takes too long; empty for the usual advice.
         instead: opens what is read after an error, or raises it; None where nothing else can be read.
@@ -314,7 +314,7 @@ class ReadTarget:
     key: str
     total: Total
     asked: Asked | None = None
-    parent: AnySelect | None = None
+    reads_conversions: Callable[[], bool] = lambda: False
     notes: Sequence[str] = ()
     late_hint: str = ""
     instead: Callable[[DualResponseError], Awaitable[ReadTarget]] | None = None
@@ -322,10 +322,6 @@ class ReadTarget:
     def scope(self, rows: Ordered) -> CursorScope:
         """What cursors and resume tokens of these rows are valid for."""
         return CursorScope(resource_id=self.key, order=rows.order.fingerprint, principal=self.principal)
-
-    def reads_conversions(self) -> bool:
-        """Whether the statement that a question reads converts values."""
-        return self.parent is not None and plan.converts_values(self.parent)
 
 
 class Views:
