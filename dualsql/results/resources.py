@@ -27,7 +27,6 @@ from dualsql.resource import (
     Resource,
     instant,
     parent_of,
-    within,
 )
 from dualsql.results.access import AccessControl, exceeds, require_signature
 from dualsql.results.view import Views
@@ -61,7 +60,12 @@ async def list_resources(
         UnauthenticatedError: the caller is anonymous.
         BadParameterError: the limit is out of range, or the cursor was not made by this server.
     """
-    limit = LONGEST_LISTING if limit is None else within("limit", limit, 1, LONGEST_LISTING)
+    limit = LONGEST_LISTING if limit is None else limit
+    # type(), because True is an int as well.
+    if type(limit) is not int or not 0 < limit <= LONGEST_LISTING:
+        raise BadParameterError(
+            f"limit must be a whole number from 1 to {LONGEST_LISTING}.", details={"name": "limit"}
+        )
     if principal is None:
         if access.authenticate is None:  # nobody can ever have any
             raise ResourceNotFoundError(
