@@ -151,9 +151,6 @@ if TYPE_CHECKING:
         KeptRows as KeptRows,
         Principal as Principal,
         Resource as Resource,
-        SampleMethod as SampleMethod,
-        SampleOption as SampleOption,
-        SampleWay as SampleWay,
         Status as Status,
         Total as Total,
         Way as Way,
@@ -167,24 +164,25 @@ if TYPE_CHECKING:
     )
     from dualsql.results.access import (
         Authorize as Authorize,
-        Listing as Listing,
     )
     from dualsql.results.create import StatementForms as StatementForms
     from dualsql.results.options import (
         CreateOptions as CreateOptions,
         ProfileOption as ProfileOption,
+        SampleOption as SampleOption,
     )
     from dualsql.results.pages import (
         PageRequest as PageRequest,
         ResultPage as ResultPage,
     )
+    from dualsql.results.resources import Listing as Listing
     from dualsql.results.streams import (
         ResultStream as ResultStream,
         Resumption as Resumption,
         StreamEnding as StreamEnding,
         StreamRequest as StreamRequest,
     )
-    from dualsql.samples import Samples as Samples
+    from dualsql.samples import SampleMethod as SampleMethod, Samples as Samples, SampleWay as SampleWay
     from dualsql.saved_queries import (
         QueryParameter as QueryParameter,
         SavedQuery as SavedQuery,
@@ -297,15 +295,15 @@ _MODULES = dict(
             "dualsql.rates": "RateLimits Rates",
             "dualsql.request_log": "Log",
             "dualsql.resource": """
-            Count CountMethod KeptProgress KeptRows Principal Resource SampleMethod SampleOption SampleWay
-            Status Total Way""",
+            Count CountMethod KeptProgress KeptRows Principal Resource Status Total Way""",
             "dualsql.response": "DualResponse LinkForm Picture ResponseStatus ResultsFormat",
-            "dualsql.results.access": "Authorize Listing",
+            "dualsql.results.access": "Authorize",
+            "dualsql.results.resources": "Listing",
             "dualsql.results.create": "StatementForms",
-            "dualsql.results.options": "CreateOptions ProfileOption",
+            "dualsql.results.options": "CreateOptions ProfileOption SampleOption",
             "dualsql.results.pages": "PageRequest ResultPage",
             "dualsql.results.streams": "ResultStream Resumption StreamEnding StreamRequest",
-            "dualsql.samples": "Samples",
+            "dualsql.samples": "SampleMethod SampleWay Samples",
             "dualsql.saved_queries": "QueryParameter SavedQuery",
             "dualsql.server": "ResultServer",
             "dualsql.settings": """

@@ -88,7 +88,7 @@ class Extension:
 
     def readings(self) -> Iterator[GaugeReading]:
         """What is in use now."""
-        return iter(())
+        yield from ()
 
 
 class Extensions:
@@ -98,11 +98,7 @@ class Extensions:
         self._all: list[Extension] = []
 
     def add(self, extension: Extension) -> None:
-        """Add an extension.
-
-        Raises:
-            ConfigurationError: there is one of this class, of a subclass, or of a class that it extends.
-        """
+        """Add an extension; raises ConfigurationError if there is one of this class, of a subclass or of a base."""
         for other in self._all:
             if isinstance(other, type(extension)) or isinstance(extension, type(other)):
                 names = " and ".join(dict.fromkeys(type(each).__name__ for each in (other, extension)))
@@ -116,11 +112,7 @@ class Extensions:
         return any(isinstance(each, kind) for each in self._all)
 
     def get(self, kind: type[E]) -> E:
-        """The extension of this class, or of a subclass.
-
-        Raises:
-            ConfigurationError: the server does not have it, or has several.
-        """
+        """The extension of this class, or of a subclass; raises ConfigurationError unless there is one."""
         matches = [each for each in self._all if isinstance(each, kind)]
         if len(matches) > 1:
             names = ", ".join(type(each).__name__ for each in matches)
@@ -132,41 +124,43 @@ class Extensions:
             )
         return matches[0]
 
+    # A failure of one is logged, and the others are called all the same: those of other packages may raise anything.
+
     def forget(self, resource_id: str) -> None:
-        """Call `forget` of each one. A failure is logged, and the others are called all the same."""
+        """Call `forget` of each one."""
         for each in self._all:
             with _logged(each, "forget a result"):
                 each.forget(resource_id)
 
     def changed(self, resource_id: str) -> None:
-        """Call `changed` of each one; see `forget`."""
+        """Call `changed` of each one."""
         for each in self._all:
             with _logged(each, "notice a change"):
                 each.changed(resource_id)
 
     async def sweep(self) -> None:
-        """Call `sweep` of each one; see `forget`."""
+        """Call `sweep` of each one."""
         for each in self._all:
             with _logged(each, "sweep"):
                 await each.sweep()
 
     async def drain(self, timeout: timedelta) -> int:
-        """Call `drain` of all at once; see `forget`. Returns how much still runs."""
-        answers = await asyncio.gather(*(each.drain(timeout) for each in self._all), return_exceptions=True)
-        for each, answer in zip(self._all, answers, strict=True):
-            if isinstance(answer, Exception):
-                _log_failure(each, "drain", answer)
-        return sum(answer for answer in answers if isinstance(answer, int))
+        """Call `drain` of all at once. Returns how much still runs."""
+
+        left: list[int] = []
+
+        async def drain(each: Extension) -> None:
+            with _logged(each, "drain"):
+                left.append(await each.drain(timeout))
+
+        await asyncio.gather(*map(drain, self._all))
+        return sum(left)
 
 
 @contextmanager
 def _logged(extension: Extension, what: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - features of other packages may raise anything
-        _log_failure(extension, what, error)
+    except Exception as error:  # noqa: BLE001 - see above
+        log_unforeseen(logger, error, "The feature %s failed to %s", type(extension).__name__, what)
         EVENTS.report(BackgroundFailed("Sweeping" if what == "sweep" else what))
-
-
-def _log_failure(extension: Extension, what: str, error: Exception) -> None:
-    log_unforeseen(logger, error, "The feature %s failed to %s", type(extension).__name__, what)

@@ -21,9 +21,10 @@ EXTENSION_POINTS = (
     ("views", "kept"),
     ("creator", "runner"),
     ("creator", "profiler"),
-    ("creator", "take_sample"),
+    ("creator", "sampler"),
     ("creator", "refine"),
     ("creator", "answer_within"),
+    ("creator", "open_text"),
 )
 """Attributes of the parts that at most one feature sets, in `attach`."""
 

@@ -12,14 +12,14 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from dualsql.databases.slots import network_of
 from dualsql.errors import ConfigurationError, RateLimitedError
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.request_log import Log
-from dualsql.results.access import RateCaller
+from dualsql.resource import Principal
 from dualsql.settings import LimitedAction, Rate, takes
 
 if TYPE_CHECKING:
@@ -99,6 +99,20 @@ class Buckets:
         self._full_at = {key: at for at, key in kept[max(0, len(kept) + room - self._most) :]}
 
 
+class RateCaller(NamedTuple):
+    """Whose requests are counted together.
+
+    Attributes:
+        principal: in whose name the caller reads.
+        address: of the caller; None for a call without one.
+        link_id: of the signed link that it reads by: a caller of its own, who uses up nothing of the principal's.
+    """
+
+    principal: Principal | None
+    address: str | None = None
+    link_id: str | None = None
+
+
 class RateLimiter:
     """The buckets of one server's callers. Requests that are refused take no token."""
 
@@ -152,4 +166,5 @@ class Rates(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        parts.access.require_rate = RateLimiter(self.limits).require
+        limiter = RateLimiter(self.limits)
+        parts.access.require_rate = lambda action, *caller: limiter.require(action, RateCaller(*caller))

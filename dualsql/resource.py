@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import urlsplit
 
 from dualsql.errors import (
@@ -23,18 +23,13 @@ from dualsql.errors import (
     ResourceFailedError,
     ResourcePendingError,
 )
-from dualsql.settings import Settings
 from dualsql_client.addresses import (
     ID_ALPHABET,
     ID_RANDOM,
-    is_checked,
-    is_web,
-    resource_id,
-    uri_of_url,
     with_checksum,
 )
 from dualsql_client.conversions import shown
-from dualsql_client.wire import Column, Row, ServiceDescription, ToolProblem, TotalCountKind
+from dualsql_client.wire import Column, Row, ToolProblem, TotalCountKind
 
 Count = Literal["exact", "estimated", "none", "auto"] | str
 """How to count: one of these words, or "capped:N", which stops counting behind row N."""
@@ -42,7 +37,6 @@ Count = Literal["exact", "estimated", "none", "auto"] | str
 Way = Literal["exact", "estimated", "capped", "none", "auto"]
 """How rows are counted; "capped" stops at a number, "auto" is exact if that is quick enough, else estimated."""
 
-_COUNT_WAYS: tuple[Way, ...] = ("exact", "estimated", "none", "auto")
 _CAPPED = re.compile(r"capped:([1-9][0-9]{0,15})", re.ASCII)
 
 
@@ -72,18 +66,12 @@ class CountMethod(NamedTuple):
 
 
 def parse_count(asked: Any) -> CountMethod:
-    """Parse the text.
-
-    Raises:
-        BadParameterError: the text is not valid.
-    """
-    if isinstance(asked, str):
-        capped = _CAPPED.fullmatch(asked)
-        if capped is not None:
-            return CountMethod("capped", int(capped[1]))
-        for way in _COUNT_WAYS:
-            if asked == way:
-                return CountMethod(way)
+    """Parse the text; raises BadParameterError for one that is not valid."""
+    capped = _CAPPED.fullmatch(asked) if isinstance(asked, str) else None
+    if capped is not None:
+        return CountMethod("capped", int(capped[1]))
+    if asked in ("exact", "estimated", "none", "auto"):
+        return CountMethod(asked)
     raise BadParameterError(
         f"count must not be {shown(asked, 80)}.",
         hint='Use "auto", "exact", "estimated", "capped:10000" or "none".',
@@ -91,37 +79,8 @@ def parse_count(asked: Any) -> CountMethod:
     )
 
 
-SampleOption = Literal["head", "tail", "random", "spread"] | str
-"""The first, the last or random rows ("random:42" chooses other rows than "random:43"), or rows at even ranks."""
-
-SampleWay = Literal["head", "tail", "random", "spread"]
-"""Which rows a sample has: the first, the last, some by chance, or some at even distances."""
-
-_SAMPLE_WAYS: tuple[SampleWay, ...] = ("head", "tail", "random", "spread")
-_SEEDED = re.compile(r"random:([0-9]{1,9})", re.ASCII)
-
-
-class SampleMethod(NamedTuple):
-    """Which rows a sample has, parsed; `seed` belongs to "random"."""
-
-    way: SampleWay
-    seed: int = 0
-
-    @property
-    def label(self) -> str:
-        """The value of `sample` that gives the same rows again."""
-        return f"random:{self.seed}" if self.way == "random" else self.way
-
-
-HEAD = SampleMethod("head")
-
-
 def within(what: str, value: int, least: int, most: int) -> int:
-    """The value of a request, if it is a whole number from `least` to `most`, which a setting says.
-
-    Raises:
-        BadParameterError: it is another value.
-    """
+    """The value of a request; raises BadParameterError unless it is a whole number from `least` to `most`."""
     # Not isinstance: True is an int.
     if type(value) is not int or not least <= value <= most:
         raise BadParameterError(
@@ -130,26 +89,6 @@ def within(what: str, value: int, least: int, most: int) -> int:
             details={"value": shown(value, 40)},
         )
     return value
-
-
-def parse_sample(asked: Any) -> SampleMethod:
-    """Parse the text.
-
-    Raises:
-        BadParameterError: the text is not valid.
-    """
-    if isinstance(asked, str):
-        seeded = _SEEDED.fullmatch(asked)
-        if seeded is not None:
-            return SampleMethod("random", int(seeded[1]))
-        for way in _SAMPLE_WAYS:
-            if asked == way:
-                return SampleMethod(way)
-    raise BadParameterError(
-        f"sample must not be {shown(asked, 80)}.",
-        hint='Use "head", "tail", "random", "random:42" or "spread".',
-        details={"name": "sample"},
-    )
 
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}", re.ASCII)
@@ -166,11 +105,7 @@ class Addresses:
 
     @classmethod
     def of(cls, base_url: str, uri_scheme: str) -> Self:
-        """Check and normalise.
-
-        Raises:
-            ConfigurationError: not an absolute http(s) URL, or a scheme that hosts would follow.
-        """
+        """The addresses; raises ConfigurationError for a URL or a scheme that resources cannot have."""
         parts = urlsplit(base_url)
         # No query and no fragment: ids are appended.
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
@@ -190,31 +125,12 @@ class Addresses:
 
 
 def checked_scheme(scheme: str) -> str:
-    """Check the scheme of resource URIs.
-
-    Raises:
-        ConfigurationError: it is not a scheme, or one that hosts would follow.
-    """
+    """The scheme of URIs; raises ConfigurationError for none, and for one that hosts would follow."""
     if not _SCHEME.fullmatch(scheme) or scheme in _FETCHABLE:
         raise ConfigurationError(
             f"uri_scheme must not be {scheme!r}.", hint="Use a scheme of your own, such as 'resource'."
         )
     return scheme
-
-
-_WORD = re.compile(r"[0-9A-Za-z]+")
-
-
-def id_in(text: str) -> str:
-    """The id of a resource, from its URI as printed in a result, its URL, the URL of its rows, or the id itself."""
-    wanted = text.strip()
-    identifiers: set[str] = {word for word in _WORD.findall(wanted) if is_checked(word)}
-    if len(identifiers) == 1:
-        return identifiers.pop()
-    path = wanted.partition("?")[0].removesuffix("/rows")
-    # Ids of before have no checksum.
-    uri = uri_of_url(path) if is_web(path) else wanted
-    return resource_id(uri or wanted) or wanted
 
 
 LINEAGE = "lineage"
@@ -225,7 +141,8 @@ def parent_of(resource: Resource) -> str | None:
     """The id of the result that this one was refined from; None if it was not."""
     lineage = resource.metadata.get(LINEAGE)
     parent = lineage.get("parent") if isinstance(lineage, Mapping) else None
-    return id_in(parent) if isinstance(parent, str) else None
+    # Its URI.
+    return parent.rpartition("/")[2] if isinstance(parent, str) else None
 
 
 CALLS = "tool_calls"
@@ -243,35 +160,6 @@ RELATION = "data"
 
 LONGEST_LISTING = 100
 """Resources in one listing."""
-
-WELL_KNOWN = "/.well-known/resource-link-service"
-"""Below the base URL."""
-
-
-STANDARD_PARTS = (
-    "discovery", "metadata", "pin", "cursors", "sorts", "totals", "columns", "streams", "resume", "codes", "pending",
-)  # fmt: skip
-"""The optional parts of docs/standard that each server has. One with an authenticator has `identity`, too."""
-
-
-def service(base_url: str, settings: Settings, *, is_authenticated: bool) -> ServiceDescription:
-    """The URL of the service, what it has of the standard, and its defaults."""
-    return {
-        "baseUrl": base_url,
-        "version": 1,
-        "parts": [*STANDARD_PARTS, *(["identity"] if is_authenticated else [])],
-        "wellKnown": f"{base_url}{WELL_KNOWN}",
-        "uriTemplate": f"{settings.uri_scheme}://{{id}}",
-        "defaults": {
-            "expiration": settings.default_expiration.total_seconds(),
-            "maximumLifetime": settings.maximum_lifetime.total_seconds(),
-            "slidingExpiration": settings.sliding_expiration,
-            "sampleSize": settings.default_sample_size,
-            "pageSize": settings.default_page_size,
-            "maximumPageSize": settings.maximum_page_size,
-        },
-    }
-
 
 Status = Literal["pending", "ready", "failed"]
 """Whether the query of a resource still runs, has run, or could not."""
@@ -390,6 +278,11 @@ class Resource:
         return self.expires_at is not None and self.expires_at <= now
 
     @property
+    def total(self) -> Total:
+        """The number of rows, as far as it is known."""
+        return Total(self.total_count, self.total_count_kind)
+
+    @property
     def is_pinned(self) -> bool:
         """Whether it never expires."""
         return self.expires_at is None
@@ -458,49 +351,12 @@ class Clock:
 
 
 def new_resource_id(start: str = "") -> str:
-    """A fresh identifier: 160 random bits (MCP asks for at least UUIDv4's 122), and a checksum for clients.
-
-    Args:
-        start: its first characters, in place of random ones.
-    """
+    """A fresh identifier: `start`, up to 160 random bits (MCP asks for UUIDv4's 122), and a checksum for clients."""
     while True:
         drawn = start + "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_RANDOM - len(start)))
         # Detection skips words of one case: one of 1.2 million draws.
         if not (drawn.islower() or drawn.isupper()):
             return with_checksum(drawn)
-
-
-def new_resource(
-    *,
-    now: datetime,
-    name: str,
-    source: str,
-    document: bytes,
-    columns: Sequence[Column],
-    total_count: int | None,
-    total_count_kind: TotalCountKind,
-    lifetime: timedelta,
-    principal: Principal | None,
-    metadata: Mapping[str, Any],
-    id_start: str = "",
-) -> Resource:
-    """A resource that is created `now`, not yet signed. Its id begins with `id_start`."""
-    return Resource(
-        id=new_resource_id(id_start),
-        name=name,
-        source=source,
-        document=document,
-        signature=b"",
-        columns=columns,
-        total_count=total_count,
-        total_count_kind=total_count_kind,
-        created_at=now,
-        expires_at=now + lifetime,
-        lifetime=lifetime,
-        owner=principal.id if principal else None,
-        tenant=principal.tenant if principal else None,
-        metadata=metadata,
-    )
 
 
 def instant(moment: datetime) -> str:
@@ -511,26 +367,15 @@ def instant(moment: datetime) -> str:
 NOTES = "notes_of_query"
 """Notes in the metadata of a resource."""
 
-_OPTION = "dualsql_notes"
-"""The execution option of a statement; documents leave it out (`dualsql.freeze.types.DROPPED_OPTIONS`)."""
-
-StatementT = TypeVar("StatementT")
-
-
-def with_notes(statement: StatementT, notes: Sequence[str]) -> StatementT:
-    """The statement with these notes in place of its own."""
-    found: Any = statement
-    if tuple(notes) == notes_of(statement):
-        return statement
-    noted: StatementT = found.execution_options(**{_OPTION: tuple(notes)})
-    return noted
+NOTES_OPTION = "dualsql_notes"
+"""The execution option of a statement; documents leave it out (`dualsql.freeze.types.DROPPEDNOTES_OPTIONS`)."""
 
 
 def notes_of(statement: Any) -> tuple[str, ...]:
     """The notes of a statement; empty for one without any."""
     # It may be no statement: that is refused later, with a message for the caller.
     read: Any = getattr(statement, "get_execution_options", dict)
-    notes: tuple[str, ...] = read().get(_OPTION, ())
+    notes: tuple[str, ...] = read().get(NOTES_OPTION, ())
     return notes
 
 

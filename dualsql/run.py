@@ -101,11 +101,8 @@ class Run:
             await self.ready()
         except (DatabaseBusyError, QueryTimeoutError, StorageError) as error:
             self._outage.failed(error)
-            self._retry_later()
-
-    def _retry_later(self) -> None:
-        if self._retrying is None:  # of two applications that begin at once
-            self._retrying = asyncio.create_task(self._retry())
+            if self._retrying is None:  # of two applications that begin at once
+                self._retrying = asyncio.create_task(self._retry())
 
     async def _retry(self) -> None:
         try:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dualsql.databases import Sample
+from dualsql.errors import BadParameterError
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.plan import sampling
-from dualsql.resource import CountMethod, SampleMethod
+from dualsql.resource import CountMethod
+from dualsql.results.create import SampleTaker
 from dualsql.results.view import View
+from dualsql_client.conversions import shown
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -20,10 +25,54 @@ class Samples(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        parts.creator.take_sample = take_sample
+        parts.creator.sampler = sampler
 
 
-async def take_sample(view: View, size: int, count: CountMethod, asked: SampleMethod) -> Sample:
+SampleWay = Literal["head", "tail", "random", "spread"]
+"""Which rows a sample has: the first, the last, some by chance, or some at even distances."""
+
+_SAMPLE_WAYS: tuple[SampleWay, ...] = ("head", "tail", "random", "spread")
+_SEEDED = re.compile(r"random:([0-9]{1,9})", re.ASCII)
+
+
+class SampleMethod(NamedTuple):
+    """Which rows a sample has, parsed; `seed` belongs to "random"."""
+
+    way: SampleWay
+    seed: int = 0
+
+    @property
+    def label(self) -> str:
+        """The value of `sample` that gives the same rows again."""
+        return f"random:{self.seed}" if self.way == "random" else self.way
+
+
+def parse_sample(asked: Any) -> SampleMethod:
+    """Parse the text.
+
+    Raises:
+        BadParameterError: the text is not valid.
+    """
+    if isinstance(asked, str):
+        seeded = _SEEDED.fullmatch(asked)
+        if seeded is not None:
+            return SampleMethod("random", int(seeded[1]))
+        for way in _SAMPLE_WAYS:
+            if asked == way:
+                return SampleMethod(way)
+    raise BadParameterError(
+        f"sample must not be {shown(asked, 80)}.",
+        hint='Use "head", "tail", "random", "random:42" or "spread".',
+        details={"name": "sample"},
+    )
+
+
+def sampler(asked: str) -> SampleTaker:
+    """What reads the sample that an option `sample` asks for; raises BadParameterError for an unknown one."""
+    return partial(_take_sample, parse_sample(asked))
+
+
+async def _take_sample(asked: SampleMethod, view: View, size: int, count: CountMethod) -> Sample:
     """The sample rows and the total number of rows.
 
     Raises:

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dualsql.databases import (
     Database,
@@ -35,20 +35,17 @@ from dualsql.freeze import Seal
 from dualsql.maintenance import Maintenance
 from dualsql.resource import Addresses, Clock, Count, Principal, Resource
 from dualsql.response import DualResponse
-from dualsql.results.access import AccessControl, Authenticate, Authorize, Listing, seal_for
+from dualsql.results.access import AccessControl, Authenticate, Authorize, seal_for
 from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
-from dualsql.results.cursors import Cursors
-from dualsql.results.descriptions import Descriptions
 from dualsql.results.options import (
     CreateOptions,
     checked_count,
-    checked_listing,
     checked_registry,
 )
-from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
+from dualsql.results.pages import FIRST_PAGE, Cursors, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
-from dualsql.results.view import ReadTarget, Views, kept_or_live
+from dualsql.results.view import Views
 from dualsql.run import Run, warn_of_endless_shutdown
 from dualsql.settings import Action, Settings, require_duration, takes
 from dualsql.store import MemoryStore
@@ -56,6 +53,9 @@ from dualsql.store.housekeeping import AccessLog, Housekeeper
 from dualsql.store.protocol import ResourceStore
 from dualsql.tenancy import Hook, Policy
 from dualsql_client.wire import ResourceDescription
+
+if TYPE_CHECKING:
+    from dualsql.results.resources import Listing
 
 logger = logging.getLogger(__name__)
 
@@ -99,11 +99,9 @@ class UncheckedResults:
     def __init__(
         self,
         parts: Parts,
-        descriptions: Descriptions,
         features: Extensions,
     ) -> None:
         self._parts = parts
-        self._descriptions = descriptions
         self._features = features
 
     async def read_page(
@@ -114,12 +112,7 @@ class UncheckedResults:
         checked = request.checked(self._parts.settings)
         with step("page"):
             pages, views = self._parts.pages, self._parts.views
-            target = await views.target(resource, principal, checked.sort)
-            return await kept_or_live(
-                target.view,
-                pages.read(target, checked),
-                lambda: pages.read(views.live_target(resource, principal), checked),
-            )
+            return await pages.read(await views.target(resource, principal, checked.sort), checked)
 
     async def check_page(
         self, resource: Resource, principal: Principal | None, request: PageRequest = FIRST_PAGE
@@ -135,13 +128,8 @@ class UncheckedResults:
         """See `ResultServer.stream`."""
         await self._parts.ready()
         checked = request.checked(self._parts.settings)
-        views = self._parts.views
-        target = await views.target(resource, principal, checked.sort)
-
-        async def live() -> ReadTarget:
-            return views.live_target(resource, principal)
-
-        return self._parts.streams.open(target, checked, instead=None if target.view.kept is None else live)
+        target = await self._parts.views.target(resource, principal, checked.sort)
+        return self._parts.streams.open(target, checked)
 
     async def describe(
         self, resource: Resource, principal: Principal | None, *, count: Count = "none", counts: bool = True
@@ -152,15 +140,24 @@ class UncheckedResults:
             counts: False only checks whether the rows can be counted so.
         """
         method = checked_count(count, self._parts.settings)
-        return await self._descriptions.describe(resource, principal=principal, method=method, counts=counts)
+        from dualsql.results.resources import describe
+
+        parts = self._parts
+        return await describe(
+            resource,
+            principal,
+            method,
+            counts=counts,
+            views=parts.views,
+            access=parts.access,
+            addresses=parts.addresses,
+        )
 
     def metadata_of(self, resource: Resource) -> ResourceDescription:
         """The metadata of a resource; not recorded in the audit."""
-        return self._descriptions.metadata_of(resource)
+        from dualsql.results.resources import metadata_of
 
-    def sql_of(self, resource: Resource, *, has_values: bool = False) -> str:
-        """The SQL of a resource without rules, with its values or with placeholders for them."""
-        return self._parts.views.sql(resource, has_values=has_values)
+        return metadata_of(resource, self._parts.access, self._parts.addresses)
 
     async def get(self, resource_id: str) -> Resource | None:
         """The live resource of any owner; None if there is none."""
@@ -175,25 +172,31 @@ class UncheckedResults:
 
         Args:
             principal: for the audit.
-            pinned_by: whose quota counts it, from `AccessControl.admit_pin`; None if none does.
+            pinned_by: whose quota counts it, from `dualsql.results.resources.admit_pin`; None if none does.
         """
-        is_pinned = await self._parts.access.pin(resource_id, principal, pinned_by=pinned_by)
+        from dualsql.results.resources import pin
+
+        is_pinned = await pin(self._parts.access, resource_id, principal, pinned_by=pinned_by)
         self._features.changed(resource_id)
         return is_pinned
 
     async def unpin(self, resource_id: str, principal: Principal | None = None) -> datetime | None:
         """Undo a pin. Returns when the result expires; None if it does not exist. `principal` is for the audit."""
-        expires_at = await self._parts.access.unpin(resource_id, principal)
+        from dualsql.results.resources import unpin
+
+        expires_at = await unpin(self._parts.access, resource_id, principal)
         self._features.changed(resource_id)
         return expires_at
 
     async def delete(self, resource_id: str, principal: Principal | None = None) -> bool:
         """Delete a result; False if it did not exist. `principal` is for the audit."""
         await self._parts.access.note("delete", principal, resource_id=resource_id)
-        kept = await self._parts.creator.runner.record(resource_id)
+        runner = self._parts.creator.runner
+        kept = None if runner is None else await runner.record(resource_id)
         # Row first, file second: a row never names a file that is not there (decision 35).
         is_deleted = await self._parts.store.delete(resource_id) == 1
-        await self._parts.creator.runner.forget(resource_id, kept)
+        if runner is not None:
+            await runner.forget(resource_id, kept)
         self._features.forget(resource_id)
         return is_deleted
 
@@ -222,7 +225,6 @@ class ResultServer:
         self.base_url = parts.addresses.base_url
         self.access = parts.access
         self.features = Extensions()
-        self._descriptions = Descriptions(parts.views, parts.access, parts.store, accesses, parts.addresses)
         self._housekeeper = housekeeper = Housekeeper(
             parts.store,
             accesses,
@@ -236,7 +238,7 @@ class ResultServer:
         self._entered = 0
         self._started: list[Extension] = []
         self.notices: list[str] = []
-        self.unchecked = UncheckedResults(parts, self._descriptions, self.features)
+        self.unchecked = UncheckedResults(parts, self.features)
 
     # Creating -------------------------------------------------------------------------------------------
 
@@ -395,7 +397,9 @@ class ResultServer:
             resource = await self.open_resource(resource_id, principal, "pin")
         except (ResourceNotFoundError, ResourceExpiredError):
             return False
-        pinned_by = await self.parts.access.admit_pin(resource, principal, address)
+        from dualsql.results.resources import admit_pin
+
+        pinned_by = await admit_pin(self.access, resource, principal, address)
         return await self.unchecked.pin(resource_id, principal, pinned_by=pinned_by)
 
     async def delete_resource(self, resource_id: str, principal: Principal | None = None) -> bool:
@@ -420,14 +424,17 @@ class ResultServer:
             BadParameterError: the limit is out of range, or the cursor was not made by this server.
         """
         await self._ready()
-        return await self.parts.access.find(principal, limit=checked_listing(limit), cursor=cursor)
+        from dualsql.results.resources import list_resources
+
+        return await list_resources(self.access, principal, limit=limit, cursor=cursor)
 
     def _readings(self) -> Iterator[GaugeReading]:
         """What is in use at present."""
         for source in self.parts.sources.values():
             yield from source.readings()
-        yield GaugeReading("streams", self.parts.streams.running)
-        yield GaugeReading("cached_bytes", self.parts.views.cached_bytes)
+        yield GaugeReading("streams", len(self.parts.streams.slots))
+        cache = self.parts.views.cache
+        yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)
         for feature in self.features:
             yield from feature.readings()
 
@@ -517,10 +524,10 @@ class ResultServer:
         allowed = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
         self._run.is_draining = True
         pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
-        if self.parts.streams.running or pending:
+        if self.parts.streams.slots or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
-            logger.warning(text, self.parts.streams.running, pending, allowed.total_seconds())
-        parts = (self.parts.streams, self.features)
+            logger.warning(text, len(self.parts.streams.slots), pending, allowed.total_seconds())
+        parts = (self.parts.streams.slots, self.features)
         remaining = await asyncio.gather(*(part.drain(allowed) for part in parts))
         if any(remaining):
             text = "Stopping: %d streams and %d other tasks did not end in time."
@@ -532,7 +539,7 @@ class ResultServer:
         `start` starts the server again. A MemoryStore loses its resources.
         """
         self._run.close()
-        self.parts.streams.end()
+        self.parts.streams.slots.end()
         EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
         async with AsyncExitStack() as closing:

@@ -30,13 +30,15 @@ from dualsql.errors import BadParameterError
 from dualsql.formats import json
 from dualsql.kept.cells import Use
 from dualsql.query import StructuredQuery
+from dualsql.query.parse import id_in
 from dualsql.query.service import QueryService
-from dualsql.resource import Principal, Resource, id_in
+from dualsql.resource import Principal, Resource
 from dualsql.response import DualResponse, Picture
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
+from dualsql.results.kept_rows import kept_or_live
 from dualsql.results.options import CreateOptions
-from dualsql.results.view import View, Views, kept_or_live
+from dualsql.results.view import View, Views
 from dualsql.settings import Settings
 
 _BINNED: tuple[Use, ...] = ("compared", "grouped")
@@ -150,10 +152,8 @@ class ChartService:
         """
         view, live = await self._views.of(resource, principal), self._views.live(resource, principal)
         chart = _chart_of(resource, view)
-        if chart.mark == "histogram":
-            uses = ((chart.x, use) for use in _BINNED)
-            if not await self._views.kept.can_use(view, live, uses):
-                view = live
+        if view is not live and not await self._can_bin(chart, view, live):
+            view = live
         self._access.admit("ask", principal)
         return await self._drawn(resource, chart, view, live, principal)
 
@@ -169,11 +169,17 @@ class ChartService:
         chart = _checked(request.chart, resource)
         self._access.admit("ask", principal)
         view, live = await self._query.views_unchecked(resource, request.question_of(chart), principal)
-        if chart.mark == "histogram" and view is not live:
+        if view is not live:
             rows, rows_live = await self._views.of(resource, principal), self._views.live(resource, principal)
-            if not await self._views.kept.can_use(rows, rows_live, ((chart.x, use) for use in _BINNED)):
+            if not await self._can_bin(chart, rows, rows_live):
                 view = live
         return await self._drawn(resource, chart, view, live, principal)
+
+    async def _can_bin(self, chart: Chart, rows: View, live: View) -> bool:
+        """Whether kept rows can be put into the bins of a chart with the meaning that they have in the database."""
+        if chart.mark != "histogram" or self._views.kept is None:
+            return True
+        return await self._views.kept.can_use(rows, live, ((chart.x, use) for use in _BINNED))
 
     async def _drawn(
         self, resource: Resource, chart: Chart, view: View, live: View, principal: Principal | None

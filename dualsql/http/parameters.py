@@ -25,7 +25,7 @@ from dualsql.http.problems import (
     UnsupportedBodyError,
 )
 from dualsql.results.pages import PageRequest
-from dualsql.results.streams import TOKEN_LENGTH, Resumption, StreamRequest
+from dualsql.results.streams import Resumption, StreamRequest
 from dualsql.settings import Settings
 from dualsql_client.wire import RESUME_HEADER, SortKey
 
@@ -396,7 +396,8 @@ STREAM_PARAMETERS: Mapping[str, StreamParameter] = {
 """By name: in a URL, in a body, in OpenAPI."""
 
 MAXIMUM_COLUMNS = 10_000
-TOKEN: Mapping[str, Any] = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{{TOKEN_LENGTH}}}$"}
+# A MAC of 32 bytes in base64.
+TOKEN: Mapping[str, Any] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}
 DIGEST: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 """The JSON Schemas of `resume` and `last`."""
 _TOKEN = re.compile(TOKEN["pattern"], re.ASCII)

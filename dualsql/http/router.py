@@ -256,7 +256,9 @@ class Routes:
         refuse_query(request.scope["query_string"])
         principal, resource = await self._opened(request, "pin")
         address = None if request.client is None else request.client.host
-        pinned_by = await self.server.access.admit_pin(resource, principal, address)
+        from dualsql.results.resources import admit_pin
+
+        pinned_by = await admit_pin(self.server.access, resource, principal, address)
         # Deleted, or expired, since it was opened.
         if not await self.server.unchecked.pin(resource.id, principal, pinned_by=pinned_by):
             raise not_found()

@@ -19,7 +19,7 @@ from dualsql.kept.refresh import Refreshes
 from dualsql.kept.runs import KeptRunner
 from dualsql.kept.service import ResultKeeper
 from dualsql.kept.settings import KeptSettings
-from dualsql.kept.views import KeptViews
+from dualsql.kept.views import LATE_HINT, KeptViews
 from dualsql.openapi.operations import READS, DescribedFeature, Operation, in_json
 from dualsql.pending.progress import RunRecords
 from dualsql.resource import Principal
@@ -116,7 +116,7 @@ class Kept(DescribedFeature):
             storage, parts.store, parts.seal, parts.clock, settings=parts.settings, kept=kept
         )
         views = KeptViews(keeper, parts.policy, parts.settings, kept)
-        runner = KeptRunner(keeper, views, parts.views, parts.sources, kept)
+        runner = KeptRunner(keeper, views, parts.views, parts.sources, parts.creator, kept=kept)
         refreshes = Refreshes(
             parts.access,
             keeper,
@@ -125,7 +125,7 @@ class Kept(DescribedFeature):
             run=runner.run_again,
             tell=self._tell,
         )
-        parts.views.kept, parts.creator.runner = views, runner
+        parts.views.kept, parts.views.late_hint, parts.creator.runner = views, LATE_HINT, runner
         self.work = KeptWork(keeper, refreshes)
         server.features.add(self.work)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
@@ -20,19 +20,25 @@ from dualsql.kept.settings import KeptSettings
 from dualsql.kept.views import KeptViews
 from dualsql.kept.writing import UNWRITABLE, KeptRun, RunFile, keep, opened
 from dualsql.log import log_failure
-from dualsql.pending.progress import report_to_caller
+from dualsql.pending.progress import in_background, report_to_caller
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total
-from dualsql.results.create import NOT_COUNTED, RunProgress, RunRequest, RunResult, ShownSample
-from dualsql.results.options import MAXIMUM_SAMPLE_SIZE
-from dualsql.results.view import (
-    NOT_KEPT_ROWS,
+from dualsql.results.create import (
+    NOT_COUNTED,
+    Creation,
+    Creator,
+    RunProgress,
+    RunResult,
+    SampleReader,
+    ShownSample,
+)
+from dualsql.results.kept_rows import (
     OF_VALUES,
     ROWS_OF_NOW,
     KeptAnswer,
-    View,
-    Views,
     is_of_kept_rows,
 )
+from dualsql.results.options import MAXIMUM_SAMPLE_SIZE, CreateOptions
+from dualsql.results.view import NOT_KEPT_ROWS, View, Views
 from dualsql.settings import KeepOption
 
 _log = logging.getLogger(__name__)
@@ -41,6 +47,24 @@ _UNANSWERABLE = "The kept rows cannot be asked in this way."
 _UNFINISHED = "The rows could not all be read."
 _FAILURES = frozenset({UNWRITABLE, UNREADABLE})
 """Reasons of which the operator's log has the cause."""
+
+
+class RunRequest(NamedTuple):
+    """A statement to run for a new resource.
+
+    Attributes:
+        progress: counts the rows that are read to be kept.
+        answer: the rows of the statement as they are in those of a kept result.
+        sample: reads the sample, and the total, from a view. First rows are read by the second argument, unless it is
+            None.
+    """
+
+    view: View
+    resource: Resource
+    options: CreateOptions
+    progress: RunProgress
+    answer: KeptAnswer | None
+    sample: Callable[[View, SampleReader | None], Awaitable[ShownSample]]
 
 
 class KeptRunner:
@@ -52,16 +76,29 @@ class KeptRunner:
         kept_views: KeptViews,
         views: Views,
         sources: Mapping[str, Source],
+        creator: Creator,
+        *,
         kept: KeptSettings,
     ) -> None:
         self._keeper = keeper
         self._kept_views = kept_views
         self._views = views
         self._sources = sources
+        self._creator = creator
         self._kept = kept
 
-    async def run(self, request: RunRequest) -> RunResult:
+    async def run(
+        self, view: View, resource: Resource, creation: Creation, progress: RunProgress
+    ) -> RunResult:
         """See `Runner`."""
+        request = RunRequest(
+            view,
+            resource,
+            creation.options,
+            progress,
+            creation.answer,
+            sample=lambda read, first: self._creator.sampled(read, creation, first),
+        )
         run = await self._run(request)
         reason, answer = (run.kept or {}).get("reason"), request.answer
         if reason is not None and (self._asked(request) is True or reason in _FAILURES):
@@ -89,7 +126,7 @@ class KeptRunner:
             DualResponseError: see `DualResponseServer.create_response`.
         """
         source = chosen_source(self._sources, resource.source).in_background()
-        view = self._views.open(source, resource.document, principal).in_background()
+        view = in_background(self._views.open(source, resource.document, principal))
         kept = (await self._keep(view, resource, progress, must_succeed=True)).kept
         if "reason" in kept:
             raise LimitExceededError(

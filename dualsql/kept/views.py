@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -18,16 +19,21 @@ from dualsql.kept.files import kept_statement
 from dualsql.kept.service import FileGoneError, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings
 from dualsql.log import log_failure
-from dualsql.resource import KeptRows, Resource, instant
-from dualsql.results.view import Derived, Original, View
+from dualsql.resource import UNCOUNTED, KeptRows, Resource, Total, instant
+from dualsql.results.kept_rows import ROWS_OF_NOW, KeptView, Original, require_of_kept_rows
+from dualsql.results.view import Derived, ReadTarget, View
 from dualsql.settings import Settings
+from dualsql.tenancy.compiler import TableForms
 from dualsql.tenancy.policy import ActiveRules, Policy
 from dualsql.tenancy.visible import reads_others
-from dualsql_client.wire import KeptDescription
+from dualsql_client.wire import KeptDescription, SortKey
 
 _log = logging.getLogger(__name__)
 
 _NARROWED = "The database narrows the rows by its own policies."
+
+LATE_HINT = "POST to /refresh of the result: its query runs once, and any order of its rows is fast then."
+"""What to do where a page of rows that are not kept takes too long."""
 
 _MOST_PLANS = 16
 """Files whose statements are cached."""
@@ -35,8 +41,6 @@ _MOST_PLANS = 16
 
 class KeptViews:
     """Opens the kept rows of one server's results; a `KeptReader`."""
-
-    late_hint = "POST to /refresh of the result: its query runs once, and any order of its rows is fast then."
 
     def __init__(self, keeper: ResultKeeper, policy: Policy, settings: Settings, kept: KeptSettings) -> None:
         self._keeper = keeper
@@ -46,7 +50,7 @@ class KeptViews:
         self._plans: MutableMapping[str, tuple[Derived, ActiveRules]] = util.LRUCache(_MOST_PLANS)
         self._by_code_point: dict[str, bool] = {}
 
-    async def view(self, resource: Resource, live: View) -> View | None:
+    async def view(self, resource: Resource, live: View) -> KeptView | None:
         """See `KeptReader`."""
         if resource.kept is None:
             return None
@@ -55,7 +59,24 @@ class KeptViews:
         except UnusableError:
             return None
 
-    async def usable_view(self, resource: Resource, kept: KeptRows, live: View) -> View:
+    async def target(self, live: ReadTarget, sort: Sequence[SortKey]) -> ReadTarget:
+        """See `KeptReader`."""
+        view = await self.view(live.resource, live.view)
+        if view is None:
+            return live
+        if sort and not await self.can_use(view, live.view, ((key["field"], "sorted") for key in sort)):
+            return replace(live, notes=[ROWS_OF_NOW])
+
+        async def instead(error: DualResponseError) -> ReadTarget:
+            require_of_kept_rows(error)
+            return replace(live, total=UNCOUNTED)
+
+        assert view.kept is not None
+        total = Total(view.kept["rows"], "exact")
+        key = f"{live.key}{view.run}"
+        return replace(live, view=view, key=key, total=total, notes=(), late_hint="", instead=instead)
+
+    async def usable_view(self, resource: Resource, kept: KeptRows, live: View) -> KeptView:
         """The kept rows of a resource.
 
         Raises:
@@ -81,7 +102,7 @@ class KeptViews:
             statement = kept_statement(live.shape, kept["cells"])
             derived = Derived(statement.select, file.source.meanings, number=statement.number)
             plans = self._plans[kept["file"]] = derived, statement.rules
-        return View(
+        return KeptView(
             file.source,
             *plans,
             live.settings,
@@ -90,6 +111,7 @@ class KeptViews:
             results=None,
             original=Original(live.derived, live.dialect, kept["copied"]),
             run=f"@{kept['digest'][:32]}",
+            as_of=datetime.fromisoformat(kept["as_of"]),
             kept=kept,
         )
 
@@ -181,7 +203,14 @@ class KeptViews:
         return _NARROWED if self._policy.secured else None
 
 
+_COMPILED: MutableMapping[tuple[Derived, TableForms], Compiled] = util.LRUCache(_MOST_PLANS)
+
+
 def _compile(view: View) -> Compiled:
     """The SQL of a view in its own order, under its rules."""
-    dialect = view.rules.dialect(view.source.engine.dialect)
-    return view.derived.written(dialect, view.ordered(), view.rules.form)
+    key = (view.derived, view.rules.form)
+    compiled = _COMPILED.get(key)
+    if compiled is None:
+        dialect = view.rules.dialect(view.source.engine.dialect)
+        compiled = _COMPILED[key] = view.ordered().arranged.compile(dialect=dialect)
+    return compiled

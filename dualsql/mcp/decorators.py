@@ -20,6 +20,7 @@ from dualsql.mcp.options import PlainEnvelope, PlainToolOptions, ToolOptions
 from dualsql.mcp.results import DualResultAdapter, PlainResultAdapter
 from dualsql.response import LinkForm, ResultsFormat
 from dualsql.results.options import CreateOptions, ProfileOption, ResultKeywords, checked_size
+from dualsql.samples import parse_sample
 from dualsql.settings import Settings
 from dualsql_client.errors import checked_keywords
 
@@ -151,6 +152,7 @@ def make_tool(
             raise ConfigurationError(f"{option} is one of {', '.join(get_args(allowed))}.")
     tool_name = _name_of(function, name)
     result_title = title or titled(tool_name)
+    parse_sample(results.get("sample", "head"))
     checked_options = CreateOptions(name=result_title, **results).checked(dual.settings)
     return _tool_of(
         function,

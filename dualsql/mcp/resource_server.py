@@ -27,8 +27,9 @@ from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.listing import Handler, low_level
 from dualsql.mcp.negotiation import ids_of
+from dualsql.openapi.operations import service
 from dualsql.request_log import logged_request
-from dualsql.resource import Principal, service
+from dualsql.resource import Principal
 
 with extra("mcp"):
     from mcp.server.lowlevel import Server
@@ -295,4 +296,4 @@ def announce(dual: ResultServer, server: Any) -> None:
 
 def service_entry(dual: ResultServer) -> dict[str, Any]:
     """The entry: the URL of the REST service, what it has of the standard, its defaults."""
-    return dict(service(dual.base_url, dual.settings, is_authenticated=dual.access.is_authenticated))
+    return dict(service(dual.base_url, dual.settings, is_authenticated=dual.access.authenticate is not None))

@@ -183,7 +183,12 @@ class DualResultAdapter:
         """Warn once of a server that knows its callers over REST, and was called over HTTP by MCP without a token."""
         is_http = context.ids is not None and context.ids.address is not None
         is_known = context.token is not None or IS_IDENTIFIED.get()
-        if is_http and not is_known and self.dual.access.is_authenticated and self.dual not in _WARNED:
+        if (
+            is_http
+            and not is_known
+            and self.dual.access.authenticate is not None
+            and self.dual not in _WARNED
+        ):
             _WARNED.add(self.dual)
             logger.warning(
                 "The tool %r was called over HTTP without a verified token, so its caller is anonymous: authenticate= "

@@ -24,11 +24,12 @@ from dualsql.openapi.operations import (
     DOCUMENT_METHODS,
     JSON,
     OPENAPI,
+    WELL_KNOWN,
     DescribedFeature,
     Operation,
     resource_operations,
+    service,
 )
-from dualsql.resource import WELL_KNOWN, service
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -61,7 +62,7 @@ class OpenAPI(Feature):
         """The REST resources as OpenAPI 3.1, as `/openapi.json` of the router answers."""
         server = self._server
         return openapi_document(
-            server.base_url, self._operations(), is_authenticated=server.access.is_authenticated
+            server.base_url, self._operations(), is_authenticated=server.access.authenticate is not None
         )
 
     def well_known(self) -> Route:
@@ -79,7 +80,7 @@ class OpenAPI(Feature):
             **service(
                 self._server.base_url,
                 self._server.settings,
-                is_authenticated=self._server.access.is_authenticated,
+                is_authenticated=self._server.access.authenticate is not None,
             ),
             "openapi": f"{self._server.base_url}{OPENAPI}",
             "endpoints": [operation.to_endpoint() for operation in self._operations()],

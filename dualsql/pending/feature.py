@@ -14,11 +14,11 @@ from dualsql.events import GaugeReading
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.pending.jobs import Jobs, QueryWork
-from dualsql.pending.progress import RunRecords
+from dualsql.pending.progress import RunRecords, in_background
 from dualsql.resource import UNCOUNTED, Principal, Resource
 from dualsql.response import DualResponse
 from dualsql.results.create import Creation, FinishedQuery, RunProgress, shown_sample
-from dualsql.results.view import kept_or_live
+from dualsql.results.kept_rows import kept_or_live
 
 if TYPE_CHECKING:
     from dualsql.server import ResultServer
@@ -60,14 +60,16 @@ class Pending(Feature):
         resource = creator.new_resource(view, creation)
         # When the query ends is not known yet. The expiry is set anew then, from how long it took.
         latest = self._parts.settings.pending_timeout + options.lifetime
-        resource = replace(resource, status="pending", expires_at=creator.expiry(resource, latest))
+        expires_at = resource.created_at + min(latest, self._parts.settings.maximum_lifetime)
+        resource = replace(resource, status="pending", expires_at=expires_at)
 
         async def run(progress: RunProgress) -> FinishedQuery:
             with blaming(options.asked, reads_conversions=lambda: options.reads_conversions):
-                return await creator.completed(view.in_background(), resource, creation, progress)
+                return await creator.completed(in_background(view), resource, creation, progress)
 
         async def discard(query: FinishedQuery) -> None:
-            await creator.runner.forget(query.resource.id, query.resource.kept)
+            if creator.runner is not None:
+                await creator.runner.forget(query.resource.id, query.resource.kept)
 
         return QueryWork(
             resource=resource,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self
 
 from dualsql.extension import Parts
 from dualsql.resource import Clock, KeptProgress, KeptRows, Total
 from dualsql.results.create import RunProgress
+from dualsql.results.view import View
 from dualsql.settings import Settings
 from dualsql.store.protocol import KeptChange, ResourceChanges, ResourceStore
 
@@ -38,6 +39,11 @@ def report_to_caller(progress: RunProgress) -> None:
     call = WAITING_CALL.get()
     if call is not None:
         call.run = progress
+
+
+def in_background(view: View) -> View:
+    """The same with the time of pending queries."""
+    return replace(view, settings=replace(view.settings, query_timeout=view.settings.pending_timeout))
 
 
 class RunRecords:

@@ -39,7 +39,7 @@ class Profiles(DescribedFeature):
         self._server = server
         queries = server.features.get(Queries).service if Queries in server.features else None
         self.service = ProfileService(parts.views, parts.access, self.settings, queries)
-        parts.creator.profiler = self.service.profile_sample
+        parts.creator.profiler = self.service.profiler
 
     @checked_keywords()
     async def profile(

@@ -6,10 +6,17 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 from dualsql.columns.result import chosen_columns
-from dualsql.errors import DatabaseBusyError, LimitExceededError, QueryExecutionError, QueryTimeoutError
+from dualsql.errors import (
+    BadParameterError,
+    DatabaseBusyError,
+    LimitExceededError,
+    QueryExecutionError,
+    QueryTimeoutError,
+)
 from dualsql.kept.cells import Use
 from dualsql.profiles import estimates, findings, statistics
 from dualsql.profiles.columns import ProfiledColumn, ProfiledRows, first_profiled_rows, profiled_rows
@@ -19,10 +26,28 @@ from dualsql.query import StructuredQuery
 from dualsql.query.service import QueryService
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import AccessControl
-from dualsql.results.create import ProfiledSample
-from dualsql.results.options import checked_profile
-from dualsql.results.view import View, Views, kept_or_live
+from dualsql.results.create import ProfiledSample, Profiler
+from dualsql.results.kept_rows import kept_or_live
+from dualsql.results.view import View, Views
+from dualsql_client.conversions import shown
 from dualsql_client.wire import Profile, ProfileKind, ProfileNotes
+
+
+def checked_profile(kind: Any) -> ProfileKind:
+    """Which rows are profiled.
+
+    Raises:
+        BadParameterError: it is neither "sample" nor "full".
+    """
+    for known in get_args(ProfileKind):
+        if kind == known:
+            return known  # type: ignore[no-any-return]
+    raise BadParameterError(
+        f"profile must not be {shown(kind, 80)}.",
+        hint='Use "sample" or "full".',
+        details={"name": "profile"},
+    )
+
 
 Statistics = dict[str, dict[str, Any]]
 """Column name -> name of the statistic -> value."""
@@ -66,10 +91,14 @@ class ProfileService:
         await self._access.note_access(resource)
         return profile
 
-    async def profile_sample(
-        self, view: View, kind: ProfileKind, sample: Sequence[Sequence[Any]]
+    def profiler(self, kind: str) -> Profiler:
+        """The profiler of new results, for the option `profile`; raises BadParameterError for an unknown kind."""
+        return partial(self._profile_sample, checked_profile(kind))
+
+    async def _profile_sample(
+        self, kind: ProfileKind, view: View, sample: Sequence[Sequence[Any]]
     ) -> ProfiledSample:
-        """The profile of a new result, and notes on the columns that its sample misrepresents; a `Profiler`."""
+        """The profile of a new result, and notes on the columns that its sample misrepresents."""
         found = await fetch_profile(view, self._settings, kind)
         by_name = findings.sample_notes(found, view.shape.columns, sample)
         notes = ProfileNotes(covers=found.covers, complete=found.is_complete, notes=by_name)
@@ -114,6 +143,7 @@ class ProfileService:
             if list(one.statistic_names) != list(other.statistic_names):
                 return live, live
             uses += [(one.name, use) for use in other.uses]
+        assert self._views.kept is not None
         return (view if await self._views.kept.can_use(rows, rows_live, uses) else live), live
 
 

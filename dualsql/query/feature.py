@@ -15,6 +15,7 @@ from dualsql.query.service import QueryService, RefineService, query_forms
 from dualsql.query.settings import QuerySettings
 from dualsql.settings import Settings, takes
 from dualsql.sql.feature import SQL
+from dualsql.sql.opening import text_opener
 from dualsql.sql.service import NamedSources, require_parser
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Queries(DescribedFeature):
             addresses=parts.addresses,
         )
         parts.creator.refine = refinements.create
+        if parts.creator.open_text is None:
+            parts.creator.open_text = text_opener(parts.creator, parts.views)
 
     async def start(self) -> None:
         """See `Extension`. A server without the parser of SQL serves all else."""

@@ -24,8 +24,9 @@ from dualsql.query.aggregates import AGGREGATES, AggregateFunction
 from dualsql.query.comparisons import BUCKETS, OPERATORS
 from dualsql.query.feature import Queries
 from dualsql.query.model import ResultQuery, SQLQuery, in_words, with_names_of
+from dualsql.query.parse import id_in
 from dualsql.query.select import TEXT_KEYS
-from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, id_in, instant
+from dualsql.resource import CALLS, RELATION, Principal, Resource, calls_in, instant
 from dualsql.response import DualResponse
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.threads import run_heavy

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from sqlalchemy import util
@@ -41,6 +42,7 @@ from dualsql.kept.translation import (
 from dualsql.plan.subqueries import converts_values
 from dualsql.query import build_select, read_result_query, read_structured_query
 from dualsql.query.model import ResultQuery, SQLQuery, StructuredQuery, in_words, with_names_of
+from dualsql.query.parse import id_in
 from dualsql.query.select import uses_in
 from dualsql.query.settings import QuerySettings
 from dualsql.resource import (
@@ -50,29 +52,26 @@ from dualsql.resource import (
     CountMethod,
     Principal,
     Resource,
-    id_in,
     notes_of,
-    with_notes,
 )
 from dualsql.response import DualResponse
 from dualsql.results.access import AccessControl
 from dualsql.results.create import Creator
-from dualsql.results.options import CreateOptions
-from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
-from dualsql.results.streams import ResultStream, StreamRequest, Streams
-from dualsql.results.view import (
-    NOT_KEPT_ROWS,
+from dualsql.results.kept_rows import (
     ROWS_OF_NOW,
-    Derived,
     KeptAnswer,
-    ReadTarget,
-    View,
-    Views,
+    KeptReader,
+    KeptView,
     is_of_kept_rows,
     notes_of_now,
 )
+from dualsql.results.options import CreateOptions
+from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
+from dualsql.results.streams import ResultStream, StreamRequest, Streams
+from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
 from dualsql.settings import Settings
 from dualsql.sql.service import NO_TABLES, NamedSources, ReadableTables, is_short
+from dualsql.sql.translate import with_notes
 from dualsql_client.wire import SortKey
 
 _MOST_STATEMENTS = 50
@@ -131,18 +130,13 @@ class QueryService:
         request_checked = request.checked(self._settings)
         target = await self._target(resource, query, principal, request_checked.sort)
         with step("question"):
-            try:
-                page = await self._pages.read(target, request_checked)
-            except DualResponseError as error:
-                if target.view.kept is None or not is_of_kept_rows(error):
-                    raise
-                # Such as a number that overflows there and not here, or a text that is not ASCII.
-                self._note_unanswered(target.view, query)
-                target = await self._live_target(resource, query, principal)
-                page = await self._pages.read(target, request_checked)
+            page = await self._pages.read(target, request_checked)
             # A model takes the groups of a page for all of them, unless it reads how many there are.
             if page.has_next and isinstance(query, StructuredQuery) and query.is_grouped:
-                return await self._with_groups_counted(page, target.view)
+                # The page may be the database's, in place of kept rows that could not be read.
+                is_kept = page.as_of is not None or target.view.kept is None
+                read = target if is_kept else await self._live_target(resource, query, principal)
+                return await self._with_groups_counted(page, read.view)
             return page
 
     async def stream_unchecked(
@@ -157,14 +151,7 @@ class QueryService:
         query = _named(query, resource)
         checked = request.checked(self._settings)
         target = await self._target(resource, query, principal, checked.sort)
-        if target.view.kept is None:
-            return self._streams.open(target, checked)
-
-        async def live() -> ReadTarget:
-            self._note_unanswered(target.view, query)
-            return await self._live_target(resource, query, principal)
-
-        return self._streams.open(target, checked, instead=live)
+        return self._streams.open(target, checked)
 
     async def views_unchecked(
         self, resource: Resource, query: ResultQuery, principal: Principal | None
@@ -192,13 +179,13 @@ class QueryService:
         """
         query = _named(query, resource)
         view = self._views.live(resource, principal)
-        if self._views.has_functions:
+        if self._views.policy.has_functions:
             _refuse_functions()
         tables = self._tables(view, query, principal)
         if _is_quick(query, resource):
             return self._answer(query, view, tables)
         return await view.source.limits.computed(
-            lambda: self._answer(query, self._views.copied(view, resource.document), tables)
+            lambda: self._answer(query, self._copied(view, resource.document), tables)
         )
 
     async def kept_answer(
@@ -218,9 +205,6 @@ class QueryService:
         """The statement of a resource, for queries over it."""
         return self._views.live(resource, principal).shape.select
 
-    def _note_unanswered(self, view: View, query: ResultQuery) -> None:
-        self._unanswered[view.run, query.digest] = None
-
     async def _target(
         self, resource: Resource, query: ResultQuery, principal: Principal | None, sort: Sequence[SortKey]
     ) -> ReadTarget:
@@ -228,7 +212,18 @@ class QueryService:
         view = await self._kept_view(resource, parent, query, principal)
         if view is None or not await self._is_sorted_alike(resource, view, sort, principal):
             return await self._live_target(resource, query, principal)
-        return self._target_of(resource, query, principal, view, parent)
+        target = self._target_of(resource, query, principal, view, parent)
+        if view.kept is None:
+            return target
+
+        async def instead(error: DualResponseError) -> ReadTarget:
+            if not is_of_kept_rows(error):
+                raise error
+            # Such as a number that overflows there and not here, or a text that is not ASCII.
+            self._unanswered[view.run, query.digest] = None
+            return await self._live_target(resource, query, principal)
+
+        return replace(target, instead=instead)
 
     async def _is_sorted_alike(
         self, resource: Resource, view: View, sort: Sequence[SortKey], principal: Principal | None
@@ -237,7 +232,7 @@ class QueryService:
         if view.kept is None or not sort:
             return True
         source = self._views.live(resource, principal).source
-        is_by_code_point = await self._views.kept.compares_by_code_point(source)
+        is_by_code_point = await self._kept.compares_by_code_point(source)
         names = {key["field"] for key in sort}
         return all(
             sorts_alike(column, by_code_point=is_by_code_point)
@@ -266,7 +261,7 @@ class QueryService:
             resource=resource,
             principal=principal,
             view=view,
-            parent=parent.shape.select,
+            reads_conversions=partial(converts_values, parent.shape.select),
             # Of kept rows and of the database's, cursors are not the same.
             key=f"{resource.id}{view.run}?{query.digest}",
             total=UNCOUNTED,
@@ -281,7 +276,7 @@ class QueryService:
 
         Raises what the database's answer raises, if the rows are kept.
         """
-        if parent.kept is None:
+        if not isinstance(parent, KeptView):
             return await self._view(resource, parent, query, principal)
         live = await self._view(resource, self._views.live(resource, principal), query, principal)
         if (parent.run, query.digest) in self._unanswered:
@@ -290,7 +285,7 @@ class QueryService:
             return await self._structured_view(resource, parent, query, live, principal)
         if not is_translated(live.dialect.name):
             return None
-        by_code_point = await self._views.kept.compares_by_code_point(live.source)
+        by_code_point = await self._kept.compares_by_code_point(live.source)
         key = (parent.derived, by_code_point, resource.document, query.digest)
         if key in self._translations:
             translation = self._translations[key]
@@ -304,14 +299,14 @@ class QueryService:
     async def _structured_view(
         self,
         resource: Resource,
-        parent: View,
+        parent: KeptView,
         query: StructuredQuery,
         live: View,
         principal: Principal | None,
     ) -> View | None:
         """The answer of kept rows to a question, which is written as that of `live`; None without one."""
         rows = self._views.live(resource, principal)
-        if not await self._views.kept.can_use(parent, rows, uses_in(query)):
+        if not await self._kept.can_use(parent, rows, uses_in(query)):
             return None
         with suppress(BadParameterError):  # what the file cannot answer, and the database can
             result_view = await self._view(resource, parent, query, principal)
@@ -319,14 +314,14 @@ class QueryService:
         return None
 
     async def _translation(
-        self, resource: Resource, live: View, parent: View, query: SQLQuery, *, by_code_point: bool
+        self, resource: Resource, live: View, parent: KeptView, query: SQLQuery, *, by_code_point: bool
     ) -> Derived | None:
         """DuckDB's statement for a SQL text; None without one."""
         if _is_quick(query, resource):
             return _translation(live, parent, query, by_code_point=by_code_point)
 
         def derived() -> Derived | None:
-            rows = self._views.copied(live, resource.document)
+            rows = self._copied(live, resource.document)
             answer = _translation(rows, parent, query, by_code_point=by_code_point)
             if answer is not None:
                 _compile(parent.answering(answer, rows))
@@ -338,7 +333,7 @@ class QueryService:
         self, resource: Resource, view: View, query: ResultQuery, principal: Principal | None
     ) -> View:
         tables = self._tables(view, query, principal)
-        if self._views.has_functions:
+        if self._views.policy.has_functions:
             # The statement differs for each principal, so it is not cached.
             return view.over(await self._derived(resource, view, query, tables))
         # Kept rows have a table of their own, which only the rules of their view know.
@@ -348,6 +343,17 @@ class QueryService:
         if statement is None:
             statement = self._statements[key] = await self._derived(resource, view, query, tables)
         return view.over(statement)
+
+    @property
+    def _kept(self) -> KeptReader:
+        assert self._views.kept is not None, "it has read the view"
+        return self._views.kept
+
+    def _copied(self, view: View, document: bytes) -> View:
+        """The view with a statement of its own, for a worker thread; `document` is that of its resource."""
+        if view.kept is not None or self._views.policy.has_functions:
+            return view  # of one table, or made for one request
+        return view.over(Derived(view.source.thaw(document), view.source.meanings))
 
     def _tables(self, view: View, query: ResultQuery, principal: Principal | None) -> ReadableTables:
         """The tables that a query over a live view may read besides the result."""
@@ -362,7 +368,7 @@ class QueryService:
             return Derived(self._answer(query, view, tables), view.source.meanings)
 
         def derived() -> Derived:
-            parent = self._views.copied(view, resource.document)
+            parent = self._copied(view, resource.document)
             answer = Derived(self._answer(query, parent, tables), view.source.meanings)
             _compile(view.over(answer))
             return answer
@@ -370,7 +376,7 @@ class QueryService:
         return await view.source.limits.computed(derived)
 
     def _answer(self, query: ResultQuery, view: View, tables: ReadableTables) -> AnySelect:
-        return _answer(query, view, is_fenced=self._views.hides_rows, tables=tables)
+        return _answer(query, view, is_fenced=not self._views.policy.shows_all, tables=tables)
 
     async def _with_groups_counted(self, page: ResultPage, view: View) -> ResultPage:
         """The page with the number of groups, which is counted up to a limit if the page does not show all."""
@@ -389,17 +395,17 @@ _MOST_COMPILED = 16
 """Columns that the statements of `query_forms` filter and sort by."""
 
 
-def query_forms(view: View) -> Iterator[tuple[str, AnySelect]]:
+def query_forms(view: View) -> Iterator[AnySelect]:
     """Typical statements of queries over a view, to be compiled as a test: filtered and sorted rows, and groups."""
     columns = view.shape.columns[:_MOST_COMPILED]
     missing = [{"column": column.name, "op": "is_null"} for column in columns if column.meaning.keeps_null]
     sorted_by = [column.name for column in columns if column.meaning.keeps_order]
     filters = [{"or": missing}] if missing else []
-    for name, question in {
-        "rows": {"filters": filters, "order_by": sorted_by},
-        "groups": {"filters": filters, "aggregates": ["count"]},
-    }.items():
-        yield name, _answer(read_structured_query(question), view)
+    for question in (
+        {"filters": filters, "order_by": sorted_by},
+        {"filters": filters, "aggregates": ["count"]},
+    ):
+        yield _answer(read_structured_query(question), view)
 
 
 _MOST_COLUMNS = 20
@@ -426,7 +432,7 @@ def _compile(answer: View) -> None:
         answer.compile(plan.keyed_page(answer.ordered(), offset=0, limit=1).select)
 
 
-def _translation(live: View, parent: View, query: SQLQuery, *, by_code_point: bool) -> Derived | None:
+def _translation(live: View, parent: KeptView, query: SQLQuery, *, by_code_point: bool) -> Derived | None:
     assert parent.kept is not None
     number: Any = parent.shape.number
     kept = KeptColumns(live.shape, parent.kept["cells"], number.table, number)
@@ -445,7 +451,7 @@ def _answer(
     query: ResultQuery, view: View, *, is_fenced: bool = False, tables: ReadableTables = NO_TABLES
 ) -> AnySelect:
     source, capabilities = view.source, view.source.capabilities
-    if view.kept is not None:
+    if isinstance(view, KeptView):
         assert view.original is not None  # of kept rows that were not asked yet
         computation = view.original.derived.shape.meanings.computation
         capabilities = computing_as(capabilities, view.dialect.name, compensates=computation.compensates)

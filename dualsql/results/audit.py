@@ -6,18 +6,12 @@ there can be an event for an action that failed afterwards, but no action withou
 
 from __future__ import annotations
 
-import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from dualsql.errors import StorageError
-from dualsql.log import log_failure
 from dualsql.resource import Principal
-
-logger = logging.getLogger(__name__)
 
 AuditAction = Literal[
     "create",
@@ -72,42 +66,3 @@ class AuditEvent:
 
 Audit = Callable[[AuditEvent], Awaitable[None] | None]
 """Receives every event. The events of one request are in order."""
-
-
-async def report(audit: Audit | None, event: AuditEvent) -> None:
-    """Pass the event to the sink.
-
-    Raises:
-        StorageError: the sink failed.
-    """
-    if audit is None:
-        return
-    try:
-        pending = audit(event)
-        if inspect.isawaitable(pending):
-            await pending
-    except Exception as error:
-        failure = StorageError("The request could not be recorded.")
-        failure.__cause__ = error
-        log_failure(logger, failure, f"the audit sink, on {event.action}")
-        raise failure from error
-
-
-def log_audit(event: AuditEvent) -> None:
-    """A sink that writes one line to the logger "dualsql.audit"."""
-    who = event.principal
-    logging.getLogger("dualsql.audit").info(
-        "%s principal=%r tenant=%r resource=%r source=%r rows=%s complete=%s code=%s reason=%s link=%s request=%s",
-        event.action,
-        who.id if who else None,
-        who.tenant if who else None,
-        # A part of the id only: the whole id could give readers of the log access to the rows.
-        event.resource_id[:6] if event.resource_id else None,
-        event.source,
-        event.rows,
-        event.is_complete,
-        event.code,
-        event.reason,
-        event.link_id,
-        event.request_id,
-    )

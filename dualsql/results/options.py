@@ -1,14 +1,11 @@
-"""The options of new responses, and the limits of requests.
-
-A lifetime that is too long is shortened. Other values that are out of range are refused.
-"""
+"""The options of new responses, and their limits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
 from dualsql.errors import (
     Asked,
@@ -21,30 +18,17 @@ from dualsql.formats import json
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
 from dualsql.resource import (
-    LONGEST_LISTING,
     Count,
     CountMethod,
     Principal,
     Resource,
-    SampleMethod,
-    SampleOption,
     parse_count,
-    parse_sample,
     within,
 )
 from dualsql.settings import KeepOption, Settings, is_keep_option, require_duration
-from dualsql_client.conversions import shown
-from dualsql_client.wire import ProfileKind
 
 _LONGEST_NAME = 200
 _LARGEST_METADATA = 64 * 1024
-
-
-def checked_name(name: Any) -> str:
-    """A title of 1 to 200 characters."""
-    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
-        raise BadParameterError(f"name must be a string of 1 to {_LONGEST_NAME} characters.")
-    return str(name)
 
 
 def checked_count(count: Any, settings: Settings) -> CountMethod:
@@ -55,51 +39,9 @@ def checked_count(count: Any, settings: Settings) -> CountMethod:
     return method
 
 
-def checked_profile(kind: Any) -> ProfileKind:
-    """Which rows are profiled.
-
-    Raises:
-        BadParameterError: it is neither "sample" nor "full".
-    """
-    for known in get_args(ProfileKind):
-        if kind == known:
-            return known  # type: ignore[no-any-return]
-    raise BadParameterError(
-        f"profile must not be {shown(kind, 80)}.",
-        hint='Use "sample" or "full".',
-        details={"name": "profile"},
-    )
-
-
-def checked_lifetime(expiration: Any, settings: Settings) -> timedelta:
-    """The lifetime of a result.
-
-    Raises:
-        BadParameterError: it is no lifetime.
-        LimitExceededError: it is longer than the operator allows.
-    """
-    default = settings.default_expiration
-    if expiration is None:
-        return default  # at most `maximum_lifetime`: Settings has checked it
-    lifetime = require_duration("expiration", expiration, failure=BadParameterError, example=default)
-    if lifetime > settings.maximum_lifetime:
-        raise LimitExceededError(
-            f"expiration is {lifetime}, and maximum_lifetime {settings.maximum_lifetime}.",
-            hint="Ask for a shorter one.",
-            developer_hint="Ask for a shorter one, or give the server settings=Settings(maximum_lifetime=...).",
-        )
-    return lifetime
-
-
 def checked_wait(wait: Any) -> timedelta | None:
     """How long to wait for a query; None waits until it ends."""
     return None if wait is None else require_duration("wait", wait, failure=BadParameterError)
-
-
-def checked_kept(keep: Any) -> None:
-    """Raise BadParameterError for another value than True, "slow", False and None (as the settings say)."""
-    if keep is not None and not is_keep_option(keep):
-        raise BadParameterError('keep must be True, "slow" or False.', details={"name": "keep"})
 
 
 def storage_missing() -> ConfigurationError:
@@ -110,13 +52,7 @@ def storage_missing() -> ConfigurationError:
     )
 
 
-def checked_principal(principal: Principal | None) -> None:
-    """Raise BadParameterError for a principal of another class."""
-    if principal is not None and not isinstance(principal, Principal):
-        raise BadParameterError("principal must be a Principal.", hint='For example Principal(id="ann").')
-
-
-def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Plain JSON values, at most 64 KiB of them."""
     try:
         encoded = json.dumps(dict(metadata or {}))
@@ -146,24 +82,8 @@ def checked_size(size: int | None, settings: Settings) -> int:
     return within("sample_size", default if size is None else size, 0, MAXIMUM_SAMPLE_SIZE)
 
 
-def checked_listing(limit: int | None) -> int:
-    """How many resources one listing shows: 1 to 100."""
-    if limit is None:
-        return LONGEST_LISTING
-    # type(), because True is an int as well.
-    if type(limit) is not int or not 0 < limit <= LONGEST_LISTING:
-        raise BadParameterError(
-            f"limit must be a whole number from 1 to {LONGEST_LISTING}.", details={"name": "limit"}
-        )
-    return limit
-
-
 def checked_registry(tables: Any, settings: Settings) -> Registry:
-    """The registry of a server's `tables`.
-
-    Raises:
-        ConfigurationError: `tables` has a wrong type, or contradicts the settings.
-    """
+    """The registry of a server's `tables`; raises ConfigurationError if they contradict the settings."""
     if not isinstance(tables, Registry):
         return Registry(tables, allow_text=settings.allow_text)
     if settings.allow_text and not tables.allow_text:
@@ -173,6 +93,9 @@ def checked_registry(tables: Any, settings: Settings) -> Registry:
         )
     return tables
 
+
+SampleOption = Literal["head", "tail", "random", "spread"] | str
+"""The first, the last or random rows ("random:42" chooses other rows than "random:43"), or rows at even ranks."""
 
 ProfileOption = Literal["none", "sample", "full"]
 """Whether the columns are profiled: not at all, in the first rows (`Profiles(profile_sample=...)`), in all of them."""
@@ -219,25 +142,29 @@ class CreateOptions:
     """The statement of the parent converts values; set with the statement of the refinement."""
 
     def checked(self, settings: Settings) -> CreateOptions:
-        """The options with the defaults of the settings, each checked.
-
-        Raises:
-            BadParameterError, LimitExceededError: an option is malformed or out of bounds.
-        """
-        checked_name(self.name)
-        parse_sample(self.sample)
+        """The options with the defaults of the settings; raises what is wrong with one."""
+        name: Any = self.name
+        lifetime, most = settings.default_expiration, settings.maximum_lifetime
+        if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
+            raise BadParameterError(f"name must be a string of 1 to {_LONGEST_NAME} characters.")
         checked_count(self.count, settings)
         checked_wait(self.wait)
-        if self.profile != "none":
-            checked_profile(self.profile)
         checked_size(self.sample_size, settings)
-        checked_principal(self.principal)
-        checked_kept(self.keep)
-        return replace(
-            self,
-            expiration=checked_lifetime(self.expiration, settings),
-            metadata=checked_metadata(self.metadata),
-        )
+        if self.principal is not None and not isinstance(self.principal, Principal):
+            raise BadParameterError("principal must be a Principal.", hint='For example Principal(id="ann").')
+        if self.keep is not None and not is_keep_option(self.keep):
+            raise BadParameterError('keep must be True, "slow" or False.', details={"name": "keep"})
+        if self.expiration is not None:
+            lifetime = require_duration(
+                "expiration", self.expiration, failure=BadParameterError, example=lifetime
+            )
+        if lifetime > most:
+            raise LimitExceededError(
+                f"expiration is {lifetime}, and maximum_lifetime {most}.",
+                hint="Ask for a shorter one.",
+                developer_hint="Ask for a shorter one, or give the server settings=Settings(maximum_lifetime=...).",
+            )
+        return replace(self, expiration=lifetime, metadata=_checked_metadata(self.metadata))
 
     @property
     def statement(self) -> Statement:
@@ -250,21 +177,6 @@ class CreateOptions:
         """How long the resource lives, once checked."""
         assert self.expiration is not None
         return self.expiration
-
-    @property
-    def sample_method(self) -> SampleMethod:
-        """Which rows the sample has."""
-        return parse_sample(self.sample)
-
-    @property
-    def count_method(self) -> CountMethod:
-        """How the rows are counted."""
-        return parse_count(self.count)
-
-    @property
-    def profile_kind(self) -> ProfileKind | None:
-        """Which rows are profiled."""
-        return None if self.profile == "none" else checked_profile(self.profile)
 
     @property
     def asked(self) -> Asked | None:

@@ -1,26 +1,148 @@
-"""One page of a result, by offset or by cursor."""
+"""One page of a result, by offset or by cursor, and cursors, sealed for one resource, order and principal."""
 
 from __future__ import annotations
 
+import hmac
+import json as plain_json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
+from hashlib import sha512
 from typing import NamedTuple
+from uuid import UUID
+
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from dualsql import plan
 from dualsql.databases import Rows
-from dualsql.errors import BadParameterError, QueryTimeoutError, blaming
+from dualsql.errors import (
+    BadCursorError,
+    BadParameterError,
+    DualResponseError,
+    NotFreezableError,
+    QueryTimeoutError,
+    blaming,
+)
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy
+from dualsql.freeze import Seal
+from dualsql.freeze.values import Values
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl
-from dualsql.results.cursors import Cursor, Cursors, CursorScope
-from dualsql.results.view import ReadTarget, View
+from dualsql.results.view import CursorScope, ReadTarget, View
 from dualsql.settings import Settings
 from dualsql.threads import run_heavy
 from dualsql_client.wire import Column, CutCell, Page, PageOrder, Row, SortKey, TotalCountKind
+
+_LONGEST_CURSOR = 16 * 1024
+"""Characters of a cursor."""
+
+_PURPOSE = b"dualsql.cursors/1"
+_VERSION = b"\x01"
+_VALUES = Values({})
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A keyset position, and what the page that gave the cursor knew about it.
+
+    Attributes:
+        row: the number of rows before the position.
+        has_rows_behind: there were rows on the other side of it.
+    """
+
+    place: KeysetPosition
+    row: int
+    has_rows_behind: bool = True
+
+
+class Cursors:
+    """Writes cursors with the first secret of a seal, and reads them with any of its secrets."""
+
+    def __init__(self, seal: Seal) -> None:
+        self._seal = seal
+
+    def write(self, cursor: Cursor | None, scope: CursorScope) -> str | None:
+        """The cursor as text. None for no cursor, for one that is too long, and for values without an exact text."""
+        if cursor is None:
+            return None
+        try:
+            payload = _packed(cursor)
+        except NotFreezableError:
+            return None
+        cipher = _cipher(self._seal.subkeys(_PURPOSE)[0], scope.order, scope.parts)
+        text = _encoded(_VERSION + cipher.encrypt(payload, [_VERSION]))
+        return text if len(text) <= _LONGEST_CURSOR else None
+
+    def read(self, text: str, scope: CursorScope) -> Cursor:
+        """Read a cursor that `write` made for the same scope; raises BadCursorError for any other text."""
+        sealed = _decoded(text)
+        if sealed[:1] != _VERSION:
+            raise BadCursorError
+        for key in self._seal.subkeys(_PURPOSE):
+            try:
+                return _unpacked(_cipher(key, scope.order, scope.parts).decrypt(sealed[1:], [_VERSION]))
+            except InvalidTag:
+                continue
+        raise BadCursorError
+
+
+@lru_cache(1_000)
+def _cipher(subkey: bytes, order: bytes, parts: tuple[str | None, ...]) -> AESSIV:
+    """The cipher of a scope, with a key of 64 bytes. Each part has its length before it: no two scopes are equal."""
+    fields = [order, *(b"" if part is None else b"=" + part.encode() for part in parts)]
+    key = hmac.digest(subkey, b"".join(len(part).to_bytes(8, "big") + part for part in fields), sha512)
+    return AESSIV(key)
+
+
+def _packed(cursor: Cursor) -> bytes:
+    place = cursor.place
+    # In a standard class: asyncpg has a UUID class of its own.
+    plain = [UUID(int=value.int) if isinstance(value, UUID) else value for value in place.values]
+    values = [_VALUES.write(value) for value in plain]
+    document = [
+        cursor.row, cursor.has_rows_behind, place.is_backward, place.equal_before, place.equal_after, values
+    ]  # fmt: skip
+    try:
+        return orjson.dumps(document)
+    except TypeError:
+        # PostgreSQL and SQLite may hold text that is not valid Unicode. It comes back unchanged.
+        return _JSON.encode(document).encode("utf-8", "surrogatepass")
+
+
+_JSON = plain_json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def _unpacked(payload: bytes) -> Cursor:
+    row, has_rows_behind, is_backward, equal_before, equal_after, values = plain_json.loads(
+        payload.decode("utf-8", "surrogatepass")
+    )
+    read = tuple(_VALUES.read(value) for value in values)
+    place = KeysetPosition(
+        values=read, is_backward=is_backward, equal_before=equal_before, equal_after=equal_after
+    )
+    return Cursor(place, row, has_rows_behind)
+
+
+def _encoded(sealed: bytes) -> str:
+    return urlsafe_b64encode(sealed).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    if len(text) > _LONGEST_CURSOR or not text.isascii():
+        raise BadCursorError
+    try:
+        sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        raise BadCursorError from None
+    if _encoded(sealed) != text:  # Python skips characters outside the alphabet
+        raise BadCursorError
+    return sealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +230,10 @@ class PageRequest:
 
     def checked(self, settings: Settings) -> PageRequest:
         """The request with its `size` as the limit."""
-        size = self.size(settings)
-        return self if self.limit == size else replace(self, limit=size)
+        return replace(self, limit=self.size(settings))
 
     def size(self, settings: Settings) -> int:
-        """The maximum number of rows of the page.
-
-        Raises:
-            BadParameterError: both an offset and a cursor are given, or a number is out of range.
-        """
+        """The maximum number of rows of the page; raises BadParameterError for a request that is not valid."""
         if self.cursor is not None and self.offset:
             raise BadParameterError("cursor and offset cannot be combined.", hint="Give one of them.")
         within("offset", self.offset, 0, settings.maximum_offset)
@@ -147,18 +264,20 @@ class ResultPages:
             request: as `PageRequest.checked` gave it.
 
         Raises:
-            RateLimitedError: see `AccessControl.admit`.
-            UnknownColumnError: a sort key names no column of the result.
-            NoTotalOrderError, BadCursorError: a cursor was given, and the result has none, or it is not valid.
-            QueryExecutionError, QueryTimeoutError, DatabaseBusyError: the database failed or took too long.
+            RateLimitedError: see `AccessControl.admit`. The others: see `ResultServer.read_page`.
         """
         self._access.admit("ask", target.principal)
-        with blaming(target.asked, reads_conversions=target.reads_conversions):
-            try:
+        try:
+            with blaming(target.asked, reads_conversions=target.reads_conversions):
                 page = await self._read(target, request)
-            except QueryTimeoutError as error:
-                hint = target.late_hint or error.hint
-                raise QueryTimeoutError(error.message, hint=hint, details=error.details) from error
+        except DualResponseError as error:
+            if target.instead is not None:
+                return await self.read(await target.instead(error), request)
+            if target.late_hint and isinstance(error, QueryTimeoutError):
+                raise QueryTimeoutError(
+                    error.message, hint=target.late_hint, details=error.details
+                ) from error
+            raise
         await self._access.note("read", target.principal, resource=target.resource, rows=len(page.rows))
         expires_at = await self._access.note_access(target.resource)
         return page if expires_at == page.expires_at else replace(page, expires_at=expires_at)
@@ -171,7 +290,7 @@ class ResultPages:
     def _planned(self, target: ReadTarget, request: PageRequest) -> _PlannedPage:
         assert request.limit is not None
         rows = target.view.ordered(request.sort)
-        scope = CursorScope(resource_id=target.key, order=rows.order.fingerprint, principal=target.principal)
+        scope = target.scope(rows)
         if request.cursor is None:
             # One row more than asked for tells whether there is a next page: a count could not, once rows change.
             select = plan.keyed_page(rows, offset=request.offset, limit=request.limit + 1)
@@ -186,8 +305,7 @@ class ResultPages:
         rows, scope, start, select = self._planned(target, request)
         rows_read, is_cached = await view.page(select)
         page_rows = _page_rows(rows_read, request.limit, request.offset, start)
-        ahead, behind = _marks(page_rows, select, rows, start)
-        following, preceding = (behind, ahead) if page_rows.is_backward else (ahead, behind)
+        following, preceding = _cursors(page_rows, select, rows, start)
         total = _seen_total(target.total, page_rows, is_counted=start is None)
         as_strings = json.integer_columns(view.columns) if request.integer_strings else ()
         width = len(view.columns)
@@ -212,7 +330,7 @@ class ResultPages:
             previous_cursor=self._cursors.write(preceding, scope) if page_rows.has_previous else None,
             expires_at=target.resource.expires_at,
             as_of=view.as_of,
-            notes=[*view.notes, *target.notes],
+            notes=[*view.shown.notes, *target.notes],
         )
 
 
@@ -274,32 +392,33 @@ def _page_rows(rows_read: Rows, limit: int, offset: int, start: Cursor | None) -
     )
 
 
-def _marks(
+def _cursors(
     page_rows: _PageRows, select: KeyedSelect, rows: Ordered, start: Cursor | None
 ) -> tuple[Cursor | None, Cursor | None]:
     """The cursors of the next and the previous page."""
-    far, near = (
-        (page_rows.offset, page_rows.end) if page_rows.is_backward else (page_rows.end, page_rows.offset)
-    )
-    if not page_rows.rows:
-        # The row of the cursor and all rows after it were deleted.
-        return None, None if start is None else Cursor(start.place.reversed(), near, has_rows_behind=False)
-    travelled = page_rows.rows[::-1] if page_rows.is_backward else page_rows.rows
-    if rows.order.is_unique:
-        travelled = [travelled[0], travelled[-1]]
-    values = [each for each in map(select.values_of, travelled) if each is not None]
-    if len(values) < len(travelled):
-        return None, None
     place = None if start is None else start.place
-    if rows.order.is_unique:
-        ahead = plan.position_ahead(values[1:], place, is_begun=True)
-        behind = plan.position_behind(values[:1], place, is_begun=True)
-        return _mark(ahead and ahead.as_of_one(), far), _mark(behind and behind.as_of_one(), near)
-    is_begun = page_rows.offset == 0
-    ahead = plan.position_ahead(values, place, is_begun=is_begun)
-    behind = plan.position_behind(values, place, is_begun=is_begun)
-    return _mark(ahead, far), _mark(behind, near)
+    far, near = page_rows.end, page_rows.offset
+    travelled, is_unique = page_rows.rows, rows.order.is_unique
+    if page_rows.is_backward:
+        far, near, travelled = near, far, travelled[::-1]
+    if is_unique and travelled:
+        travelled = [travelled[0], travelled[-1]]
+    values = [select.values_of(row) for row in travelled]
+    known = [each for each in values if each is not None]
+    ahead = behind = None
+    if not values:
+        # The row of the cursor and all rows after it were deleted.
+        behind = None if place is None else Cursor(place.reversed(), near, has_rows_behind=False)
+    elif len(known) == len(values):
+        is_begun = is_unique or page_rows.offset == 0
+        ahead = _cursor(
+            plan.position_ahead(known[-1:] if is_unique else known, place, is_begun=is_begun), far, rows
+        )
+        behind = _cursor(plan.position_behind(known, place, is_begun=is_begun), near, rows)
+    return (behind, ahead) if page_rows.is_backward else (ahead, behind)
 
 
-def _mark(place: KeysetPosition | None, row: int) -> Cursor | None:
-    return None if place is None else Cursor(place, row)
+def _cursor(place: KeysetPosition | None, row: int, rows: Ordered) -> Cursor | None:
+    if place is None:
+        return None
+    return Cursor(place.as_of_one() if rows.order.is_unique else place, row)

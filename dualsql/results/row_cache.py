@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -36,6 +36,21 @@ class RowCache:
         self._clock = clock
         self._pages: OrderedDict[object, _CachedPage] = OrderedDict()
         self.bytes = 0
+
+    async def page(
+        self, select: AnySelect, rules: ActiveRules, source: Source, fetch: Callable[[], Awaitable[Rows]]
+    ) -> tuple[Rows, bool]:
+        """The rows of a page, and whether they come from the cache; if not, `fetch` reads them."""
+        question = self.question(select, rules, source)
+        if question is None:
+            return await fetch(), False
+        cached = self.get(question)
+        if cached is not None:
+            return cached, True
+        # No lock: of readers who miss at the same time, each asks the database.
+        rows = await fetch()
+        self.keep(question, rows)
+        return rows, False
 
     @staticmethod
     def question(select: AnySelect, rules: ActiveRules, source: Source) -> object | None:

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import cached_property
+from datetime import datetime
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Compiled, Dialect, util
-from sqlalchemy.exc import CompileError
-from sqlalchemy.sql.cache_key import CacheKey
-from sqlalchemy.types import NULLTYPE
+from sqlalchemy import ColumnElement, Dialect, util
 
 from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
-from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases import (
     RowCounter,
@@ -37,81 +22,31 @@ from dualsql.databases import (
     Sample,
     Source,
     StreamJob,
-    backend_of,
     chosen_source,
-    described_types,
     fetch_rows,
     fetch_sample,
     stream_rows,
 )
-from dualsql.errors import (
-    Asked,
-    BadParameterError,
-    ConfigurationError,
-    DatabaseBusyError,
-    DatabaseUnreachableError,
-    DualResponseError,
-    InvalidSQLError,
-    QueryExecutionError,
-    StorageError,
-    TamperedError,
-)
+from dualsql.errors import Asked, ConfigurationError, DualResponseError
 from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
 from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
-from dualsql.log import log_failure
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of
-from dualsql.settings import Settings, SnapshotTags
+from dualsql.settings import Settings
 from dualsql.tenancy import ActiveRules, HookContext, Policy
 from dualsql.tenancy.compiler import TableForms
-from dualsql_client.wire import Column, KeptDescription, Row, SortKey
+from dualsql_client.wire import Column, Row, SortKey
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from dualsql.results.kept_rows import KeptReader
     from dualsql.results.row_cache import RowCache
-
-T = TypeVar("T")
-_log = logging.getLogger(__name__)
-
-ROWS_OF_NOW = (
-    "These are the rows of the database now: the kept rows of the result cannot answer this query with the same "
-    "meaning."
-)
-"""The note of an answer that was read from the database although the rows of the result are kept."""
 
 NOT_KEPT_ROWS = "The rows are those of the database now, and not the kept ones of the result."
 """The note where the kept rows of a result are not to be read: their file is gone, too old, or of other readers."""
-
-
-OF_VALUES = (QueryExecutionError, InvalidSQLError, BadParameterError)
-"""Errors of a query over kept rows that its database may answer: a number overflows there, a text is not ASCII."""
-
-
-def is_of_kept_rows(error: BaseException) -> bool:
-    """Whether an error of reading kept rows may be one of their file or of DuckDB. The database is read instead."""
-    if isinstance(error, DatabaseBusyError):
-        return error.is_full or isinstance(error, DatabaseUnreachableError)
-    if isinstance(error, StorageError):
-        return not isinstance(error, TamperedError)
-    return isinstance(error, OF_VALUES)
-
-
-async def kept_or_live(view: View, read: Awaitable[T], instead: Callable[[], Awaitable[T]]) -> T:
-    """What `read` returns, which reads the view; what `instead` returns, if these are kept rows that cannot be read."""
-    try:
-        return await read
-    except DualResponseError as error:
-        if view.kept is None or not is_of_kept_rows(error):
-            raise
-        log_failure(_log, error, "reading kept rows", level=logging.WARNING)
-    return await instead()
-
-
-def notes_of_now(resource: Resource, view: View) -> list[str]:
-    """What an answer about a result says of its rows, if they are read from the database and not from the kept ones."""
-    return [NOT_KEPT_ROWS] if resource.kept is not None and view.kept is None else []
-
 
 _MOST_BYTES = 512 * 1024
 """Bytes of documents; a thawed statement takes about a hundred times as much memory."""
@@ -140,23 +75,12 @@ class Derived:
         self.names = driver_names(self.shape.columns)
         self.notes = notes_of(statement)
         self._orders: MutableMapping[object, Ordered] = util.LRUCache(_MOST_ORDERS)
-        self._makers: MutableMapping[tuple[str, ...], RecordMaker] = util.LRUCache(_MOST_ORDERS)
-        self._described: MutableMapping[tuple[str, ...], Sequence[Column]] = util.LRUCache(_MOST_ORDERS)
-        self._compiled: MutableMapping[TableForms, Compiled] = util.LRUCache(_MOST_ORDERS)
-
-    def written(self, dialect: Dialect, rows: Ordered, form: TableForms) -> Compiled:
-        """The SQL of the statement in its own order, under the rules of `form`, whose dialect is given."""
-        compiled = self._compiled.get(form)
-        if compiled is None:
-            compiled = self._compiled[form] = rows.arranged.compile(dialect=dialect)
-        return compiled
+        self._written: MutableMapping[object, tuple[RecordMaker, Sequence[Column]]] = util.LRUCache(
+            _MOST_ORDERS
+        )
 
     def ordered(self, capabilities: Capabilities, form: TableForms, sort: Sequence[SortKey]) -> Ordered:
-        """The statement in the requested order. `form` says which columns are masked.
-
-        Raises:
-            UnknownColumnError: a sort key names no column of the result.
-        """
+        """The statement in the requested order; see `plan.ordered`. `form` says which columns are masked."""
         # All principals with the same rules share one form.
         key = (form, tuple((part["field"], part.get("order")) for part in sort))
         rows = self._orders.get(key)
@@ -165,26 +89,16 @@ class Derived:
             self._orders[key] = rows
         return rows
 
-    @cached_property
-    def cache_key(self) -> CacheKey | None:
-        """That of SQLAlchemy for the statement in its shape."""
-        return internals.cache_key(self.shape.select)
-
-    def described(self, integer_strings: Sequence[str]) -> Sequence[Column]:
-        """The columns in the shape of the wire, for answers that are not changed; see `json.describe`."""
-        key = tuple(integer_strings)
-        columns = self._described.get(key)
-        if columns is None:
-            columns = self._described[key] = json.describe(self.shape.columns, integer_strings=key)
-        return columns
-
-    def record_maker(self, dialect: Dialect, integer_strings: Sequence[str]) -> RecordMaker:
-        """The maker of objects of its rows; `dialect` is that of its database."""
-        key = tuple(integer_strings)
-        maker = self._makers.get(key)
-        if maker is None:
-            maker = self._makers[key] = RecordMaker(self.shape.columns, dialect, integer_strings=key)
-        return maker
+    def written(
+        self, dialect: Dialect, integer_strings: Sequence[str]
+    ) -> tuple[RecordMaker, Sequence[Column]]:
+        """The maker of objects of its rows, from the dialect of its database, and its columns (`json.describe`)."""
+        key, columns = tuple(integer_strings), self.shape.columns
+        written = self._written.get(key)
+        if written is None:
+            maker = RecordMaker(columns, dialect, integer_strings=key)
+            written = self._written[key] = (maker, json.describe(columns, integer_strings=key))
+        return written
 
 
 class Plans:
@@ -198,62 +112,22 @@ class Plans:
     def __len__(self) -> int:
         return len(self._derived)
 
-    def derived(
-        self,
-        source: str,
-        document: bytes,
-        thaw: Callable[[bytes], Statement],
-        meanings: Meanings = STANDARD,
-    ) -> Derived:
-        """What is derived from a document on a source; on a cache miss, `thaw` reads the document."""
-        key = (source, document)
-        derived = self._derived.get(key)
+    def get(self, source: str, document: bytes) -> Derived | None:
+        """What is derived from a document on a source, if it is cached."""
+        derived = self._derived.get((source, document))
         if derived is not None:
-            self._derived.move_to_end(key)
-            return derived
-        # The document stands for the memory of what is derived from it; see _MOST_BYTES.
-        derived = Derived(thaw(document), meanings)
-        self.keep(source, document, derived)
+            self._derived.move_to_end((source, document))
         return derived
 
     def keep(self, source: str, document: bytes, derived: Derived) -> None:
         """Cache what was derived from a document, unless it is cached."""
-        if len(document) <= self._most_bytes and (source, document) not in self._derived:
-            self._derived[source, document] = derived
-            self._bytes += len(document)
-            self._forget()
-
-    def _forget(self) -> None:
+        if len(document) > self._most_bytes or (source, document) in self._derived:
+            return
+        self._derived[source, document] = derived
+        self._bytes += len(document)
         while self._bytes > self._most_bytes:
-            (_, document), _ = self._derived.popitem(last=False)
-            self._bytes -= len(document)
-
-
-class Original(NamedTuple):
-    """What the rows of a kept result are written as: the columns and the dialect of the statement that ran.
-
-    Attributes:
-        copied: see `KeptRows`.
-    """
-
-    derived: Derived
-    dialect: Dialect
-    copied: Sequence[int | None]
-
-    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
-        """The writer of some of the columns, which writes what the database would have written."""
-        backend = backend_of(self.dialect)
-        copied = None if backend is None else backend.copied_writers.get(written.name)
-        kinds = [self.copied[self.columns.index(column)] for column in columns] if self.copied else [None]
-        known = [kind for kind in kinds if kind is not None]
-        if copied is None or len(known) < len(kinds):
-            return written.writer(columns, self.dialect, options)
-        return copied(columns, self.dialect, options, known)
-
-    @property
-    def columns(self) -> Sequence[ResultColumn]:
-        """Of the statement."""
-        return self.derived.shape.columns
+            (_, dropped), _ = self._derived.popitem(last=False)
+            self._bytes -= len(dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +135,11 @@ class View:
     """A statement on its source, in its shape.
 
     Attributes:
-        original: of rows that are kept and not questioned.
+        may_estimate: the principal may see what the planner's statistics reveal.
+        results: the cache of pages, if there is one.
         run: tells the rows of one kept run from those of others; empty for rows of the database.
-        kept: the record of the rows, if they are kept.
+        as_of: when the run of kept rows began; None if the rows are those of the database.
+        kept: the record of the rows, if they are kept; then this is a `dualsql.results.kept_rows.KeptView`.
     """
 
     source: Source
@@ -272,8 +148,8 @@ class View:
     settings: Settings
     may_estimate: bool
     results: RowCache | None
-    original: Original | None = None
     run: str = ""
+    as_of: datetime | None = None
     kept: KeptRows | None = None
 
     @property
@@ -282,30 +158,23 @@ class View:
         return self.derived.shape
 
     @property
-    def notes(self) -> Sequence[str]:
-        """How the statement was read, where it was a text."""
-        return self._shown.notes
-
-    @property
-    def as_of(self) -> datetime | None:
-        """When the run of kept rows began; None if the rows are those of the database."""
-        return None if self.kept is None else datetime.fromisoformat(self.kept["as_of"])
+    def shown(self) -> Derived:
+        """The statement whose columns answers have."""
+        return self.derived
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
         """The result's columns, in order, as its rows are written. Statements use those of the shape."""
-        return self.shape.columns if self.original is None else self.original.columns
+        return self.shown.shape.columns
 
     @property
     def dialect(self) -> Dialect:
         """Of the database whose values the rows hold."""
-        return self.source.engine.dialect if self.original is None else self.original.dialect
+        return self.source.engine.dialect
 
     def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
         """The writer of a stream of these columns."""
-        if self.original is None:
-            return written.writer(columns, self.dialect, options)
-        return self.original.writer(written, columns, options)
+        return written.writer(columns, self.dialect, options)
 
     def compile(self, select: AnySelect) -> None:
         """Compile a part of this statement into the cache that pages use."""
@@ -313,76 +182,33 @@ class View:
         names = sorted([*self.rules.values, *plan.page_parameters(select)])
         internals.compiled_with_cache(select, dialect, self.source.compiled, names)
 
-    def in_background(self) -> View:
-        """The same with the time of pending queries."""
-        settings = replace(self.settings, query_timeout=self.settings.pending_timeout)
-        return replace(self, settings=settings)
-
     def over(self, derived: Derived) -> View:
         """A question over this statement, on the same source."""
-        return replace(self, derived=derived, original=None)
-
-    def answering(self, derived: Derived, live: View) -> View:
-        """A question over these kept rows, whose answer is written as that of `live` is."""
-        return replace(self, derived=derived, original=Original(live.derived, live.dialect, ()))
+        return replace(self, derived=derived)
 
     def records(self, rows: Rows, *, integer_strings: Sequence[str] = ()) -> list[Row]:
         """Rows of this statement as objects by column name; see `dualsql.formats.json.RecordMaker`."""
-        return self._shown.record_maker(self.dialect, integer_strings).records(rows)
+        return self.shown.written(self.dialect, integer_strings)[0].records(rows)
 
     def described(self, integer_strings: Sequence[str] = ()) -> Sequence[Column]:
         """The columns as answers describe them; not to be changed."""
-        return self._shown.described(integer_strings)
-
-    @property
-    def _shown(self) -> Derived:
-        return self.derived if self.original is None else self.original.derived
+        return self.shown.written(self.dialect, integer_strings)[1]
 
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
-        rules = self.rules.with_values(keyed.values)
-        question = None if self.results is None else self.results.question(keyed.select, rules, self.source)
-        if self.results is None or question is None:
-            return await self._fetched(keyed.select, rules, keyed.added), False
-        kept = self.results.get(question)
-        if kept is not None:
-            return kept, True
-        # No lock: of readers who miss at the same time, each asks the database.
-        rows = await self._fetched(keyed.select, rules, keyed.added)
-        self.results.keep(question, rows)
-        return rows, False
-
-    async def described_types(self) -> Sequence[SQLType]:
-        """The types of the columns of which nothing else tells it; empty where each has one, or nothing more is known.
-
-        The database describes them. NullType stands for what is known already. A database that does not answer fails
-        the creation, as it would fail the sample: otherwise load would decide the types of a result.
-
-        Raises:
-            QueryTimeoutError, DatabaseBusyError, QueryExecutionError: see `fetch`.
-        """
-        unknown = [column.is_untyped for column in self.shape.columns]
-        if not any(unknown):
-            return ()
-        kinds = await described_types(
-            self.source, self.shape.select.limit(0), self.rules, timeout=self.settings.query_timeout
-        )
-        return [kind if is_unknown else NULLTYPE for kind, is_unknown in zip(kinds, unknown, strict=False)]
-
-    async def fetch(self, select: AnySelect) -> Rows:
-        """The current rows of a part of this statement."""
-        return await self._fetched(select, self.rules, 0)
-
-    async def _fetched(self, select: AnySelect, rules: ActiveRules, added: int) -> Rows:
-        """The current rows of a part of this statement, with `added` further columns."""
-        return await fetch_rows(
+        rules, names = self.rules.with_values(keyed.values), self.derived.names
+        fetch = partial(
+            fetch_rows,
             self.source,
-            select,
+            keyed.select,
             rules,
-            described=self.derived.names.followed_by(added) if added else self.derived.names,
+            described=names.followed_by(keyed.added) if keyed.added else names,
             timeout=self.settings.query_timeout,
             fast=self.source.quick,
         )
+        if self.results is None:
+            return await fetch(), False
+        return await self.results.page(keyed.select, rules, self.source, fetch)
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
         """The rows of a query over this statement, which may read all of its rows."""
@@ -448,16 +274,23 @@ class View:
         return self.derived.ordered(self.source.capabilities, self.rules.form, sort)
 
 
-class KeptAnswer(NamedTuple):
-    """The answer to a question over kept rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorScope:
+    """What a cursor is valid for.
 
     Attributes:
-        view: None if DuckDB cannot be asked in this way.
-        as_of: when the kept rows were read from the database.
+        order: a fingerprint of the sort keys.
     """
 
-    view: View | None
-    as_of: datetime
+    resource_id: str
+    order: bytes
+    principal: Principal | None
+
+    @property
+    def parts(self) -> tuple[str | None, str | None, str | None]:
+        """The resource, and the id and the tenant of its reader."""
+        who = self.principal
+        return (self.resource_id, None if who is None else who.id, None if who is None else who.tenant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -469,9 +302,10 @@ class ReadTarget:
         key: identifies the target; cursors and resume tokens of one target are not valid for another.
         total: the number of rows, if known.
         asked: what the caller wrote, a question or a SQL text, if anything; see `dualsql.errors.blaming`.
-        parent: the statement that a question reads; None where the rows are those of the resource.
+        reads_conversions: whether the statement that a question reads converts values.
         notes: what else the answer says.
         late_hint: what to do where a page takes too long; empty for the usual advice.
+        instead: opens what is read after an error, or raises it; None where nothing else can be read.
     """
 
     resource: Resource
@@ -480,106 +314,43 @@ class ReadTarget:
     key: str
     total: Total
     asked: Asked | None = None
-    parent: AnySelect | None = None
+    reads_conversions: Callable[[], bool] = lambda: False
     notes: Sequence[str] = ()
     late_hint: str = ""
+    instead: Callable[[DualResponseError], Awaitable[ReadTarget]] | None = None
 
-    def reads_conversions(self) -> bool:
-        """Whether the statement that a question reads converts values."""
-        if self.parent is None:
-            return False
-        from dualsql.plan.subqueries import converts_values
-
-        return converts_values(self.parent)
-
-
-class KeptReader(Protocol):
-    """Reads the rows that a run of a statement left elsewhere than in its database."""
-
-    late_hint: str
-    """What to do where a page of rows that are not kept takes too long."""
-
-    async def view(self, resource: Resource, live: View) -> View | None:
-        """The kept rows of a resource; None if its database has to be read.
-
-        Args:
-            live: what the reader sees of it in its database.
-
-        Raises:
-            TamperedError: the record of the kept rows or their file was changed.
-        """
-
-    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
-        """Whether kept rows can be used so with the meaning that their columns have in the database.
-
-        Args:
-            view: the kept rows. live: the rows in the database.
-            uses: names of columns, each with what is done with its values ("sorted").
-        """
-
-    async def compares_by_code_point(self, source: Source) -> bool:
-        """Whether a database is known to compare and sort all of its texts by code point, as kept rows do."""
-
-    async def describe(self, resource: Resource, live: View) -> KeptDescription:
-        """Whether the reader reads the kept rows of a resource; raises what `view` raises."""
-
-
-class NothingKept:
-    """The reader of a server that keeps no rows."""
-
-    late_hint = ""
-
-    async def view(self, resource: Resource, live: View) -> None:
-        """See `KeptReader`."""
-
-    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
-        """See `KeptReader`."""
-        return True
-
-    async def compares_by_code_point(self, source: Source) -> bool:
-        """See `KeptReader`."""
-        return False
-
-    async def describe(self, resource: Resource, live: View) -> KeptDescription:
-        """See `KeptReader`."""
-        return KeptDescription(kept=False, reason="This server keeps no results.")
+    def scope(self, rows: Ordered) -> CursorScope:
+        """What cursors and resume tokens of these rows are valid for."""
+        return CursorScope(resource_id=self.key, order=rows.order.fingerprint, principal=self.principal)
 
 
 class Views:
-    """Opens the stored statements of one server for those who may read them."""
+    """Opens the stored statements of one server for those who may read them.
 
-    def __init__(
-        self,
-        sources: Mapping[str, Source],
-        policy: Policy,
-        settings: Settings,
-    ) -> None:
-        _require_sources(settings.snapshot_tags, sources)
-        self.kept: KeptReader = NothingKept()
-        self._sources = sources
-        self._policy = policy
-        self._settings = settings
-        self._plans = Plans()
-        self._results: RowCache | None = None
+    Attributes:
+        cache: the cache of pages, if there is one.
+        kept: reads kept rows; None without such a feature.
+        late_hint: see `ReadTarget`.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], policy: Policy, settings: Settings) -> None:
+        unknown = sorted(set(settings.snapshot_tags) - set(sources))
+        if unknown:
+            raise ConfigurationError(
+                f"snapshot_tags names the unknown source {unknown[0]!r}.",
+                hint=f"Use one of: {', '.join(sources)}.",
+            )
+        self.policy = policy
+        self.kept: KeptReader | None = None
+        self.late_hint = ""
+        self.cache: RowCache | None = None
         if settings.result_cache is not None:
             from dualsql.results.row_cache import RowCache
 
-            self._results = RowCache(settings.result_cache)
-
-    @property
-    def cached_bytes(self) -> int:
-        """Bytes of the pages that are cached."""
-        return 0 if self._results is None else self._results.bytes
-
-    @property
-    def has_functions(self) -> bool:
-        """Whether there are hooks that are functions."""
-        return self._policy.has_functions
-
-    @property
-    def hides_rows(self) -> bool:
-        """Whether the policy hides rows or values from anyone."""
-        return not self._policy.shows_all
+            self.cache = RowCache(settings.result_cache)
+        self._sources = sources
+        self._settings = settings
+        self._plans = Plans()
 
     def open(self, source: Source, document: bytes, principal: Principal | None) -> View:
         """Thaw a document and apply the rules of a principal.
@@ -589,133 +360,59 @@ class Views:
             ForbiddenError: a rule requires a value that this principal does not have.
             NoTotalOrderError: the narrowed statement cannot be paged.
         """
-        rules = self._policy.rules_for(principal)
-        if self.has_functions:
-            derived = self._derived(source, document, principal)
-        else:
-            derived = self._plans.derived(source.name, document, source.thaw, source.meanings)
-        return self._view(source, derived, rules)
-
-    async def open_in_thread(
-        self, source: Source, document: bytes, principal: Principal | None, check: Callable[[View], None]
-    ) -> View:
-        """As `open`, for a large document of a caller's text: a worker thread thaws it and calls `check` with the view.
-
-        The thread has a statement of its own, which is cached when it is finished: no other thread has it before.
-
-        Raises:
-            TooManyQueriesError: see `QueryLimits.computed`.
-        """
-        rules = self._policy.rules_for(principal)
-
-        def opened() -> View:
-            view = self._view(source, self._derived(source, document, principal), rules)
-            check(view)
-            return view
-
-        view = await source.limits.computed(opened)
-        if not self.has_functions:
-            self._plans.keep(source.name, document, view.derived)
+        derived = self._plans.get(source.name, document)
+        view = self.open_anew(source, document, principal, derived)
+        if derived is None:
+            self.keep(view, document)
         return view
 
-    def copied(self, view: View, document: bytes) -> View:
-        """The view with a statement of its own, for a worker thread; `document` is that of its resource."""
-        if view.kept is not None or self.has_functions:
-            return view  # of one table, or made for one request
-        return view.over(Derived(view.source.thaw(document), view.source.meanings))
+    def open_anew(
+        self, source: Source, document: bytes, principal: Principal | None, derived: Derived | None = None
+    ) -> View:
+        """As `open`, with `derived`, or else with a statement that nobody else has before it is kept."""
+        rules = self.policy.rules_for(principal)
+        if derived is None:
+            statement = source.thaw(document)
+            if self.policy.has_functions:
+                context = HookContext(principal=principal, source=source.name)
+                statement = self.policy.apply_functions(statement, context)
+            derived = Derived(statement, source.meanings)
+        may_estimate = self.policy.shows_all or self._settings.allow_estimates_under_hooks
+        return View(source, derived, rules, self._settings, may_estimate, self.cache)
 
-    def _view(self, source: Source, derived: Derived, rules: ActiveRules) -> View:
-        may_estimate = self._policy.shows_all or self._settings.allow_estimates_under_hooks
-        return View(source, derived, rules, self._settings, may_estimate, self._results)
-
-    def _derived(self, source: Source, document: bytes, principal: Principal | None) -> Derived:
-        statement = source.thaw(document)
-        if self.has_functions:
-            # Hooks that are functions make another statement for each principal, so their statements are not shared.
-            context = HookContext(principal=principal, source=source.name)
-            statement = self._policy.apply_functions(statement, context)
-        return Derived(statement, source.meanings)
+    def keep(self, view: View, document: bytes) -> None:
+        """Cache what was derived from a document for its next reader."""
+        # Hooks that are functions make another statement for each principal, so their statements are not shared.
+        if not self.policy.has_functions:
+            self._plans.keep(view.source.name, document, view.derived)
 
     def live(self, resource: Resource, principal: Principal | None) -> View:
-        """What `principal` sees of a resource, read from its database.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: it has no rows.
-        """
+        """What `principal` sees of a resource, read from its database; raises what `require_ready` and `open` raise."""
         resource.require_ready()
         return self.open(chosen_source(self._sources, resource.source), resource.document, principal)
 
     async def of(self, resource: Resource, principal: Principal | None) -> View:
-        """What `principal` sees of a resource: the kept rows, if they can be read.
-
-        Raises:
-            ResourcePendingError, ResourceFailedError: it has no rows.
-            TamperedError: the record of the kept rows or their file was changed.
-        """
+        """What `principal` sees of a resource: the kept rows, if they can be read; raises what `live` raises."""
         live = self.live(resource, principal)
-        if resource.kept is None:
+        if resource.kept is None or self.kept is None:
             return live
         return await self.kept.view(resource, live) or live
-
-    def sql(self, resource: Resource, *, has_values: bool = False) -> str:
-        """The SQL of a stored statement for its database, without rules.
-
-        Args:
-            has_values: with its values, where each of them can be written as SQL; else with placeholders for them.
-        """
-        source = chosen_source(self._sources, resource.source)
-        statement = source.thaw(resource.document)
-        if has_values:
-            with suppress(CompileError, NotImplementedError):
-                return _compiled(statement, source.engine.dialect, literal_binds=True)
-        # The values of an IN are placeholders of the compiler until then.
-        return _compiled(statement, source.engine.dialect, render_postcompile=True)
 
     async def target(
         self, resource: Resource, principal: Principal | None, sort: Sequence[SortKey] = ()
     ) -> ReadTarget:
         """The rows of a resource, to be read in this order, as `principal` sees them; raises what `of` raises."""
-        view = await self.of(resource, principal)
-        notes, was_kept = notes_of_now(resource, view), "rows" in (resource.kept or {})
-        if view.kept is not None and sort:
-            live = self.live(resource, principal)
-            if not await self.kept.can_use(view, live, ((key["field"], "sorted") for key in sort)):
-                view, notes = live, [ROWS_OF_NOW]
-        total = Total(resource.total_count, resource.total_count_kind)
-        if view.kept is not None:
-            total = Total(view.kept["rows"], "exact")
-        elif was_kept:
-            total = UNCOUNTED  # what is known is the number of the kept ones
-        return ReadTarget(
-            resource=resource,
-            principal=principal,
-            view=view,
-            key=f"{resource.id}{view.run}",
-            total=total,
-            notes=notes,
-            late_hint=self.kept.late_hint if view.kept is None else "",
-        )
-
-    def live_target(self, resource: Resource, principal: Principal | None) -> ReadTarget:
-        """The rows of a resource in its database, in place of kept ones that cannot be read."""
-        return ReadTarget(
+        target = ReadTarget(
             resource=resource,
             principal=principal,
             view=self.live(resource, principal),
             key=resource.id,
-            total=UNCOUNTED,
-            notes=[NOT_KEPT_ROWS],
+            total=resource.total,
+            late_hint=self.late_hint,
         )
-
-
-def _compiled(statement: Statement, dialect: Dialect, **options: bool) -> str:
-    return str(statement.compile(dialect=dialect, compile_kwargs=options))
-
-
-def _require_sources(tags: SnapshotTags, known: Collection[str]) -> None:
-    """Raise ConfigurationError if `snapshots` names an unknown source."""
-    unknown = sorted(set(tags) - set(known))
-    if unknown:
-        raise ConfigurationError(
-            f"snapshot_tags names the unknown source {unknown[0]!r}.", hint=f"Use one of: {', '.join(known)}."
-        )
+        if resource.kept is None:
+            return target
+        # What is known may be the number of the kept rows.
+        total = UNCOUNTED if "rows" in resource.kept else target.total
+        target = replace(target, total=total, notes=[NOT_KEPT_ROWS])
+        return target if self.kept is None else await self.kept.target(target, sort)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dualsql.catalogue.feature import Tables
 from dualsql.extension import Parts
 from dualsql.feature import Feature
+from dualsql.sql.opening import text_opener
 from dualsql.sql.service import NamedSources, SavedQueries, SQLService
 
 if TYPE_CHECKING:
@@ -27,3 +28,4 @@ class SQL(Feature):
         self.sources = NamedSources(parts.registry, parts.sources, parts.policy)
         queries = server.features.get(Tables).saved_queries if Tables in server.features else {}
         self.service = SQLService(self.sources, SavedQueries(queries, self.sources))
+        parts.creator.open_text = text_opener(parts.creator, parts.views)

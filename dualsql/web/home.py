@@ -31,7 +31,7 @@ from dualsql.web.assets import HOME
 from dualsql.web.feature import Pages
 from dualsql.web.forms import read_form, render_form
 from dualsql.web.routes import HTML, as_page
-from dualsql.web.tables import rows_of_table, table_counts
+from dualsql.web.tables import rows_of_table, sql_of, table_counts
 from dualsql.web.words import time_left, total_in_words
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Home:
         settings = self.server.features.get(Pages).settings
         if "from" in request.query_params and settings.pages_show_sql and settings.pages_show_values:
             result = await self.server.open_resource(request.query_params["from"], principal, "read")
-            sql = self.server.unchecked.sql_of(result, has_values=True)
+            sql = sql_of(self.server, result, has_values=True)
             form = {"sql": sql, "source": result.source}
         return await self._page(request, principal, form)
 

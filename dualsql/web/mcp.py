@@ -18,7 +18,8 @@ from dualsql.mcp.decorators import plain_tool, show_results_in
 from dualsql.mcp.listing import change_list
 from dualsql.mcp.resource_server import register_provider
 from dualsql.query import read_result_query
-from dualsql.resource import Principal, id_in
+from dualsql.query.parse import id_in
+from dualsql.resource import Principal
 from dualsql.results.pages import ResultPage
 from dualsql.threads import run_heavy
 from dualsql.web.assets import assets, environment, require_templates

@@ -40,13 +40,14 @@ from dualsql.openapi.feature import OpenAPI
 from dualsql.openapi.operations import ANY, BODY, DOCUMENT_METHODS, READS, Operation, shared_parameters
 from dualsql.profiles.feature import Profiles
 from dualsql.profiles.http import parse_profile, profile_parameters
-from dualsql.resource import LINEAGE, Principal, Resource, id_in
+from dualsql.query.parse import id_in
+from dualsql.resource import LINEAGE, Principal, Resource
 from dualsql.results.pages import PageRequest, ResultPage
 from dualsql.settings import ALL_ACTIONS, Settings
 from dualsql.web.assets import ASSETS, PAGE_HEADERS, answer_asset, has_home, render, require_templates
 from dualsql.web.forms import FIELD, read_form, render_form
 from dualsql.web.settings import PageSettings
-from dualsql.web.tables import references
+from dualsql.web.tables import references, sql_of
 from dualsql.web.words import (
     api_reference,
     cells,
@@ -352,7 +353,7 @@ class WebPages:
     def _sql_of(self, resource: Resource) -> str | None:
         if not self._settings.pages_show_sql:
             return None
-        return self.server.unchecked.sql_of(resource, has_values=self._settings.pages_show_values)
+        return sql_of(self.server, resource, has_values=self._settings.pages_show_values)
 
     def _source_in_words(self, resource: Resource) -> str:
         source = self.server.parts.sources[resource.source]

@@ -9,9 +9,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, select
+from sqlalchemy.exc import CompileError
 
 from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.feature import Tables
+from dualsql.databases import chosen_source
 from dualsql.errors import BadParameterError, DualResponseError
 from dualsql.resource import CountMethod, Principal, Resource
 from dualsql.sql.feature import SQL
@@ -54,6 +56,21 @@ async def rows_of_table(
         except ValueError:
             raise BadParameterError("The value is no JSON.") from None
     return await texts.read(text, parameters=parameters, source=address.source, principal=principal)
+
+
+def sql_of(server: ResultServer, resource: Resource, *, has_values: bool) -> str:
+    """The SQL of a stored statement for its database, without rules.
+
+    Args:
+        has_values: with its values, where each of them can be written as SQL; else with placeholders for them.
+    """
+    source = chosen_source(server.parts.sources, resource.source)
+    statement, dialect = source.thaw(resource.document), source.engine.dialect
+    if has_values:
+        with suppress(CompileError, NotImplementedError):
+            return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+    # The values of an IN are placeholders of the compiler until then.
+    return str(statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True}))
 
 
 def references(server: ResultServer, resource: Resource, principal: Principal | None) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from dualsql.conformance.rows_server import RowsServer
 from dualsql.conformance.standard import schema_of, sentences, standard
 from dualsql.mcp.resource_server import EXTENSION
 from dualsql.openapi.document import component_schemas
-from dualsql.resource import STANDARD_PARTS, WELL_KNOWN
+from dualsql.openapi.operations import STANDARD_PARTS, WELL_KNOWN
 from dualsql_client import wire
 
 ROOT = Path(__file__).parents[2]

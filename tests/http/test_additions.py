@@ -16,8 +16,8 @@ import pytest
 
 from dualsql.formats.writer import WriterOptions
 from dualsql.http.parameters import STREAM_PARAMETERS
-from dualsql.results.cursors import CursorScope
 from dualsql.results.streams import token_parts
+from dualsql.results.view import CursorScope
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,7 +18,8 @@ from starlette.routing import Mount
 from dualsql import DualResponse, DualResponseError, DualResponseServer, LocalResultStorage, PageRequest
 from dualsql.formats import json
 from dualsql.query import read_result_query
-from dualsql.results.view import NOT_KEPT_ROWS, ROWS_OF_NOW
+from dualsql.results.kept_rows import ROWS_OF_NOW
+from dualsql.results.view import NOT_KEPT_ROWS
 from tests.engines import opened, sqlite_url_in
 from tests.kept import chance, meanings
 from tests.servers import create_server

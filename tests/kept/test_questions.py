@@ -15,8 +15,8 @@ from sqlalchemy import select
 from dualsql import DualResponse, DualResponseError, DualResponseServer, LocalResultStorage, PageRequest
 from dualsql.formats import json
 from dualsql.query import read_result_query
+from dualsql.results.kept_rows import ROWS_OF_NOW
 from dualsql.results.streams import StreamRequest
-from dualsql.results.view import ROWS_OF_NOW
 from dualsql_client.wire import SortKey
 from tests.engines import opened, sqlite_url_in
 from tests.kept import questions

@@ -26,7 +26,7 @@ from dualsql.catalogue import Visible
 from dualsql.mcp import add_execute_query, add_query, add_result_tools
 from dualsql.query.mcp import add_data_manager
 from dualsql.query.model import SQLQuery
-from dualsql.results.view import ROWS_OF_NOW
+from dualsql.results.kept_rows import ROWS_OF_NOW
 from tests.engines import opened, sqlite_url_in
 from tests.http.application import Application, by_header, problem_of, running
 

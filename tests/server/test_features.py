@@ -256,9 +256,7 @@ class Profiler(Feature):
 
     def attach(self, server: ResultServer, parts: Parts) -> None:
         """See `Feature`."""
-        parts.creator.profiler = ProfileService(
-            parts.views, parts.access, ProfileSettings(), None
-        ).profile_sample
+        parts.creator.profiler = ProfileService(parts.views, parts.access, ProfileSettings(), None).profiler
 
 
 USED, ONCE = Health(), OwnHealth()
@@ -488,7 +486,9 @@ LOADED_LATER = {
     "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
     "formats.bound", "formats.csv", "formats.json_array", "formats.odd_values", "formats.ranges",
     "formats.unfit_cells", "formats.xlsx", "plan.entities", "plan.other_statements", "plan.projection", "plan.sampling",
-    "plan.subqueries", "results.row_cache", "sqlalchemy_orm_internals", "store.eviction", "store.guard", "store.health",
+    "plan.subqueries", "results.kept_rows", "results.resources",
+    "results.resuming", "results.row_cache", "results.snapshots", "sqlalchemy_orm_internals",
+    "store.eviction", "store.guard", "store.health",
     "tenancy.functions", "tenancy.grouping", "tenancy.masks", "tenancy.row_filters", "tenancy.tenant_filters",
     "tenancy.visible",
 }  # fmt: skip

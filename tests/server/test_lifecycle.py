@@ -120,7 +120,7 @@ async def test_no_access_is_lost_or_counted_twice(make_server: MakeServer, datab
         )
     )
     assert first.unchecked.metadata_of(resource)["access_count"] == 30, "its own accesses are there at once"
-    await asyncio.gather(*(server._descriptions._accesses.flush() for server in (first, second)))
+    await asyncio.gather(*(server.access.log.flush() for server in (first, second)))
     stored = await first.open_resource(response.resource_id, None, "read")
     assert first.unchecked.metadata_of(stored)["access_count"] == 60
     assert stored.last_accessed_at is not None

@@ -12,7 +12,7 @@ import pytest
 
 from dualsql import LimitExceededError, StorageError
 from dualsql.changes import ChangeNotifier, ChangeSettings
-from dualsql.resource import Clock, Resource, new_resource
+from dualsql.resource import Clock, Resource, new_resource_id
 from dualsql.store import MemoryStore, ResourceChanges
 from dualsql.store.protocol import ResourceState
 
@@ -36,19 +36,20 @@ class CountingStore(MemoryStore):
 
 
 def resource(lifetime: timedelta = HOUR) -> Resource:
-    made = new_resource(
-        now=datetime.now(UTC),
+    now = datetime.now(UTC)
+    return Resource(
+        id=new_resource_id(),
         name="r",
         source="default",
         document=b"x",
+        signature=b"s",
         columns=[],
         total_count=1,
         total_count_kind="exact",
+        created_at=now,
+        expires_at=now + lifetime,
         lifetime=lifetime,
-        principal=None,
-        metadata={},
     )
-    return replace(made, signature=b"s")
 
 
 class Told:

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import DualResponseServer, PageRequest, ResourceNotFoundError, SQLResourceStore
 from dualsql.resource import Principal, Resource
 from dualsql.results.access import seal_for, sign
-from dualsql.results.view import Plans
+from dualsql.results.view import Derived, Plans
 from dualsql.tenancy import Hook, Mask, RowFilter, Shared, TenantFilter
 from dualsql_client.wire import SortKey
 from tests import engines
@@ -179,13 +179,14 @@ async def test_what_is_kept_is_bounded(filled: AsyncEngine) -> None:
         plans = Plans(most_bytes=2_000)
         source = server.parts.sources["default"]
         documents = [source.freeze(ALL.where(notes.c.id > n)) for n in range(30)]
-        first = plans.derived("default", documents[0], source.thaw)
-        for document in documents[1:]:
-            plans.derived("default", document, source.thaw)
+        first = Derived(source.thaw(documents[0]))
+        for document in documents:
+            plans.keep("default", document, first)
         assert 0 < len(plans) <= 2_000 // min(map(len, documents))
-        assert plans.derived("default", documents[0], source.thaw) is not first, "the oldest went first"
+        assert plans.get("default", documents[-1]) is first
+        assert plans.get("default", documents[0]) is None, "the oldest went first"
         nothing = Plans(most_bytes=10)
-        assert nothing.derived("default", documents[0], source.thaw) is not None
+        nothing.keep("default", documents[0], first)
         assert len(nothing) == 0
 
 

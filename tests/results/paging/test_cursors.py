@@ -20,7 +20,8 @@ from dualsql import BadParameterError, Principal
 from dualsql.errors import BadCursorError
 from dualsql.freeze import Seal
 from dualsql.plan import KeysetPosition
-from dualsql.results.cursors import MAXIMUM_LENGTH, Cursor, Cursors, CursorScope
+from dualsql.results.pages import _LONGEST_CURSOR, Cursor, Cursors
+from dualsql.results.view import CursorScope
 
 OLD, NEW = "the secret of last year, 32 characters", "the secret of this year, 32 characters"
 ANA = Principal(id="ana", tenant="north")
@@ -142,7 +143,7 @@ def test_every_bit_counts() -> None:
         "A",
         "AQ",
         "AQ" + "A" * 22,
-        "AQ" * MAXIMUM_LENGTH,
+        "AQ" * _LONGEST_CURSOR,
         "é",
         "\x00",
         "=" * 40,
@@ -203,7 +204,7 @@ def test_secrets_rotate() -> None:
 
 def test_what_cannot_be_written_exactly_has_no_cursor() -> None:
     assert CURSORS.write(Cursor(KeysetPosition(values=(object(),)), 0), SCOPE) is None
-    assert CURSORS.write(Cursor(KeysetPosition(values=("x" * MAXIMUM_LENGTH,)), 0), SCOPE) is None
+    assert CURSORS.write(Cursor(KeysetPosition(values=("x" * _LONGEST_CURSOR,)), 0), SCOPE) is None
 
 
 def test_a_long_text_is_not_decoded() -> None:

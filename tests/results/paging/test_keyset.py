@@ -14,7 +14,8 @@ from dualsql.capabilities import capabilities_of
 from dualsql.errors import BadParameterError
 from dualsql.freeze import Seal
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
-from dualsql.results.cursors import Cursor, Cursors, CursorScope
+from dualsql.results.pages import Cursor, Cursors
+from dualsql.results.view import CursorScope
 from dualsql_client.wire import SortKey
 from tests.engines import SOURCES
 from tests.results.paging.sorts import NULLS, SORTS

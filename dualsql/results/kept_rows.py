@@ -1,0 +1,259 @@
+"""Reads the kept rows of a result in place of its database, where that is possible; loaded with the first of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from sqlalchemy import Dialect
+
+from dualsql.columns.result import ResultColumn
+from dualsql.databases import Source, backend_of
+from dualsql.errors import (
+    BadParameterError,
+    DatabaseBusyError,
+    DatabaseUnreachableError,
+    DualResponseError,
+    InvalidSQLError,
+    QueryExecutionError,
+    StorageError,
+    TamperedError,
+)
+from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
+from dualsql.freeze.document import AnySelect
+from dualsql.log import log_failure
+from dualsql.resource import INTERRUPTED, Principal, Resource
+from dualsql.results.view import NOT_KEPT_ROWS, Derived, ReadTarget, View, Views
+from dualsql_client.wire import KeptDescription, SortKey
+
+if TYPE_CHECKING:
+    from dualsql.results.streams import StreamRun
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+ROWS_OF_NOW = (
+    "These are the rows of the database now: the kept rows of the result cannot answer this query with the same "
+    "meaning."
+)
+"""The note of an answer that was read from the database although the rows of the result are kept."""
+
+OF_VALUES = (QueryExecutionError, InvalidSQLError, BadParameterError)
+"""Errors of a query over kept rows that its database may answer: a number overflows there, a text is not ASCII."""
+
+
+def is_of_kept_rows(error: BaseException) -> bool:
+    """Whether an error of reading kept rows may be one of their file or of DuckDB. The database is read instead."""
+    if isinstance(error, DatabaseBusyError):
+        return error.is_full or isinstance(error, DatabaseUnreachableError)
+    if isinstance(error, StorageError):
+        return not isinstance(error, TamperedError)
+    return isinstance(error, OF_VALUES)
+
+
+class Original(NamedTuple):
+    """What the rows of a kept result are written as: the columns and the dialect of the statement that ran.
+
+    Attributes:
+        copied: see `KeptRows`.
+    """
+
+    derived: Derived
+    dialect: Dialect
+    copied: Sequence[int | None]
+
+    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+        """The writer of some of the columns, which writes what the database would have written."""
+        backend = backend_of(self.dialect)
+        copied = None if backend is None else backend.copied_writers.get(written.name)
+        places = self.derived.shape.columns
+        kinds = [self.copied[places.index(column)] for column in columns] if self.copied else [None]
+        known = [kind for kind in kinds if kind is not None]
+        if copied is None or len(known) < len(kinds):
+            return written.writer(columns, self.dialect, options)
+        return copied(columns, self.dialect, options, known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptView(View):
+    """The kept rows of a result, or a question over them.
+
+    Attributes:
+        original: of rows that are not questioned, and of answers that are written as those of the database.
+        is_answer: it is a question.
+    """
+
+    original: Original | None
+    is_answer: bool = False
+
+    @property
+    def shown(self) -> Derived:
+        """See `View`."""
+        return self.derived if self.original is None else self.original.derived
+
+    @property
+    def dialect(self) -> Dialect:
+        """See `View`."""
+        return self.source.engine.dialect if self.original is None else self.original.dialect
+
+    def writer(self, written: Format, columns: Sequence[ResultColumn], options: WriterOptions) -> Writer:
+        """See `View`."""
+        if self.original is None:
+            return written.writer(columns, self.dialect, options)
+        return self.original.writer(written, columns, options)
+
+    def over(self, derived: Derived) -> View:
+        """See `View`."""
+        return replace(self, derived=derived, original=None, is_answer=True)
+
+    def answering(self, derived: Derived, live: View) -> View:
+        """A question over these rows, whose answer is written as that of `live` is."""
+        original = Original(live.derived, live.dialect, ())
+        return replace(self, derived=derived, original=original, is_answer=True)
+
+    async def stream(
+        self, writer: Writer, columns: Sequence[ResultColumn], select: AnySelect
+    ) -> AsyncGenerator[Chunk, None]:
+        """See `View`. After the first rows, the database is not read instead: the error says what to do."""
+        rows = 0
+        try:
+            async with aclosing(View.stream(self, writer, columns, select)) as chunks:
+                async for chunk in chunks:
+                    rows += chunk.rows
+                    yield chunk
+        except OF_VALUES as error:
+            if not rows or not self.is_answer:
+                raise
+            raise QueryExecutionError(
+                "A value of a later kept row cannot be computed as its database computes it.",
+                hint="Leave that row or that expression out, or read the answer in pages: the database answers those.",
+            ) from error
+
+
+class KeptAnswer(NamedTuple):
+    """The answer to a question over kept rows.
+
+    Attributes:
+        view: None if DuckDB cannot be asked in this way.
+        as_of: when the kept rows were read from the database.
+    """
+
+    view: View | None
+    as_of: datetime
+
+
+class KeptReader(Protocol):
+    """Reads the rows that a run of a statement left elsewhere than in its database."""
+
+    async def view(self, resource: Resource, live: View) -> KeptView | None:
+        """The kept rows of a resource; None if its database has to be read.
+
+        Args:
+            live: what the reader sees of it in its database.
+
+        Raises:
+            TamperedError: the record of the kept rows or their file was changed.
+        """
+
+    async def target(self, live: ReadTarget, sort: Sequence[SortKey]) -> ReadTarget:
+        """The kept rows in this order; `live`, which are those of the database, if they have to be read."""
+
+    async def can_use(self, view: View, live: View, uses: Iterable[tuple[str, str]]) -> bool:
+        """Whether kept rows can be used so with the meaning that their columns have in the database.
+
+        Args:
+            view: the kept rows. live: the rows in the database.
+            uses: names of columns, each with what is done with its values ("sorted").
+        """
+
+    async def compares_by_code_point(self, source: Source) -> bool:
+        """Whether a database is known to compare and sort all of its texts by code point, as kept rows do."""
+
+    async def describe(self, resource: Resource, live: View) -> KeptDescription:
+        """Whether the reader reads the kept rows of a resource; raises what `view` raises."""
+
+
+async def kept_or_live(view: View, read: Awaitable[T], instead: Callable[[], Awaitable[T]]) -> T:
+    """What `read` returns, which reads the view; what `instead` returns, if these are kept rows that cannot be read."""
+    try:
+        return await read
+    except DualResponseError as error:
+        if view.kept is None:
+            raise
+        require_of_kept_rows(error)
+    return await instead()
+
+
+def require_of_kept_rows(error: DualResponseError) -> None:
+    """Log an error after which the database is read; raise any other one."""
+    if not is_of_kept_rows(error):
+        raise error
+    log_failure(_log, error, "reading kept rows", level=logging.WARNING)
+
+
+def notes_of_now(resource: Resource, view: View) -> list[str]:
+    """What an answer about a result says of its rows, if they are read from the database and not from the kept ones."""
+    return [NOT_KEPT_ROWS] if resource.kept is not None and view.kept is None else []
+
+
+async def chunks_or_live(
+    run: StreamRun,
+    instead: Callable[[DualResponseError], Awaitable[ReadTarget]],
+    chunks_of: Callable[[ReadTarget], AsyncGenerator[Chunk, None]],
+) -> AsyncGenerator[Chunk, None]:
+    """The chunks of kept rows; those of the database, if the first rows cannot be answered from them."""
+    waiting: list[Chunk] = []
+    try:
+        async with aclosing(run.chunks()) as chunks:
+            async for chunk in chunks:
+                waiting.append(chunk)
+                if run.ending.rows or run.ending.is_complete:
+                    for one in waiting:
+                        yield one
+                    waiting.clear()
+            return
+    except DualResponseError as error:
+        # Cursors and resumptions are of kept rows.
+        if run.ending.rows or run.request.cursor is not None or run.request.resumption is not None:
+            raise
+        target = await instead(error)
+    run.ending.error = None
+    async with aclosing(chunks_of(target)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+async def described(
+    views: Views, resource: Resource, principal: Principal | None, now: datetime
+) -> KeptDescription:
+    """What the metadata of a resource say of its kept rows."""
+    # A refresh may run in another process, also where this one keeps no rows.
+    run = describe_run(resource, now)
+    if resource.status == "pending":
+        return run
+    if views.kept is None:
+        return KeptDescription(**{**run, "kept": False, "reason": "This server keeps no results."})
+    return KeptDescription(**{**run, **await views.kept.describe(resource, views.live(resource, principal))})
+
+
+def is_refreshed(resource: Resource, now: datetime) -> bool:
+    """Whether a server refreshes the resource, by its record."""
+    running = None if resource.kept is None else resource.kept.get("running")
+    return running is not None and datetime.fromisoformat(running["until"]) > now
+
+
+def describe_run(resource: Resource, now: datetime) -> KeptDescription:
+    """How far the run is whose rows a resource is going to keep, or why it failed."""
+    kept, description = resource.kept or {}, KeptDescription(kept=False)
+    if "running" in kept:
+        if resource.status == "pending" or is_refreshed(resource, now):
+            description["rows_so_far"] = kept["running"]["rows"]
+        else:
+            description["error"] = INTERRUPTED
+    elif "failure" in kept:
+        description["error"] = kept["failure"]
+    return description

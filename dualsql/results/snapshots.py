@@ -1,0 +1,48 @@
+"""Entity tags of streams over data of which the operator says when they change: `Settings.snapshot_tags`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from dualsql.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dualsql.results.streams import StreamRun
+
+
+def etag_of(run: StreamRun, tag: str | Callable[[], str | None] | None) -> str | None:
+    """A weak ETag (RFC 9110, section 8.8.1); None if the data may change.
+
+    Callers who see other rows or other values get another one: it covers everything that decides the bytes, which are
+    the SQL, its bound values, the settings that the database's own policies read, and the format.
+
+    Args:
+        tag: of the present state of the data.
+
+    Raises:
+        ConfigurationError: the operator's function returned something else.
+    """
+    view = run.target.view
+    snapshot = tag() if callable(tag) else tag
+    if snapshot is None:
+        return None
+    if not isinstance(snapshot, str):
+        raise ConfigurationError(
+            f"The snapshot tag of {view.source.name!r} must be a string or None, and is a {type(snapshot).__name__}."
+        )
+    compiled = run.select().compile(dialect=view.rules.dialect(view.source.engine.dialect))
+    values = compiled.construct_params(dict(view.rules.values))
+    parts = (
+        snapshot,
+        view.source.name,
+        str(compiled),
+        sorted(values.items()),
+        list(view.rules.settings),
+        [column.describe() for column in run.columns],
+        run.request.format,
+        run.request.options,
+        *([view.run] if view.run else ()),
+    )
+    return f'W/"{sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'
