@@ -22,7 +22,7 @@ from uuid import uuid4
 import asyncmy
 from asyncmy.errors import OperationalError
 
-from tests.engines import START_DEADLINE, dies_with_us, unprivileged_user
+from tests.engines import START_DEADLINE, dies_with_us, make_or_copy, unprivileged_user
 
 SERVER_OPTIONS = (
     "--skip-networking",
@@ -84,7 +84,7 @@ def mariadb_server(program: str) -> Iterator[MariaDB]:
     try:
         if identity:
             os.chown(folder, identity["user"], identity["group"])
-        _install(folder)
+        make_or_copy("mariadb", folder / "data", lambda: _install(folder))
         # A server that starts empties its folder of temporary tables: those of another one, were it shared.
         own = [
             f"--datadir={folder}/data",

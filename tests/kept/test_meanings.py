@@ -190,6 +190,7 @@ async def compared(server: Asked, texts: Sequence[tuple[str, str]], *, thoroughl
     return reached
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_some_texts_mean_the_same(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     texts = [*meanings.expressions(engine), *meanings.statements(engine)][::24]

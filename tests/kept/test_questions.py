@@ -185,6 +185,7 @@ async def test_a_stream_that_fails_before_its_first_row_is_of_the_database(
 EXAMPLE = re.compile(r'"[^"]*"')
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 async def test_the_example_of_a_hint_is_answered(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
