@@ -166,7 +166,7 @@ LATE = [
 ]
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("first", "last", "expected"), LATE)
 def test_a_value_late_in_a_large_file_decides_as_in_a_small_one(
     tmp_path: Path, first: str, last: str, expected: str
@@ -412,6 +412,7 @@ def sales(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_database_itself_reads_and_writes_nothing_else(tmp_path: Path, sales: Path, attack: str) -> None:
     database = loaded(tmp_path, sales)
@@ -565,6 +566,7 @@ async def test_requests_are_told_how_far_the_files_are_read() -> None:
     assert "42% are read" in answer.json()["message"]
 
 
+@pytest.mark.long
 def test_the_share_that_is_read_grows_to_one(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv").write_text("n\n" + "1\n" * 300_000)

@@ -183,6 +183,7 @@ def test_a_foreign_database_does_not_choose_what_it_reads(shop: Path) -> None:
     connection.close()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["written", "removed", "linked"])
 async def test_a_file_that_changes_is_read_no_further(tmp_path: Path, how: str) -> None:
     """Its pages would repeat or lose rows."""

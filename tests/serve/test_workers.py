@@ -98,6 +98,7 @@ async def requests_of(served: Serving) -> dict[str, float]:
     return {worker: float(count) for worker, count in lines}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
