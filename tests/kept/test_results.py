@@ -668,7 +668,7 @@ assert "pandas" in sys.modules, "pyarrow imports it if it is there"
 """
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("time", range(5))
 async def test_the_process_ends_quietly(time: int, tmp_path: Path) -> None:
     """DuckDB's binding reports objects that are not freed: 39 lines."""
