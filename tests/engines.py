@@ -39,7 +39,7 @@ SOURCES = (*ENGINES, "mariadb")
 START_DEADLINE = 60.0
 """Seconds a server may take to accept its first connection."""
 
-FOLDER_OF_RUN = "DUALSQL_TESTS_FOLDER"
+FOLDER_OF_RUN = "TESTS_FOLDER_OF_RUN"
 """The variable with a folder that all workers of one run share; tests/conftest.py sets it."""
 
 INITDB_OPTIONS = "--username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync"
