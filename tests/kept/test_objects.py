@@ -220,6 +220,7 @@ async def test_readers_of_one_machine_download_once(
     assert set(copies(tmp_path / "cache")) == {name}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fault", ["cut", "silent"])
 async def test_a_download_that_breaks_leaves_nothing(
     fault: str, relay: Relay, s3: int, bucket: str, tmp_path: Path
@@ -246,6 +247,7 @@ async def test_a_download_that_breaks_leaves_nothing(
     assert path is not None and path.read_bytes() == data
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fault", ["cut", "silent"])
 async def test_an_upload_that_breaks_leaves_nothing_and_the_rows_are_read_live(
     fault: str, relay: Relay, s3: int, bucket: str, tmp_path: Path

@@ -799,6 +799,7 @@ async def test_rows_under_declared_policies_are_not_kept_while_the_policies_are_
             postgresql_server.execute(f"DROP ROLE {reader}")
 
 
+@pytest.mark.long
 async def test_a_question_is_answered_after_many_other_results_were_read(kept: KeptServer) -> None:
     """The statement of an answer is cached longer than the table that the kept rows are read as."""
     asked = [read_result_query(part) for part in ({"limit": 3}, {"sql": "SELECT count(*) AS n FROM data"})]

@@ -184,7 +184,7 @@ async def extremes(engine: str, request: pytest.FixtureRequest, kinds: Any) -> t
     return url, tables
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
 @pytest.mark.parametrize("engine", EXTREMES)
 async def test_extreme_values_come_back_as_they_were(
