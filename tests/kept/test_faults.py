@@ -179,7 +179,7 @@ async def read_everything(kept: KeptServer, resource_id: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("keep", [True, pytest.param("slow", marks=pytest.mark.long)])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -184,6 +184,7 @@ async def test_a_download_that_a_process_left_makes_room(tmp_path: Path) -> None
     assert set(copies(cache)) == {name}
 
 
+@pytest.mark.long
 async def test_open_files_that_nobody_reads_are_closed_for_another_one(tmp_path: Path) -> None:
     store, cache = local_store(tmp_path / "objects"), tmp_path / "cache"
     storage = ObjectResultStorage(store, cache=cache, cache_bytes=MIB)
