@@ -24,7 +24,9 @@ from asyncmy.errors import OperationalError
 
 from tests.engines import START_DEADLINE, dies_with_us, make_or_copy, unprivileged_user
 
+LOG_SIZE = "--innodb-log-file-size=8M"  # the default of 96 MB would be written, and copied for each worker
 SERVER_OPTIONS = (
+    LOG_SIZE,
     "--skip-networking",
     "--skip-log-bin",
     "--character-set-server=utf8mb4",
@@ -124,6 +126,7 @@ def _install(folder: Path) -> None:
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             "--skip-name-resolve",
+            LOG_SIZE,
             f"--tmpdir={folder}",
             *owner,
         ],
