@@ -98,7 +98,7 @@ def _no_collections() -> Any:
     gc.enable()
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("reader", READERS)
 def test_one_piece_again_and_again(reader: str) -> None:
     for piece in PIECES:

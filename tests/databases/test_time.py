@@ -58,7 +58,7 @@ async def assert_idle(database: Database, server: DualResponseServer) -> None:
             await connection.rollback()
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite", "postgresql")
 async def test_a_slow_query_is_stopped_and_says_so(make_server: MakeServer, database: Database) -> None:
     server = await make_server(query_timeout=SHORT)
     began = time.monotonic()

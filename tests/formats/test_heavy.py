@@ -79,6 +79,7 @@ CELLS: dict[str, Callable[[int], Any]] = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_sample_takes_time_for_what_it_shows(kind: str) -> None:
     """2,000,000 elements took up to 4 s."""
@@ -168,7 +169,7 @@ def test_a_document_in_pieces_is_the_document() -> None:
         except JSONDecodeError as error:
             return str(error)
 
-    for _ in range(3_000):
+    for _ in range(1_000):
         value = [random_document(random, 4), random_value(random, 3)]
         text = json.dumps(value, ensure_ascii=random.random() < 0.5, indent=random.choice((None, 1)))
         place, piece = random.randrange(len(text)), random.randrange(1, 60)

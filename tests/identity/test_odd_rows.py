@@ -140,7 +140,7 @@ async def clear(url: str) -> None:
         await connection.execute(text("DELETE FROM dualsql_resources"))
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 @pytest.mark.parametrize("column", COLUMNS)
 async def test_an_odd_row_costs_nobody_else_anything(
     institutions_url: str, store_url: str, caplog: pytest.LogCaptureFixture, column: str

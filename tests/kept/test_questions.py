@@ -134,6 +134,7 @@ async def compare_others(server: Compared, every: int) -> None:
         assert found == wanted, chart
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
 async def test_some_questions_have_one_answer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     async with compared("sqlite", tmp_path, request) as server:

@@ -333,7 +333,7 @@ def test_widths() -> None:
     assert pages.widths_within(0, [5]) == [1]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 async def test_filters_by_the_cursor_s_column(open_viewer: Sit, tmp_path: Path) -> None:
     sizes = {row["id"]: row["size"] for row in ROWS}
     large = [number for number, size in sizes.items() if size is not None and size > 800]

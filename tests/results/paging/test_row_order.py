@@ -91,7 +91,7 @@ _HOOKS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 @pytest.mark.parametrize("hooks", _HOOKS)
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 async def test_rows_of_a_table_without_a_key_are_in_the_order_of_its_rows(
