@@ -127,6 +127,7 @@ def test_rows_late_in_a_file_decide_too(tmp_path: Path) -> None:
     assert rows[-1] == ("x",) and len(rows) == 50_001
 
 
+@pytest.mark.long
 def test_a_large_file_keeps_its_order_and_types(tmp_path: Path) -> None:
     """It is read at once, with checks; `rowid` numbers the rows in the order of the file."""
     rows = [

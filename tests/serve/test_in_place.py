@@ -131,6 +131,7 @@ def shop(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 async def test_a_database_among_other_files_is_read_in_place(shop: Path) -> None:
     async with serving(shop.parent) as analyst:
         assert [row["id"] for row in await analyst.rows("SELECT * FROM shop_t", 3)] == [*range(9, -1, -1)]

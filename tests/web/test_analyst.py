@@ -40,6 +40,7 @@ async def patiently(route: Route) -> None:
     await route.continue_(post_data=json.dumps({**(route.request.post_data_json or {}), "budget": 30}))
 
 
+@pytest.mark.long
 async def test_headers_summarise_what_is_on_the_screen(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await page.route("**/profile", patiently)
