@@ -6,6 +6,7 @@ of tests is a package, so that files in two folders may bear one name.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import certifi
@@ -60,6 +62,9 @@ _FOLDERS = TemporaryDirectory(prefix="dualsql-user-")
 def pytest_configure(config: pytest.Config) -> None:
     config.option.anyio_mode = "auto"
     os.environ["XDG_STATE_HOME"] = os.environ["XDG_RUNTIME_DIR"] = _FOLDERS.name
+    # Workers of pytest-xdist inherit that of the process that starts them.
+    if not hasattr(config, "workerinput"):
+        os.environ[engines.FOLDER_OF_RUN] = _FOLDERS.name
     # How long one case takes says how busy the machine is; `timeout` ends what hangs.
     examples = 30 if _is_quick_run(config) else 100
     settings.register_profile(
@@ -168,6 +173,21 @@ def _check_each_schema_once() -> Iterator[None]:
             "check_schema",
             lambda schema: check_text(json.dumps(schema)),
         )
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _end_servers_soon() -> Iterator[None]:
+    """uvicorn looks every 0.1 s whether it is to end, and then gives connections 0.1 s; here both are 0.01 s."""
+    try:
+        import uvicorn.server
+    except ModuleNotFoundError:  # no part of the kernel's tests
+        yield
+        return
+    hasty = SimpleNamespace(**vars(asyncio))
+    hasty.sleep = lambda seconds: asyncio.sleep(min(seconds, 0.01))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", hasty)
         yield
 
 

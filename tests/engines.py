@@ -7,6 +7,7 @@ a Unix socket only, so sessions that run side by side cannot meet on a port.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import pwd
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 import asyncpg  # type: ignore[import-untyped]
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, Connection, create_engine, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql.capabilities import capabilities_named
@@ -37,6 +38,9 @@ SOURCES = (*ENGINES, "mariadb")
 
 START_DEADLINE = 60.0
 """Seconds a server may take to accept its first connection."""
+
+FOLDER_OF_RUN = "TESTS_FOLDER_OF_RUN"
+"""The variable with a folder that all workers of one run share; tests/conftest.py sets it."""
 
 INITDB_OPTIONS = "--username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync"
 
@@ -77,9 +81,57 @@ async def opened(url: str | URL, **options: Any) -> AsyncIterator[AsyncEngine]:
         await engine.dispose()
 
 
+def make_or_copy(kind: str, data: Path, make: Callable[[], object]) -> None:
+    """Make the data of a server, or copy what this run has made for another server of the kind.
+
+    mariadb-install-db and initdb take seconds of CPU; each worker has a server of its own.
+    """
+    shared = os.environ.get(FOLDER_OF_RUN)
+    if shared is None:
+        make()
+        return
+    template = Path(shared) / kind
+    with (Path(shared) / f"{kind}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        is_made = template.exists()
+        if not is_made:
+            make()
+        source, copy = (template, data) if is_made else (data, template)
+        subprocess.run(["cp", "-a", source, copy], check=True)
+
+
 def sqlite_url_in(folder: Path) -> str:
     """The async URL of a fresh SQLite file in `folder`."""
     return f"sqlite+aiosqlite:///{folder}/{uuid4().hex}.sqlite"
+
+
+_FILES: dict[Callable[[Connection], None], bytes] = {}
+
+
+async def fill_once(engine: AsyncEngine, make: Callable[[Connection], None]) -> None:
+    """Fill an empty database by `make`. A SQLite file is a copy of the one that `make` filled first.
+
+    Tables and rows take 15 ms of CPU by SQLAlchemy and aiosqlite, and thousands of tests need the same ones.
+    """
+    path = Path(engine.url.database or ":memory:")
+    if engine.dialect.name != "sqlite" or path.name == ":memory:" or not _copy(path, make):
+        async with engine.begin() as connection:
+            await connection.run_sync(make)
+
+
+def _copy(path: Path, make: Callable[[Connection], None]) -> bool:
+    """Whether there was no database in the file; now it is what `make` fills."""
+    if path.exists() and path.stat().st_size:
+        return False
+    if content := _FILES.get(make):
+        path.write_bytes(content)
+        return True
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        make(connection)
+    engine.dispose()
+    _FILES[make] = path.read_bytes()
+    return True
 
 
 class PostgreSQL:
@@ -166,13 +218,20 @@ def _embedded(folder: Path) -> Iterator[PostgreSQL]:
 
 @contextmanager
 def _system(programs: Path, folder: Path) -> Iterator[PostgreSQL]:
-    identity = unprivileged_user()
-    if identity:
+    if identity := unprivileged_user():
         os.chown(folder, identity["user"], identity["group"])
-    initdb: list[str | Path] = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", folder / "data"]
-    subprocess.run(initdb, check=True, stdout=subprocess.PIPE, cwd=folder, **identity)
+    initialize(programs, folder / "data")
     with started(programs, folder) as server:
         yield server
+
+
+def initialize(programs: Path, data: Path) -> None:
+    """Make the data folder of a PostgreSQL."""
+    initdb: list[str | Path] = [programs / "initdb", *INITDB_OPTIONS.split(), "-D", data]
+    where: dict[str, Any] = {"cwd": data.parent, **unprivileged_user()}
+    make_or_copy(
+        "postgresql", data, lambda: subprocess.run(initdb, check=True, stdout=subprocess.PIPE, **where)
+    )
 
 
 @contextmanager

@@ -22,9 +22,11 @@ from uuid import uuid4
 import asyncmy
 from asyncmy.errors import OperationalError
 
-from tests.engines import START_DEADLINE, dies_with_us, unprivileged_user
+from tests.engines import START_DEADLINE, dies_with_us, make_or_copy, unprivileged_user
 
+LOG_SIZE = "--innodb-log-file-size=8M"  # the default of 96 MB would be written, and copied for each worker
 SERVER_OPTIONS = (
+    LOG_SIZE,
     "--skip-networking",
     "--skip-log-bin",
     "--character-set-server=utf8mb4",
@@ -84,7 +86,7 @@ def mariadb_server(program: str) -> Iterator[MariaDB]:
     try:
         if identity:
             os.chown(folder, identity["user"], identity["group"])
-        _install(folder)
+        make_or_copy("mariadb", folder / "data", lambda: _install(folder))
         # A server that starts empties its folder of temporary tables: those of another one, were it shared.
         own = [
             f"--datadir={folder}/data",
@@ -124,6 +126,7 @@ def _install(folder: Path) -> None:
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             "--skip-name-resolve",
+            LOG_SIZE,
             f"--tmpdir={folder}",
             *owner,
         ],

@@ -27,15 +27,38 @@ def beyond_their_number(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     Where databases are named, the cases of others are long: what is theirs alone has quick tests elsewhere. A whole
     module may be marked; its tests without a database are quick.
     """
-    groups: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    groups: defaultdict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("quick") is not None and item.get_closest_marker("long") is None:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("long") is None:
             groups[item.nodeid.partition("[")[0]].append(item)
     for group in groups.values():
+        if not hasattr(group[0], "callspec"):
+            continue  # its only case
         marker = group[0].get_closest_marker("quick")
-        assert marker is not None
-        quick = _quick_places([item.nodeid.partition("[")[2] for item in group], *marker.args)
-        yield from (item for place, item in enumerate(group) if place not in quick)
+        quick = {id(call) for call in _quick_calls(group[0], [item.callspec for item in group], marker)}
+        yield from (item for item in group if id(item.callspec) not in quick)
+
+
+IN_TURN = {"tests/mcp/": "host", "tests/client/": "library"}
+"""Fixtures with several values of one kind, by folder: a test is quick with one of them, another test with another."""
+
+
+def _quick_calls(test: pytest.Function, calls: list[Any], marker: pytest.Mark | None) -> list[Any]:
+    """Of the calls of a test that are not long by themselves, the quick ones."""
+    fixture = _fixture_in_turn(test)
+    if values := sorted({call.indices[fixture] for call in calls if fixture in call.indices}):
+        chosen = values[crc32(test.nodeid.partition("[")[0].encode()) % len(values)]
+        calls = [call for call in calls if call.indices[fixture] == chosen]
+    if marker is not None:
+        quick = _quick_places([call.id for call in calls], *marker.args)
+        calls = [call for place, call in enumerate(calls) if place in quick]
+    return calls
+
+
+def _fixture_in_turn(test: pytest.Function) -> str:
+    fixture = next((name for folder, name in IN_TURN.items() if test.nodeid.startswith(folder)), "")
+    given = [mark.args[0] for mark in test.iter_markers("parametrize")]
+    return "" if any(fixture in names for names in given) else fixture
 
 
 def leave_out_long_cases(metafunc: pytest.Metafunc) -> None:
@@ -44,10 +67,8 @@ def leave_out_long_cases(metafunc: pytest.Metafunc) -> None:
     10,000 of 18,000 cases are long: to make their tests and to deselect them is a third of a quick run's collection.
     """
     calls = [call for call in metafunc._calls if not LONG & {mark.name for mark in call.marks}]
-    marker = metafunc.definition.get_closest_marker("quick")
-    if marker is not None:
-        quick = _quick_places([call.id for call in calls], *marker.args)
-        calls = [call for place, call in enumerate(calls) if place in quick]
+    test = metafunc.definition
+    calls = _quick_calls(test, calls, test.get_closest_marker("quick"))
     # pytest makes one test without parameters of a list without cases (_pytest/python.py, _genfunctions).
     metafunc._calls[:] = calls or metafunc._calls[:1]
 

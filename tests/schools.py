@@ -15,6 +15,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    Connection,
     DateTime,
     ForeignKey,
     Integer,
@@ -25,6 +26,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from tests.engines import fill_once
 
 
 class Control(enum.Enum):
@@ -125,8 +128,12 @@ VISITS = [
 
 async def fill(engine: AsyncEngine) -> None:
     """Create the tables and put the rows into them."""
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
-        await connection.execute(insert(School), SCHOOLS)
-        await connection.execute(insert(Program), PROGRAMS)
-        await connection.execute(insert(visits), VISITS)
+    await fill_once(engine, create)
+
+
+def create(connection: Connection) -> None:
+    """The same on a connection."""
+    Base.metadata.create_all(connection)
+    connection.execute(insert(School), SCHOOLS)
+    connection.execute(insert(Program), PROGRAMS)
+    connection.execute(insert(visits), VISITS)

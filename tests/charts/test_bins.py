@@ -108,6 +108,7 @@ def test_the_edges_of_powers(values: Sequence[Any]) -> None:
     assert all(edge > 0 for edge in edges)
 
 
+@pytest.mark.quick(6, "sqlite")
 @pytest.mark.parametrize("name", ["small", "big", "ratio", "price", "born", "seen", "constant", "absent"])
 @pytest.mark.parametrize("scale", [None, "log"])
 async def test_each_row_is_in_a_bin_or_counted(

@@ -105,6 +105,7 @@ def left_out(chart: Any) -> int:
     return sum(int(number.replace(",", "")) for number in notes)
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("mark", ["bar", "line", "point", "heatmap"])
 @pytest.mark.parametrize("x", ["text", "float", "datetime"])
 @pytest.mark.parametrize("color", [None, "text", "float", "datetime"])

@@ -283,6 +283,7 @@ PAGES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("arguments", PAGES, ids=lambda given: "-".join(given) or "all")
 async def test_pages_follow_one_another_and_are_those_of_fetch(pair: Pair, arguments: dict[str, Any]) -> None:
     parsed = await pair.open()

@@ -129,6 +129,7 @@ ENDLESS: dict[str, tuple[Handler, Read, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", ENDLESS)
 async def test_a_server_that_never_ends_is_given_up(host: Host, open_at: Open, name: str) -> None:
     handler, read, options = ENDLESS[name]
@@ -164,6 +165,7 @@ READS: dict[str, Read] = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("head", HEADS)
 async def test_an_answer_that_never_begins_is_given_up(open_at: Open, head: str, read: str) -> None:

@@ -548,7 +548,7 @@ async def test_streams_side_by_side(service: Service, plain_http: httpx.AsyncCli
 REWRITTEN = [".tsv", ".json", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.zst", ".csv.zst"]
 
 
-@pytest.mark.quick(7, "sqlite")
+@pytest.mark.quick(3, "sqlite")
 @pytest.mark.parametrize("suffix", REWRITTEN)
 async def test_files_that_no_stream_has(
     service: Service, plain_http: httpx.AsyncClient, tmp_path: Path, suffix: str

@@ -58,6 +58,7 @@ async def test_what_a_naive_client_does_is_found() -> None:
     assert failed == {f"19.{number}" for number in range(2, 15)} - passed
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("command", "reason"),
     [

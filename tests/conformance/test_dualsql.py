@@ -12,7 +12,7 @@ from tests.conformance.served import serving_standard
 from tests.conformance.test_server import CALLERS, UNTESTABLE
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("database", ["sqlite", "postgresql", "duckdb"])
 async def test_every_sentence(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if database == "duckdb":

@@ -48,6 +48,7 @@ async def test_a_correct_server_passes() -> None:
     assert {number for number, each in outcomes.items() if each.verdict != "passed"} == UNTESTABLE
 
 
+@pytest.mark.long
 async def test_a_server_with_the_required_parts_alone_passes() -> None:
     outcomes = await outcomes_of(kind=RequiredServer)
     verdicts = {each.sentence.part: each.verdict for each in outcomes.values() if each.verdict != "passed"}
@@ -66,6 +67,7 @@ class Sorted(Mutant):
         return super().refused(RefusalError(error.status, error.code, words))
 
 
+@pytest.mark.long
 async def test_a_server_may_sort_names_and_choose_its_words() -> None:
     outcomes = await outcomes_of(kind=Sorted)
     assert {number: each.reason for number, each in outcomes.items() if each.verdict == "failed"} == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from sqlalchemy import URL, create_engine, insert, make_url
+from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer
@@ -16,7 +16,7 @@ from dualsql.databases.opening import Database
 from dualsql.databases.sqlite.page_reader import EventLoopReader
 from tests.databases.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
-from tests.schools import PROGRAMS, SCHOOLS, VISITS, Base, Program, School, fill, visits
+from tests.schools import Base, create, fill
 from tests.server.conftest import BASE_URL
 from tests.servers import create_server
 
@@ -56,9 +56,7 @@ def fill_synchronously(url: T) -> T:
     """Put tables and rows into a new database at `url`, and close it."""
     engine = create_engine(url)
     with engine.begin() as connection:
-        Base.metadata.create_all(connection)
-        for table, rows in ((School, SCHOOLS), (Program, PROGRAMS), (visits, VISITS)):
-            connection.execute(insert(table), rows)
+        create(connection)
     engine.dispose()
     return url
 

@@ -185,7 +185,7 @@ async def test_a_guard_that_hangs_keeps_no_caller(
     endless = select(func.count()).select_from(numbers.union_all(select(numbers.c.n + 1)))
     url = sqlite_url.replace("sqlite", "kiosk", 1)
     async with create_server(
-        url, base_url=BASE_URL, tables=METADATA, query_timeout=timedelta(seconds=1)
+        url, base_url=BASE_URL, tables=METADATA, query_timeout=timedelta(seconds=0.3)
     ) as server:
         await server.create_response(select(INSTITUTIONS), name="before")
         guard.faulty = faulty

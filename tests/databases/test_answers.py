@@ -30,7 +30,7 @@ UNSETTLED = {"limit without order", "union all, limited", "author's own limit"}
 
 
 # tests/results/paging has the others.
-@pytest.mark.quick(1, "mariadb")
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize(
     "driver",
     [

@@ -91,10 +91,11 @@ def random_pattern(random: Random, depth: int = 3) -> str:
     return random.choice(ATOMS)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_pattern_means_what_it_means_in_python(seed: int) -> None:
     random = Random(seed)
-    for _ in range(300):
+    for _ in range(100):
         edges = random.choice((("", ""), ("^", ""), ("", "$"), ("^", "$"), (r"\A", r"\Z"), ("(?m)^", "$")))
         pattern = edges[0] + random_pattern(random) + edges[1]
         for _ in range(20):
@@ -223,6 +224,7 @@ WORST = (
 """Nested repetitions, large classes, and automata that double with each place."""
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("letters", ["ab", "a", "éa", "éàüö漢字", "ab é1\n漢字кирила"])
 def test_the_worst_patterns_are_bounded(letters: str) -> None:
     """In the longest texts that are searched, however few characters make them slow."""

@@ -136,7 +136,7 @@ async def test_each_tenant_has_its_own_rows(make_server: MakeServer) -> None:
         assert [row["id"] for row in found] == [row["id"] for row in SCHOOLS if row["state"] == state]
 
 
-@pytest.mark.quick(1, "postgresql", "mariadb")
+@pytest.mark.long
 async def test_nothing_is_written_and_what_is_slow_or_left_is_stopped(
     make_server: MakeServer, database: Database
 ) -> None:

@@ -11,7 +11,7 @@ from dualsql.testing import DatabaseTests
 pytestmark = pytest.mark.quick(50, "sqlite", "postgresql")
 
 
-@pytest.mark.quick(3, "sqlite", "postgresql")
+@pytest.mark.quick(1, "sqlite", "postgresql")
 class TestEveryDatabase(DatabaseTests):
     @pytest.fixture(params=["sqlite", "postgresql", "mariadb", "duckdb"])
     def database_url(self, request: pytest.FixtureRequest, tmp_path: Path) -> str:

@@ -174,6 +174,7 @@ print(_may_set_priority())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(find_library("seccomp") is None, reason="libseccomp is not installed")
 def test_a_process_that_may_not_set_priorities_is_not_killed() -> None:
     """As under systemd with SystemCallFilter=~@resources."""

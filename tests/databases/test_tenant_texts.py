@@ -115,6 +115,7 @@ async def filled(database: Any, table: Table) -> dict[int, str]:
     return dict(enumerate(TENANTS))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("engine", "name"), CASES)
 async def test_a_tenant_reads_its_own_rows(engine: str, name: str, database: Any) -> None:
     table = Table(

@@ -213,6 +213,7 @@ async def _why_a_sort_failed(url: str) -> FailureKind | None:
     return None
 
 
+@pytest.mark.long
 async def test_what_queries_of_duckdb_write_to_the_disk_is_bounded(tmp_path: Path) -> None:
     """DuckDB 2.0 shows the bound that a URL sets, and does not obey it; by itself it takes 90 % of the free disk."""
     url = fill_synchronously(f"duckdb:///{tmp_path}/schools.duckdb") + "?memory_limit=60MB"

@@ -20,6 +20,7 @@ def test_it_is_small_and_says_where_it_is_from() -> None:
     assert "College Scorecard" in source
 
 
+@pytest.mark.long
 async def test_a_notebook_may_ask_for_it() -> None:
     """Its cells run in an event loop."""
     assert demo_database().startswith("sqlite:///")

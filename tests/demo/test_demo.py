@@ -69,6 +69,7 @@ def assert_shown(code: int | None, output: str) -> None:
     assert max(map(len, output.splitlines())) <= 80
 
 
+@pytest.mark.long
 async def test_on_sqlite(built: Path) -> None:
     assert_shown(*await output_of(built, "--port", "0"))
     secret = built / "dualsql" / "demo.secret"

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.engines import (
-    INITDB_OPTIONS,
     SERVER_OPTIONS,
     START_DEADLINE,
     PostgreSQL,
     _wait_until_up,
     dies_with_us,
     find_programs,
+    initialize,
     unprivileged_user,
 )
 
@@ -39,8 +39,7 @@ class Cluster(PostgreSQL):
 
     def initialize(self) -> None:
         """Make the data folder."""
-        command: list[str | Path] = [self._programs / "initdb", *INITDB_OPTIONS.split(), "-D", self._data]
-        subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=self._folder, **unprivileged_user())
+        initialize(self._programs, self._data)
 
     def initialize_as_standby_of(self, primary: Cluster) -> None:
         """Make the data folder of a standby, which follows `primary` once it is started."""

@@ -223,6 +223,7 @@ def test_a_cut_workbook_is_no_zip_file() -> None:
         zipfile.ZipFile(io.BytesIO(data))
 
 
+@pytest.mark.long
 def test_its_memory_does_not_grow_with_its_rows() -> None:
     made = XLSXWriter(COLUMNS, postgresql.dialect(), WriterOptions())
     made.head()

@@ -57,9 +57,6 @@ def _is_sqlalchemys(event: str, args: Any) -> bool:
     return is_its and (event == "exec" or _GENERATED.match(repr(args[0])) is not None)
 
 
-sys.addaudithook(_audit)
-
-
 @contextmanager
 def nothing_happens() -> Iterator[None]:
     """Nothing is executed, compiled, imported, opened or unpickled inside, and memory stays what it is."""
@@ -77,6 +74,7 @@ def nothing_happens() -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """What SQLAlchemy imports when a kind of statement is first compiled is not the forger's doing."""
+    sys.addaudithook(_audit)  # for good, so not in workers that run no test of this module
     for body in BODIES.values():
         assert judged_body(body) is not None
 

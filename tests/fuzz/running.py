@@ -16,7 +16,7 @@ from dualsql import DualResponseServer, Principal
 from dualsql.errors import QueryTimeoutError
 from dualsql.http.problems import KINDS
 
-SECONDS = float(os.environ.get("DUALSQL_FUZZ_SECONDS", "2"))
+SECONDS = float(os.environ.get("DUALSQL_FUZZ_SECONDS", "0.6"))
 SEED = os.environ.get("DUALSQL_FUZZ_SEED", "34")
 ONE_CASE = os.environ.get("DUALSQL_FUZZ_CASE")
 LONGEST = 20.0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.guides.page import File, Session, is_as_printed, steps
+from tests.quick import case_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDES = [DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
@@ -28,8 +29,11 @@ def synchronous_url(request: pytest.FixtureRequest) -> str:
     return url.replace("+asyncpg", "+psycopg")
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+@pytest.mark.parametrize(
+    "guide",
+    [case_of(guide, is_long=guide.stem != "starlette") for guide in GUIDES],
+    ids=lambda guide: guide.stem,
+)
 def test_a_reader_who_follows_it_sees_what_it_says(
     guide: Path, session: Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

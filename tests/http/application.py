@@ -10,7 +10,19 @@ from decimal import Decimal
 from typing import Any
 
 import httpx
-from sqlalchemy import BigInteger, Column, Date, Integer, MetaData, Numeric, String, Table, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Date,
+    Integer,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    insert,
+    select,
+)
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,6 +31,7 @@ from starlette.routing import Mount
 from dualsql.features import DualResponseServer
 from dualsql.resource import Principal
 from dualsql_client.wire import Problem
+from tests.engines import fill_once
 from tests.servers import create_server
 
 BASE_URL = "http://127.0.0.1:8000/resources"
@@ -57,11 +70,18 @@ def institution(number: int) -> dict[str, Any]:
 ROWS = [institution(number) for number in range(1, 61)]
 
 
-async def fill(engine: AsyncEngine, rows: Sequence[dict[str, Any]] = tuple(ROWS)) -> None:
-    """Create the table and put `rows` into it."""
+async def fill(engine: AsyncEngine, rows: Sequence[dict[str, Any]] | None = None) -> None:
+    """Create the table and put `rows` into it, or the sixty of `ROWS`."""
+    if rows is None:
+        await fill_once(engine, _create)
+        return
     async with engine.begin() as connection:
-        await connection.run_sync(METADATA.create_all)
-        await connection.execute(insert(INSTITUTIONS), list(rows))
+        await connection.run_sync(_create, rows)
+
+
+def _create(connection: Connection, rows: Sequence[dict[str, Any]] = tuple(ROWS)) -> None:
+    METADATA.create_all(connection)
+    connection.execute(insert(INSTITUTIONS), list(rows))
 
 
 async def by_header(request: Request) -> Principal | None:

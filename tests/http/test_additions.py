@@ -87,6 +87,7 @@ ADDITIONS: Mapping[str, list[tuple[str, str, str]]] = {
 }
 
 
+@pytest.mark.long
 def test_what_is_added_is_served_described_and_offered(tmp_path: Path) -> None:
     """Nothing else is changed in the copy of the package."""
     shutil.copytree(ROOT / "dualsql", tmp_path / "dualsql", ignore=shutil.ignore_patterns("__pycache__"))

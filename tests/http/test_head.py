@@ -57,7 +57,7 @@ def queries_of(operation: dict[str, Any]) -> Iterator[dict[str, str]]:
             yield from ({parameter["name"]: value} for value in BAD)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("accept", ACCEPTED)
 async def test_head_is_refused_where_get_is(everything: Application, accept: str) -> None:
     http, headers = everything.http, {"Accept": accept}

@@ -76,6 +76,7 @@ def _inputs() -> Iterator[tuple[str, Any]]:
     yield from ((json.dumps(value), value) for value in mixed_values(1_500, seed=36))
 
 
+@pytest.mark.long
 async def test_rows_of_a_real_server_and_errors_of_wrong_ones(sqlite_url: str) -> None:
     async with given_to_client(sqlite_url) as given:
         await run(node(), "client.test.mjs", given=given)

@@ -93,6 +93,7 @@ async def server(url: str, storage: Path, **options: Any) -> AsyncIterator[DualR
         yield dual
 
 
+@pytest.mark.long
 async def test_every_row_once_in_the_order_of_the_run(folder: Path) -> None:
     async with server(f"sqlite:///{folder / 'data.db'}", folder / "kept") as dual:
         # SQLite's order of `n` is no order of the ids.

@@ -179,6 +179,7 @@ async def read_everything(kept: KeptServer, resource_id: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("keep", [True, pytest.param("slow", marks=pytest.mark.long)])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -221,6 +222,7 @@ async def test_a_fault_of_keeping_never_fails_a_query(
             assert notes == [NOT_KEPT_ROWS]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("keep", [True, "slow"])
 async def test_a_result_fills_the_disk(keep: Any, disk: Path, tmp_path: Path, statements: Statements) -> None:
     """The run that fills it goes on, and says its sample and its number of rows; the next one has room again."""
@@ -244,6 +246,7 @@ async def test_a_result_fills_the_disk(keep: Any, disk: Path, tmp_path: Path, st
         assert (await kept.said(small))["kept"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("keep_after", [timedelta(), timedelta(seconds=0.5)])
 async def test_a_run_that_was_stopped_is_not_begun_again(
     tmp_path: Path, statements: Statements, keep_after: timedelta

@@ -191,6 +191,7 @@ async def compared(server: Asked, texts: Sequence[tuple[str, str]], *, thoroughl
     return reached
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_some_texts_mean_the_same(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     texts = [*meanings.expressions(engine), *meanings.statements(engine)][::24]
@@ -224,6 +225,7 @@ async def compare_some_by_chance(server: Asked, engine: str, seed: int, number: 
     assert kept * 8 > number, "kept rows are hardly asked"
 
 
+@pytest.mark.long
 async def test_texts_by_chance_mean_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     async with asked("sqlite", tmp_path, request) as server:
         await compare_some_by_chance(server, "sqlite", 1, 25)

@@ -39,6 +39,7 @@ from tests.servers import create_server
 MEBIBYTE = 1024 * 1024
 
 
+@pytest.mark.long
 async def test_as_many_files_are_open_as_have_a_share_of_the_memory(tmp_path: Path) -> None:
     async with kept_server(
         tmp_path, keep_memory=LEAST_KEEP_MEMORY, queue_timeout=timedelta(seconds=20)

@@ -184,6 +184,7 @@ async def test_a_download_that_a_process_left_makes_room(tmp_path: Path) -> None
     assert set(copies(cache)) == {name}
 
 
+@pytest.mark.long
 async def test_open_files_that_nobody_reads_are_closed_for_another_one(tmp_path: Path) -> None:
     store, cache = local_store(tmp_path / "objects"), tmp_path / "cache"
     storage = ObjectResultStorage(store, cache=cache, cache_bytes=MIB)
@@ -220,6 +221,7 @@ async def test_readers_of_one_machine_download_once(
     assert set(copies(tmp_path / "cache")) == {name}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fault", ["cut", "silent"])
 async def test_a_download_that_breaks_leaves_nothing(
     fault: str, relay: Relay, s3: int, bucket: str, tmp_path: Path
@@ -246,6 +248,7 @@ async def test_a_download_that_breaks_leaves_nothing(
     assert path is not None and path.read_bytes() == data
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fault", ["cut", "silent"])
 async def test_an_upload_that_breaks_leaves_nothing_and_the_rows_are_read_live(
     fault: str, relay: Relay, s3: int, bucket: str, tmp_path: Path

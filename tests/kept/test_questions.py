@@ -134,6 +134,7 @@ async def compare_others(server: Compared, every: int) -> None:
         assert found == wanted, chart
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
 async def test_some_questions_have_one_answer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     async with compared("sqlite", tmp_path, request) as server:
@@ -185,6 +186,7 @@ async def test_a_stream_that_fails_before_its_first_row_is_of_the_database(
 EXAMPLE = re.compile(r'"[^"]*"')
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 async def test_the_example_of_a_hint_is_answered(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -12,6 +12,7 @@ from dualsql import DualResponse, Principal, SQLResourceStore
 from dualsql.kept.feature import KeptWork
 from dualsql.store import upgrade
 from tests.kept.test_results import ANN, BOB, ROWS, KeptServer, kept_server
+from tests.quick import case_of
 from tests.telemetry.exporting import exporting
 
 CYD = Principal(id="ann", tenant="another")
@@ -36,7 +37,7 @@ async def reasons(kept: KeptServer, made: list[DualResponse], owner: Principal |
 
 
 @pytest.mark.quick(1, "sqlite")
-@pytest.mark.parametrize("stored", ["memory", "sqlite"])
+@pytest.mark.parametrize("stored", [case_of("memory", is_long=True), "sqlite"])
 async def test_one_principal_fills_its_own_quota_only(stored: str, tmp_path: Path) -> None:
     size = await size_of_one(tmp_path)
     options = {}

@@ -325,6 +325,7 @@ _READS = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("reads", _READS)
 async def test_only_results_that_read_a_table_whose_rule_reads_another_one_stay_live(
     reads: str, tmp_path: Path
@@ -504,6 +505,7 @@ async def test_questions_in_sql_name_the_table_as_those_of_the_live_result(kept:
     assert await answer(kept, made, "SELECT count(*) AS n FROM data") == [{"n": ROWS}]
 
 
+@pytest.mark.long
 async def test_few_files_are_open_and_each_once(kept: KeptServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_MOST_OPEN", 2)
     made = [await kept.make(select=select(sales.c.id).where(sales.c.id < 10 + n)) for n in range(4)]
@@ -553,6 +555,7 @@ async def test_what_is_gone_old_or_elsewhere_is_read_from_the_database(
             assert len(await kept.lines(made, ANN)) == 21
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
@@ -668,7 +671,7 @@ assert "pandas" in sys.modules, "pyarrow imports it if it is there"
 """
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("time", range(5))
 async def test_the_process_ends_quietly(time: int, tmp_path: Path) -> None:
     """DuckDB's binding reports objects that are not freed: 39 lines."""
@@ -714,6 +717,7 @@ async def test_duckdb_draws_no_bars_on_the_output_of_a_program(tmp_path: Path) -
     assert output.split() == [b"False"] * 3
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("keep", [True, "slow"])
 async def test_policies_that_were_not_declared_are_seen(
     postgresql_server: engines.PostgreSQL, tmp_path: Path, keep: KeepOption
@@ -799,6 +803,7 @@ async def test_rows_under_declared_policies_are_not_kept_while_the_policies_are_
             postgresql_server.execute(f"DROP ROLE {reader}")
 
 
+@pytest.mark.long
 async def test_a_question_is_answered_after_many_other_results_were_read(kept: KeptServer) -> None:
     """The statement of an answer is cached longer than the table that the kept rows are read as."""
     asked = [read_result_query(part) for part in ({"limit": 3}, {"sql": "SELECT count(*) AS n FROM data"})]

@@ -48,6 +48,7 @@ async def shown(kept: KeptServer, made: DualResponse, asked: str) -> DualRespons
     return await kept.dual.features.get(Pending).show_again(resource, None)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("asked", ["first", "again"])
 async def test_the_model_is_told(asked: str, tmp_path: Path) -> None:
     async with kept_server(tmp_path) as kept:
@@ -115,6 +116,7 @@ async def test_a_task_says_how_many_rows_were_read(tmp_path: Path) -> None:
     assert progress_message(1) == progress_message(1, 0) == "The query has run for 1 second."
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("sdk", [MCPServer, FastMCP])
 @pytest.mark.parametrize("wait", [None, timedelta(minutes=1)])
 async def test_progress_of_a_call_says_how_many_rows_were_read(

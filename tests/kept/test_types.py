@@ -184,7 +184,7 @@ async def extremes(engine: str, request: pytest.FixtureRequest, kinds: Any) -> t
     return url, tables
 
 
-@pytest.mark.quick(1, "sqlite")
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Type object.*OperatorClass:DeprecationWarning")
 @pytest.mark.parametrize("engine", EXTREMES)
 async def test_extreme_values_come_back_as_they_were(
@@ -197,6 +197,7 @@ async def test_extreme_values_come_back_as_they_were(
                 assert await compared(server, select(*columns).order_by(made.c.id)) is None, made.c.v.type
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize(
     ("engine", "kind"),
     [
@@ -276,6 +277,7 @@ def test_a_text_over_kept_rows_takes_a_column_as_its_own_database_stores_it() ->
     assert [(term.kind, term.bits) for term in terms] == [("opaque", 0), ("integer", 64), ("opaque", 0)]
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("engine", ["SQLite", "PostgreSQL"])
 async def test_a_document_is_null_exactly_where_it_is_in_its_database(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest

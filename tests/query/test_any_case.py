@@ -40,6 +40,7 @@ TEXTS = (
 PARTS = ("titanic", "ÄHRE", "ähre", "ß", "ss", "İZ", "iz", "I", "οδοσ", "οδος", "e\u0301", "é", "A ")  # fmt: skip
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("kind", COLLATIONS)
 async def test_letters_in_any_case_of_any_collation(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -79,7 +79,7 @@ async def _check(application: Application, spec: dict[str, Any]) -> None:
         assert _same(found, wanted), f"{as_json(spec)}\n{found[:8]}\n{wanted[:8]}"
 
 
-@pytest.mark.quick(1, "sqlite", "postgresql")
+@pytest.mark.quick(1, "sqlite")
 @settings(max_examples=40, **_ANY)
 @any_question
 async def test_any_answer_is_that_of_the_full_rows(readings: Application, spec: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> FileLoader:
     return loader
 
 
+@pytest.mark.quick(20)
 @pytest.mark.parametrize("name", DIRTY)
 def test_each_is_right_or_named(loader: FileLoader, name: str) -> None:
     expected = DIRTY[name][1]

@@ -79,7 +79,7 @@ def test_a_person_reads_lines_with_what_to_do(shop: str) -> None:
     assert "memory" in lines[at] and "--store" in lines[at + 1]
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("arguments", "variables", "check", "told"),
     [
@@ -312,6 +312,7 @@ def test_rights_and_connections_of_a_postgresql_user(database: str, reader: str)
     assert as_reader["connections"][0] == "fault" and "allows this user 3" in as_reader["connections"][1]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("grants", "may_write"),
     [

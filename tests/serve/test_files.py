@@ -127,6 +127,7 @@ def test_rows_late_in_a_file_decide_too(tmp_path: Path) -> None:
     assert rows[-1] == ("x",) and len(rows) == 50_001
 
 
+@pytest.mark.long
 def test_a_large_file_keeps_its_order_and_types(tmp_path: Path) -> None:
     """It is read at once, with checks; `rowid` numbers the rows in the order of the file."""
     rows = [
@@ -166,7 +167,7 @@ LATE = [
 ]
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("first", "last", "expected"), LATE)
 def test_a_value_late_in_a_large_file_decides_as_in_a_small_one(
     tmp_path: Path, first: str, last: str, expected: str
@@ -412,6 +413,7 @@ def sales(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_database_itself_reads_and_writes_nothing_else(tmp_path: Path, sales: Path, attack: str) -> None:
     database = loaded(tmp_path, sales)
@@ -565,6 +567,7 @@ async def test_requests_are_told_how_far_the_files_are_read() -> None:
     assert "42% are read" in answer.json()["message"]
 
 
+@pytest.mark.long
 def test_the_share_that_is_read_grows_to_one(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv").write_text("n\n" + "1\n" * 300_000)

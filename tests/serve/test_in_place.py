@@ -131,6 +131,7 @@ def shop(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 async def test_a_database_among_other_files_is_read_in_place(shop: Path) -> None:
     async with serving(shop.parent) as analyst:
         assert [row["id"] for row in await analyst.rows("SELECT * FROM shop_t", 3)] == [*range(9, -1, -1)]
@@ -183,6 +184,7 @@ def test_a_foreign_database_does_not_choose_what_it_reads(shop: Path) -> None:
     connection.close()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["written", "removed", "linked"])
 async def test_a_file_that_changes_is_read_no_further(tmp_path: Path, how: str) -> None:
     """Its pages would repeat or lose rows."""

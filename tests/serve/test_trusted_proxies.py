@@ -39,12 +39,13 @@ async def test_no_peer_is_believed_unless_named(shop: str, variables: dict[str, 
     assert await statuses(shop, **variables) == [200, 200, 429, 429]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("named", ["127.0.0.1", "10.1.2.3, 127.0.0.0/8"])
 async def test_a_proxy_that_is_named_is_believed(shop: str, named: str) -> None:
     assert await statuses(shop, "--trusted-proxies", named) == [200] * 4
 
 
+@pytest.mark.long
 async def test_another_proxy_is_not(shop: str) -> None:
     assert await statuses(shop, "--trusted-proxies", "10.1.2.3,::1") == [200, 200, 429, 429]
 

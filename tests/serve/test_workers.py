@@ -14,7 +14,9 @@ from typing import Any
 import httpx
 import pytest
 from mcp import Client
+from typer.testing import CliRunner
 
+from dualsql.cli.commands import app
 from dualsql.store import upgrade
 from dualsql_client import DualResponseClient
 from tests.serve.conftest import PROGRAM, Serving, environment, serving_process
@@ -110,13 +112,9 @@ async def requests_of(served: Serving) -> dict[str, float]:
         (["--database", "sqlite:///x.sqlite", "--all", "--open"], "--workers cannot be combined with --open"),
     ],
 )
-async def test_what_workers_cannot_share_is_refused(arguments: list[str], told: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *PROGRAM, "serve", "--workers", "2", *arguments,
-        env=environment(), stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    _, said = await process.communicate()
-    assert (process.returncode, told in said.decode()) == (1, True), said
+def test_what_workers_cannot_share_is_refused(arguments: list[str], told: str) -> None:
+    done = CliRunner().invoke(app, ["serve", "--workers", "2", *arguments])
+    assert (done.exit_code, told in done.output) == (1, True), done.output
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from tests.server.test_safety import FOREVER
 from tests.servers import create_server
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_a_cancel_scope_cuts_no_clean_up_short(make_server: MakeServer, schools: AsyncEngine) -> None:
     server = make_server()
     await server.start()

@@ -108,6 +108,7 @@ async def call(dual: DualResponseServer, name: str, options: dict[str, Any]) -> 
         await dual.links.create("x", None, **options)
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize(("name", "keyword"), DURATIONS)
 async def test_a_number_is_no_duration(dual: DualResponseServer, name: str, keyword: str) -> None:
     for value in (3600, 0.5, True, "1h"):

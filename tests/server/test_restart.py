@@ -113,6 +113,7 @@ def test_after_a_loop_that_ended_without_a_shutdown(filled_url: str) -> None:
     assert len(set(ran.stdout.split())) == 3
 
 
+@pytest.mark.quick(1, "sqlite")
 def test_twice_in_one_event_loop(dual: DualResponseServer) -> None:
     async def run() -> None:
         await crowd(dual)
@@ -127,6 +128,7 @@ def test_twice_in_one_event_loop(dual: DualResponseServer) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.quick(1, "sqlite")
 def test_two_test_clients(dual: DualResponseServer) -> None:
     async def create(_: Request) -> JSONResponse:
         return JSONResponse({"id": (await dual.create_response(ALL, name="x")).resource_id})

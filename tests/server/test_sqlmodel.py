@@ -106,6 +106,7 @@ async def dual(heroes: AsyncEngine, request: pytest.FixtureRequest) -> AsyncIter
         yield server
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_statements_of_sqlmodel_give_the_rows_of_a_plain_execution(
     dual: DualResponseServer, heroes: AsyncEngine
 ) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from dualsql import ForbiddenSQLError, InvalidSQLError, Registry
 from dualsql.sql import read_select
 from tests import engines
-from tests.http.application import running
+from tests.http.application import Application, running
 
 METADATA = MetaData()
 ONE, TWO, THREE = (
@@ -37,6 +37,7 @@ class Served(NamedTuple):
 
     engine: AsyncEngine
     registry: Registry
+    application: Application
 
     async def direct(self, sql: str) -> list[tuple[Any, ...]]:
         async with self.engine.connect() as connection:
@@ -44,24 +45,26 @@ class Served(NamedTuple):
 
     async def stored(self, sql: str) -> list[tuple[Any, ...]]:
         select = read_select(sql, self.registry, "postgresql")
-        async with running(self.engine, tables=METADATA) as application:
-            path = await application.create(select)
-            page = (await application.http.get(path, params={"limit": 1000})).json()
+        path = await self.application.create(select)
+        page = (await self.application.http.get(path, params={"limit": 1000})).json()
         return [tuple(row.values()) for row in page["data"]]
 
 
-@pytest.fixture
-async def served(postgresql_url: str) -> AsyncIterator[Served]:
-    async with engines.opened(postgresql_url) as engine:
-        async with engine.begin() as connection:
-            await connection.run_sync(METADATA.create_all)
-            for step, table in enumerate((ONE, TWO, THREE), start=1):
-                rows = [
-                    {"k": k, "a": k * step, "b": k % 4, "s": f"s{k}", "ratio": k + 0.3, "raw": bytes([k])}
-                    for k in range(1, 8)
-                ]
-                await connection.execute(insert(table), [{**row, "items": [row["k"], 2]} for row in rows])
-        yield Served(engine, Registry(METADATA))
+@pytest.fixture(scope="module")
+async def served(anyio_backend: str, postgresql_server: engines.PostgreSQL) -> AsyncIterator[Served]:
+    """No test here writes."""
+    with postgresql_server.database() as url:
+        async with engines.opened(url) as engine:
+            async with engine.begin() as connection:
+                await connection.run_sync(METADATA.create_all)
+                for step, table in enumerate((ONE, TWO, THREE), start=1):
+                    rows = [
+                        {"k": k, "a": k * step, "b": k % 4, "s": f"s{k}", "ratio": k + 0.3, "raw": bytes([k])}
+                        for k in range(1, 8)
+                    ]
+                    await connection.execute(insert(table), [{**row, "items": [row["k"], 2]} for row in rows])
+            async with running(engine, tables=METADATA) as application:
+                yield Served(engine, Registry(METADATA), application)
 
 
 EQUAL = (

@@ -62,6 +62,7 @@ HARMLESS = (
 )
 
 
+@pytest.mark.quick(20)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_search_of_long_texts_is_refused(call: str) -> None:
     for text in (

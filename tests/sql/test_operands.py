@@ -85,6 +85,7 @@ def database() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning")
 def test_each_condition_in_each_place(database: sqlite3.Connection) -> None:
     registry = Registry(METADATA)

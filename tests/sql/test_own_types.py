@@ -73,6 +73,7 @@ VALUES = {
 }
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("text", VALUES)
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 async def test_each_text_is_stored_and_answered(

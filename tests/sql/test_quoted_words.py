@@ -47,6 +47,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("sql", TEXTS)
 async def test_a_quoted_word_is_what_sqlite_takes_it_for(sql: str, tmp_path: Path) -> None:
     path = tmp_path / "airlines.sqlite"

@@ -161,6 +161,7 @@ async def accepted(url: str, texts: list[str]) -> set[str]:
     return ran
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_a_row_value_runs_or_is_refused_by_name(numbers: str) -> None:
     """The database's own failure would be a 502 with an ERROR in the log."""
     kind = make_url(numbers).get_backend_name()

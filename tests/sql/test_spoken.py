@@ -54,7 +54,7 @@ async def _rows(connection: AsyncConnection, sql: str) -> list[str]:
     return sorted(repr(tuple(map(plain, row))) for row in found)
 
 
-@pytest.mark.quick(1, "sqlite", "postgresql")
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("name", SOURCES)
 async def test_a_text_gives_the_rows_of_its_database(name: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(f"{name}_url")

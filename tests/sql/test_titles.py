@@ -63,6 +63,7 @@ def test_a_title_is_one_short_line() -> None:
     assert len(title) <= 120 and title.isprintable()
 
 
+@pytest.mark.long
 def test_every_legitimate_text_has_a_title() -> None:
     registry = Registry(warehouse.METADATA)
     texts = texts_for("sqlite")

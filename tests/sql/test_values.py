@@ -49,6 +49,7 @@ def database(
         yield name, url
 
 
+@pytest.mark.quick(1, "sqlite", "postgresql")
 @pytest.mark.parametrize("part", [case_of(part, is_long=part > 0) for part in range(PARTS)])
 async def test_every_text_has_the_values_of_the_database(
     database: tuple[str, str], part: int, tmp_path: Path
@@ -57,7 +58,7 @@ async def test_every_text_has_the_values_of_the_database(
     assert await faults(url, name, texts_of(name)[part::PARTS], tmp_path) == {}
 
 
-@pytest.mark.quick(1, "sqlite", "postgresql")
+@pytest.mark.long
 @pytest.mark.parametrize("part", [case_of(part, is_long=part > 0) for part in range(PARTS)])
 async def test_every_text_has_the_same_values_over_kept_rows(
     database: tuple[str, str], part: int, tmp_path: Path
@@ -91,6 +92,7 @@ LACKING = {
 """Operators that a database does not have, or writes as another one."""
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_operator_has_a_text(name: str) -> None:
     dialect, nodes = text_of(DIALECTS.get(name, name)), set()
@@ -125,7 +127,7 @@ def test_there_are_as_many_as_were_promised() -> None:
     assert all(len(texts_of(name)) >= 400 for name in ENGINES)
 
 
-@pytest.mark.quick(1, "sqlite", "postgresql")
+@pytest.mark.long
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_function_of_any_number_of_arguments_is_read_or_refused(name: str) -> None:
     dialect = DIALECTS.get(name, name)

@@ -21,6 +21,7 @@ async def stores(store_url: str, anyio_backend: str) -> AsyncIterator[list[SQLRe
         await store.close()
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_no_access_is_lost(stores: list[SQLResourceStore]) -> None:
     saved = resource()
     await stores[0].save(saved)
@@ -44,6 +45,7 @@ async def test_one_id_is_saved_by_one_caller(stores: list[SQLResourceStore]) -> 
     assert outcomes.count(saved.id) == 1
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_extensions_and_counts_do_not_undo_each_other(stores: list[SQLResourceStore]) -> None:
     saved = resource()
     await stores[0].save(saved)
@@ -56,6 +58,7 @@ async def test_extensions_and_counts_do_not_undo_each_other(stores: list[SQLReso
     assert found is not None and (found.expires_at, found.access_count) == (minutes(59), 60)
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_parallel_sweepers_delete_each_expired_resource_once(stores: list[SQLResourceStore]) -> None:
     expired = [resource(expires_at=minutes(-1 - number % 7)) for number in range(90)]
     living = [resource(), resource(expires_at=None), resource(expires_at=NOW + MOMENT)]
@@ -65,6 +68,7 @@ async def test_parallel_sweepers_delete_each_expired_resource_once(stores: list[
         assert await stores[0].get(saved.id) == saved
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_a_pin_and_a_sweep_agree_on_who_was_first(stores: list[SQLResourceStore]) -> None:
     """A pin that was accepted keeps its resource; a resource that was swept refuses its pin."""
     # Each lives at the instant of the pin and is over at the instant of the sweep: either may win.
@@ -80,6 +84,7 @@ async def test_a_pin_and_a_sweep_agree_on_who_was_first(stores: list[SQLResource
         assert (await stores[0].get(identifier) is not None) == kept
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_deletions_of_the_same_ids_in_any_order_do_not_lock_each_other_out(
     stores: list[SQLResourceStore],
 ) -> None:

@@ -23,6 +23,7 @@ class TestMemoryStore(ResourceStoreTests):
         return MemoryStore()
 
 
+@pytest.mark.quick(1)
 class TestSQLResourceStore(ResourceStoreTests):
     @pytest.fixture
     def new_store(self, store_url: str) -> SQLResourceStore:

@@ -82,7 +82,7 @@ async def check(url: str, tasks: Sequence[Task], truths: Sequence[Sequence[Seque
     assert len(reports) == 35
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 async def test_flights(tmp_path: Path) -> None:
     path = tmp_path / "flights.sqlite"
     with closing(sqlite3.connect(path)) as connection:

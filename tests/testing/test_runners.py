@@ -45,7 +45,7 @@ FIXTURES = {
 """What is replaced in the guide's fixtures, and by what."""
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fixtures", "runner"),
     [

@@ -93,8 +93,8 @@ class Site:
         return response.resource_url
 
 
-@pytest.fixture(scope="module")
-async def flights(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AsyncEngine]:
+@pytest.fixture(scope="session")
+async def flights(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AsyncEngine]:
     """A database with flights and hostile cells."""
     engine = create_async_engine(sqlite_url_in(tmp_path_factory.mktemp("site")))
     await fill_flights(engine)
@@ -140,8 +140,8 @@ async def under_uvicorn(app: Starlette, listener: socket.socket) -> AsyncIterato
         await serving
 
 
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """One Chromium for the tests of a module."""
+@pytest.fixture(scope="session")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    """One Chromium for all tests; each has a profile of its own in it."""
     async with chromium() as found:
         yield found

@@ -40,6 +40,7 @@ async def patiently(route: Route) -> None:
     await route.continue_(post_data=json.dumps({**(route.request.post_data_json or {}), "budget": 30}))
 
 
+@pytest.mark.long
 async def test_headers_summarise_what_is_on_the_screen(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await page.route("**/profile", patiently)
@@ -58,6 +59,7 @@ async def test_headers_summarise_what_is_on_the_screen(site: Site, browser: Brow
         await expect(carrier).to_have_text("1 distinct · text")
 
 
+@pytest.mark.long
 async def test_values_filter_and_exclude(site: Site, browser: Browser) -> None:
     async with tab(browser, bypass_csp=True) as page:
         await opened(page, shown(await site.create(BY_ID), facets=[{"name": "note"}, {"name": "departure"}]))
@@ -91,6 +93,7 @@ async def test_a_search_reads_texts_in_any_case_and_numbers(site: Site, browser:
         await expect(page.locator("#total")).to_have_text("1 row")
 
 
+@pytest.mark.long
 async def test_a_chip_is_changed(site: Site, browser: Browser) -> None:
     filters = [{"column": "delay", "op": "gt", "value": 70}]
     async with tab(browser) as page:
@@ -178,6 +181,7 @@ async def test_keys_reach_the_last_of_sixty_columns(site: Site, browser: Browser
         await expect(active).to_have_text("1")
 
 
+@pytest.mark.long
 async def test_a_frozen_column_stays_in_sight(site: Site, browser: Browser) -> None:
     async with tab(browser, width=500, bypass_csp=True) as page:
         await opened(page, await site.create(BY_ID))
@@ -200,6 +204,7 @@ async def test_a_frozen_column_stays_in_sight(site: Site, browser: Browser) -> N
         await expect(page.locator("th.frozen")).to_have_count(0)
 
 
+@pytest.mark.long
 async def test_the_last_row_is_seen_on_a_phone(site: Site, browser: Browser) -> None:
     async with tab(browser, width=390) as page:
         await opened(page, await site.create(BY_ID))
@@ -222,6 +227,7 @@ PUSH = """async () => {
 """A finger that moves by the height of five rows."""
 
 
+@pytest.mark.long
 async def test_a_table_that_is_pushed_glides(site: Site, browser: Browser) -> None:
     async with tab(browser, width=390, has_touch=True) as page:
         await opened(page, await site.create(BY_ID))
@@ -230,6 +236,7 @@ async def test_a_table_that_is_pushed_glides(site: Site, browser: Browser) -> No
         await expect(row).not_to_have_text(re.compile("^[1-6]$"))
 
 
+@pytest.mark.long
 async def test_a_dialog_closes_by_a_click_beside_it(site: Site, browser: Browser) -> None:
     async with tab(browser) as page:
         await opened(page, await site.create(BY_ID))

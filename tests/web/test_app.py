@@ -174,6 +174,7 @@ def test_the_document_loads_nothing() -> None:
     assert "<link" not in document
 
 
+@pytest.mark.quick(1)
 @needs_chromium
 @pytest.mark.parametrize("most", [MOST_CHARACTERS, 3_000], ids=["pages that fit", "pages that do not"])
 async def test_the_grid_in_a_host(
@@ -197,6 +198,7 @@ async def test_the_grid_in_a_host(
         assert methods.count("ui/open-link") == 1
 
 
+@pytest.mark.long
 @needs_chromium
 async def test_what_the_person_sees_goes_to_the_browser_and_to_the_model(
     dual: DualResponseServer, browser: Browser

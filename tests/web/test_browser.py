@@ -287,6 +287,7 @@ async def test_the_profile_tells_an_empty_text_from_null(site: Site, browser: Br
         await expect(row.get_by_role("cell")).to_contain_text(["0", "2", "empty", "weather", "empty ("])
 
 
+@pytest.mark.long
 async def test_a_chart_of_what_is_on_the_screen(site: Site, browser: Browser) -> None:
     url = await site.create(BY_ID)
     group = json.dumps({"by": ["carrier"], "aggregates": ["count", {"function": "avg", "column": "delay"}]})
@@ -316,6 +317,7 @@ async def test_a_chart_of_what_is_on_the_screen(site: Site, browser: Browser) ->
         await fits(page, 1280)
 
 
+@pytest.mark.long
 async def test_the_profile_is_of_what_is_on_the_screen(site: Site, browser: Browser) -> None:
     url = await site.create(BY_ID)
     filters = json.dumps([{"column": "carrier", "op": "eq", "value": "AA"}])
@@ -340,6 +342,7 @@ async def test_the_profile_is_of_what_is_on_the_screen(site: Site, browser: Brow
         await expect(dialog.get_by_label("Group by").first).to_contain_text("carrier")
 
 
+@pytest.mark.long
 async def test_a_profile_for_which_time_ran_out_is_of_a_sample(
     flights: AsyncEngine, browser: Browser
 ) -> None:
@@ -728,6 +731,7 @@ async def test_a_cell_in_full(site: Site, browser: Browser) -> None:
 SERIOUS = ("serious", "critical")
 
 
+@pytest.mark.long
 async def test_a_cell_of_megabytes(site: Site, browser: Browser) -> None:
     """The grid reads beginnings; the dialog lays out a part, and Copy and Download give all."""
     size = 900_000

@@ -73,6 +73,7 @@ async def test_both_pages_have_the_vocabulary(pages: Application) -> None:
         assert vocabulary_of(html) == json.loads(vocabulary())
 
 
+@pytest.mark.long
 @needs_chromium
 async def test_a_row_of_a_table_is_offered_in_a_dialog(
     site: Site, browser: Browser, monkeypatch: pytest.MonkeyPatch

@@ -132,6 +132,7 @@ async def test_excel(served: Served, tmp_path: Path) -> None:
     assert ran.told["sha256"] == hashlib.sha256(target.read_bytes()).hexdigest()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["rows.duckdb", "rows.sqlite"])
 async def test_a_database(served: Served, tmp_path: Path, name: str) -> None:
     """Also over connections that break; and what is there already is not replaced."""

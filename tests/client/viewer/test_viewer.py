@@ -300,7 +300,7 @@ async def test_numbers_and_their_nulls_stand_on_the_right(open_viewer: Sit) -> N
 LONG = select(SCHOOLS.c.id, (SCHOOLS.c.name + " " + "x" * 100 + "end").label("long"), SCHOOLS.c.size)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 async def test_cells_use_the_width_of_the_screen(open_viewer: Sit) -> None:
     async with open_viewer(LONG.order_by(SCHOOLS.c.id), size=(200, 24)) as session:
         assert "xend" in session.screen and "…" not in session.screen
@@ -333,7 +333,7 @@ def test_widths() -> None:
     assert pages.widths_within(0, [5]) == [1]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 async def test_filters_by_the_cursor_s_column(open_viewer: Sit, tmp_path: Path) -> None:
     sizes = {row["id"]: row["size"] for row in ROWS}
     large = [number for number, size in sizes.items() if size is not None and size > 800]
@@ -451,6 +451,7 @@ async def test_saves_all_rows_in_the_order_that_is_shown(open_viewer: Sit, tmp_p
         assert session.app.query_one(AnswerLine).value == "/nq?"
 
 
+@pytest.mark.long
 async def test_pins(open_viewer: Sit) -> None:
     async with open_viewer() as session:
         screen = await session.press("k")
@@ -475,6 +476,7 @@ async def test_tells_that_the_time_is_over(open_viewer: Sit) -> None:
         assert "expired" in session.screen
 
 
+@pytest.mark.long
 async def test_a_failure_is_a_line_and_the_page_stays(open_viewer: Sit) -> None:
     async with open_viewer() as session:
         await session.parsed.delete()

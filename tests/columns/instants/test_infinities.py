@@ -127,7 +127,7 @@ LIMITS: list[tuple[str, str, Any, list[int]]] = [
 OPERATORS = {"=": "eq", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 
 
-@pytest.mark.quick(1, "postgresql")
+@pytest.mark.long
 async def test_limits_are_bound_as_they_are(application: Application) -> None:
     """In a Select, a SQL text and a question; also as one of several, and in a list."""
     everything = await application.result(select(prices))

@@ -73,7 +73,7 @@ def number(value: Any) -> Any:
     return None if value is None else Decimal(str(value))
 
 
-@pytest.mark.quick(1, "mariadb")
+@pytest.mark.long
 async def test_no_fraction_is_cut(filled: AsyncEngine) -> None:
     statement = select(events.c.id, *(value.label(name) for name, value in COMPUTED.items())).order_by(
         events.c.id

@@ -123,7 +123,7 @@ async def finds(server: Served, result: Any, value: Any) -> list[int] | str:
     return [row["id"] for row in page.data]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_type_is_sorted_found_and_grouped_as_it_is_shown(
     path: Path, tables: MetaData, name: str

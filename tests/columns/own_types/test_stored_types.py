@@ -350,7 +350,7 @@ def _statements(table: Table) -> dict[str, Any]:
 _STATEMENTS = list(_statements(TABLES["long_text"]))
 
 
-@pytest.mark.quick(20, "sqlite")
+@pytest.mark.quick(8, "sqlite")
 @pytest.mark.parametrize("statement", _STATEMENTS)
 async def test_pages_are_the_stream_and_rows_are_those_of_sqlalchemy(
     place: Place, url: str, key: str, statement: str
@@ -365,6 +365,7 @@ async def test_pages_are_the_stream_and_rows_are_those_of_sqlalchemy(
     assert not any("$unfit" in row for row in rows)
 
 
+@pytest.mark.quick(8, "sqlite")
 async def test_filters_and_sorts_are_of_what_is_shown(place: Place, key: str) -> None:
     form, table = FORMS[key], TABLES[key]
     path = await place.application.create(select(table))
@@ -389,6 +390,7 @@ async def test_filters_and_sorts_are_of_what_is_shown(place: Place, key: str) ->
         assert rows is None or [row["id"] for row in rows] == order
 
 
+@pytest.mark.quick(8, "sqlite")
 async def test_a_value_in_the_statement_is_the_applications(place: Place, key: str) -> None:
     form, table = FORMS[key], TABLES[key]
     for number, value in enumerate(place.of(form.values), 1):
@@ -416,6 +418,7 @@ _ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
 _REFUSALS = {"BAD_PARAMETER", "FORBIDDEN_SQL", "INVALID_SQL"}
 
 
+@pytest.mark.quick(8, "sqlite")
 async def test_questions_and_profiles_are_answered_or_refused_in_words(place: Place, key: str) -> None:
     table = TABLES[key]
     path = await place.application.create(select(table))

@@ -117,6 +117,7 @@ def registry_of(kind: str) -> Registry:
     return Registry(metadata, functions=[*sorted(names), "numrange", "to_tsvector"], allow_text=True)
 
 
+@pytest.mark.quick(1, "postgresql")
 async def test_the_database_describes_what_the_statement_does_not(database: tuple[str, str]) -> None:
     kind, url = database
     async with served(url, registry_of(kind)) as half:

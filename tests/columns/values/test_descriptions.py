@@ -179,6 +179,7 @@ def _filled(name: str, url: str) -> Iterator[tuple[str, Engine]]:
     engine.dispose()
 
 
+@pytest.mark.quick(1, "postgresql")
 @pytest.mark.parametrize("part", [case_of(part, is_long=part > 0) for part in range(PARTS)])
 def test_every_text_has_the_types_that_the_database_describes(engine: tuple[str, Engine], part: int) -> None:
     name, opened = engine

@@ -185,10 +185,12 @@ async def law_of_selects(database: Database, every: int) -> list[str]:
     return found
 
 
+@pytest.mark.quick(1, "sqlite")
 async def test_texts(database: Database) -> None:
     assert await law_of_texts(database, 15) == []
 
 
+@pytest.mark.quick(1, "postgresql")
 @pytest.mark.filterwarnings("ignore:Type object:sqlalchemy.exc.SADeprecationWarning")
 async def test_selects(database: Database) -> None:
     assert await law_of_selects(database, 9) == []

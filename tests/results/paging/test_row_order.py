@@ -91,7 +91,7 @@ _HOOKS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("hooks", _HOOKS)
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 async def test_rows_of_a_table_without_a_key_are_in_the_order_of_its_rows(
@@ -134,6 +134,7 @@ async def test_a_column_of_that_name_is_no_row_number(engine: str, tmp_path: Pat
         assert await doors(dual, select(FLIGHTS), False) == wanted
 
 
+@pytest.mark.quick(1, "sqlite")
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 async def test_groups_and_distinct_rows_have_their_nulls_last(engine: str, tmp_path: Path) -> None:
     async with create_server(

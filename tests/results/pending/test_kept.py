@@ -256,6 +256,7 @@ async def test_an_option_that_is_none(keep: Any, slow: Slow, tmp_path: Path) -> 
             await app.server.create_response(ALL, name="All", keep=keep)
 
 
+@pytest.mark.long
 async def test_the_setting_holds_where_the_tool_does_not_say(slow: Slow, tmp_path: Path) -> None:
     patient = timedelta(seconds=60)
     for setting, asked, kept in [

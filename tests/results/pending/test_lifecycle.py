@@ -201,7 +201,7 @@ async def test_deleted_by_another_process_it_is_stopped_too(slow: Slow, store_ur
     from dualsql.store import SQLResourceStore
     from tests.results.pending.conftest import SECRETS
 
-    options: dict[str, Any] = {"secrets": SECRETS, "pending_lease": timedelta(seconds=3)}
+    options: dict[str, Any] = {"secrets": SECRETS, "pending_lease": timedelta(seconds=1)}
     async with (
         running(slow.url, store=SQLResourceStore(store_url), **options) as one,
         running(slow.url, store=SQLResourceStore(store_url), **options) as two,

@@ -77,6 +77,7 @@ async def begin_twenty(app: Application, statement: Any = ALL) -> list[DualRespo
     return [await app.server.create_response(statement, name=name, wait=MOMENT) for name in names]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", [pytest.param("memory", marks=pytest.mark.long), "sql"])
 async def test_twenty_at_once_and_one_cancelled_in_the_middle(
     slow: Slow, kept: str, postgresql_store_url: str

@@ -189,7 +189,7 @@ async def test_a_query_that_fails(slow: Slow) -> None:
 
 
 async def test_another_process_knows_the_task_too(slow: Slow, postgresql_store_url: str) -> None:
-    options: dict[str, Any] = {"secrets": SECRETS, "pending_lease": timedelta(seconds=3)}
+    options: dict[str, Any] = {"secrets": SECRETS, "pending_lease": timedelta(seconds=1)}
     async with (
         server_of(slow, store=SQLResourceStore(postgresql_store_url), **options) as one,
         server_of(slow, store=SQLResourceStore(postgresql_store_url), **options) as two,
