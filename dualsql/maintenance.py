@@ -6,8 +6,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
-from dualsql.databases import connection_limit, missing_tables, unproved_notice
 from dualsql.databases.engines import server_at
+from dualsql.databases.proof import connection_limit, missing_tables
 from dualsql.extension import Parts
 from dualsql.run import SERVER, Probe, Run
 from dualsql.store.housekeeping import StoreHealth
@@ -71,7 +71,8 @@ class Maintenance:
     @property
     def unproved(self) -> Sequence[str]:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
-        return [name for name, source in self._parts.sources.items() if unproved_notice(source) is not None]
+        sources = self._parts.sources.items()
+        return [name for name, source in sources if not source.backend.has_read_only_sessions]
 
     def probes(self, timeout: timedelta) -> Mapping[str, Probe]:
         """What tells the state of each part; with the sources of the last start.
@@ -100,8 +101,10 @@ class Maintenance:
                 "store's. Results expire by the store's clock. Set both clocks, for example with NTP."
             )
         for source in self._parts.sources.values():
-            if (unproved := unproved_notice(source)) is not None:
-                yield unproved
+            if not source.backend.has_read_only_sessions:
+                from dualsql.databases.unproved import unproved_notice
+
+                yield unproved_notice(source)
         if missing := await self._missing_tables():
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
         timeout = self._parts.settings.query_timeout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dualsql.databases import Sample
+from dualsql.databases.fetch import Sample
 from dualsql.extension import Parts
 from dualsql.feature import Feature
 from dualsql.plan import sampling

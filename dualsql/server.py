@@ -19,11 +19,8 @@ from datetime import datetime, timedelta
 from types import EllipsisType, TracebackType
 from typing import Any, Self
 
-from dualsql.databases import (
-    Database,
-    open_sources,
-    prove,
-)
+from dualsql.databases.opening import Database, open_sources
+from dualsql.databases.proof import prove
 from dualsql.errors import (
     ConfigurationError,
     ResourceExpiredError,

@@ -39,8 +39,8 @@ from dualsql.cli.files import ServedFiles, database_of, listed
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.workers import Workers
-from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import parsed_url
+from dualsql.databases.table import IN_MEMORY
 from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -211,7 +211,7 @@ def openapi(origin: str) -> str:
         ConfigurationError: `origin` is no absolute URL.
     """
     server = DualResponseServer(
-        UNOPENED_URL,
+        IN_MEMORY,
         base_url=f"{origin}/resources",
         tables=MetaData(),
         features=default_features(Pages()),

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -136,12 +135,6 @@ def driver_statement(
     bound = context.parameters[0]
     parameters = tuple(bound) if compiled.positional else bound
     return DriverStatement(context.statement, parameters, _types_of(compiled), dialect, described)
-
-
-def fingerprint(dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any) -> str:
-    """A hash of the statement's SQL, which has placeholders for its values: the same for all callers and pages."""
-    compiled = internals.compiled_with_cache(statement, dialect, cache, sorted(values)).compiled
-    return sha256(str(compiled).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 class _NoConnection(NamedTuple):

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
+from inspect import isawaitable
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, Table, inspect as inspector_of
+from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.ext.asyncio import AsyncConnection
-
-from dualsql.errors import LimitExceededError
 
 _STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
 
@@ -83,14 +81,6 @@ class Refusal(Enum):
     """TLS, or a file that its options name."""
     POOLER = auto()
     """A pooler between gives each transaction another session, and the driver counts on one."""
-
-
-def too_large() -> LimitExceededError:
-    """The error for rows that are too large for memory."""
-    return LimitExceededError(
-        "The rows are too large for one page.",
-        hint="Select fewer or shorter columns or fewer rows, or use a stream.",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,48 +152,17 @@ class Guard(ABC):
         """While the block reads a page, limit the bytes from the database, if they can be counted.
 
         Raises:
-            LimitExceededError: the limit was exceeded; see `too_large`.
+            LimitExceededError: the limit was exceeded.
         """
         return nullcontext()
 
     def look(self, connection: Connection) -> None:
         """Let the database read its catalogue, as every user may, and as a file that was removed cannot."""
-        inspector_of(connection).has_table("dualsql_health")
-
-    def may_assume(self, role: str, connection: Connection) -> bool:
-        """Whether the connection's user may take the role; called if the database has roles."""
-        raise NotImplementedError
+        inspect(connection).has_table("dualsql_health")
 
     async def row_numbers(self, _connection: AsyncConnection) -> Mapping[TableName, str]:
         """The names of the columns that number the rows of tables; see `Capabilities.row_number`."""
         return {}
-
-    async def connection_limit(self, _connection: AsyncConnection) -> int | None:
-        """How many connections the session's user may open; None for no limit, or where it is not known."""
-        return None
-
-    async def writable_tables(
-        self, _connection: AsyncConnection, _tables: Sequence[Table]
-    ) -> Sequence[str] | None:
-        """The tables that the session's user could change without the guard; None for a database without users.
-
-        A database that has roles must tell them.
-        """
-        return None
-
-    async def tables_without_policies(
-        self, connection: AsyncConnection, tables: Sequence[Any]
-    ) -> Sequence[Any]:
-        """The tables that no policy restricts for the session's user; called if the database has row-level security."""
-        raise NotImplementedError
-
-    async def has_policies(self, connection: AsyncConnection) -> bool:
-        """Whether policies restrict the session's user on any table; called if the database has row-level security."""
-        raise NotImplementedError
-
-    async def is_pooled(self, connection: AsyncConnection) -> bool:
-        """Whether a pooler is seen between the driver and the database."""
-        return False
 
     def codes_of(self, _error: BaseException | None) -> Iterable[Any]:
         """The codes that the driver's error has, such as its number or its SQLSTATE; those that say most first."""
@@ -227,7 +186,7 @@ async def repeat_until_done(working: asyncio.Future[Any], attempt: Callable[[], 
         if working.done():
             return
         attempted = attempt()
-        if inspect.isawaitable(attempted):
+        if isawaitable(attempted):
             await attempted
         await asyncio.wait({working}, timeout=_STOP_PAUSE)
     working.cancel()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
@@ -16,8 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.driver import driver_statement, is_listened_to, require_described
-from dualsql.databases.fetch import note_slow
-from dualsql.databases.session import Session, database_errors, measured, note_lane
+from dualsql.databases.session import Session, database_errors, measured, note_lane, note_slow
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
 from dualsql.formats.cells import Processor, are_heavy, processed
@@ -90,7 +87,7 @@ class Pace:
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """Stream through SQLAlchemy, on any asynchronous engine."""
-    async with _rows(job, connection) as result:
+    async with rows_of(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
             plain = [tuple(row) for row in rows]
             is_heavy = are_heavy(job.columns, plain)
@@ -102,16 +99,8 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
 _SQLALCHEMY_ROWS = 500
 
 
-async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-    """Stream on any synchronous engine: the thread of the connection fetches and encodes, and returns bytes."""
-    async with _rows(job, connection) as result:
-        fetching = partial(next_chunk, job, Pace(), result.fetchmany)
-        while (chunk := await result.run(fetching)) is not None:
-            await put(chunk)
-
-
 @asynccontextmanager
-async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[Any]:
+async def rows_of(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[Any]:
     """The rows of the job's statement from SQLAlchemy, on demand."""
     options = {"compiled_cache": job.source.compiled}
     with job.source.guard.tolerant_reading(connection):
@@ -143,7 +132,9 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
     """The fastest stream backend that is exact for this statement, this format and the driver of this connection."""
     choose = job.source.backend.stream_backends.get(connection.dialect.driver)
     opened = connection.sync_connection
-    plain = by_sqlalchemy if connection.dialect.is_async else by_thread
+    plain = by_sqlalchemy
+    if not connection.dialect.is_async:
+        from dualsql.databases.threads import by_thread as plain
     if choose is None or opened is None or is_listened_to(opened.engine, opened):
         return plain
     described = driver_names(job.columns)
@@ -172,7 +163,7 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         QueryExecutionError: anything else that the database raised.
     """
     job = _reduced(job)
-    channel, slow_seconds = _Channel(), job.source.limits.slow_seconds
+    channel = _Channel()
     started: float | None = None
 
     async def produce(connection: AsyncConnection) -> None:
@@ -189,10 +180,10 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
     with database_errors(job.source):
         try:
             while (chunk := await channel.get(session.task)) is not None:
-                if started is not None and perf_counter() - started > slow_seconds:
-                    note_slow(job.source, job.statement, job.rules, perf_counter() - started)
                 # Only the time to the first rows is the statement's: from then on the reader sets the pace.
-                started, slow_seconds = None, math.inf
+                if started is not None:
+                    note_slow(job.source, job.statement, job.rules, perf_counter() - started)
+                    started = None
                 yield chunk
             await session.task
         finally:

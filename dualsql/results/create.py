@@ -26,7 +26,8 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.types import NullType
 
 from dualsql import plan
-from dualsql.databases import Sample, Source, chosen_source
+from dualsql.databases.fetch import Sample
+from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,

@@ -9,10 +9,10 @@ from functools import partial
 from typing import NamedTuple
 
 from dualsql import plan
-from dualsql.databases import Rows
 from dualsql.errors import BadParameterError, QueryTimeoutError, blaming
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy
+from dualsql.formats.writer import Rows
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered
 from dualsql.resource import Total, instant, within
 from dualsql.results.access import AccessControl

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from dualsql import plan
 from dualsql.columns.result import ResultColumn, chosen_columns
-from dualsql.databases import Shares
+from dualsql.databases.slots import Shares
 from dualsql.errors import (
     BadCursorError,
     BadParameterError,

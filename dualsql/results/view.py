@@ -30,19 +30,10 @@ from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import STANDARD, Meanings, SQLType
 from dualsql.columns.result import ResultColumn, driver_names
-from dualsql.databases import (
-    RowCounter,
-    Rows,
-    Sample,
-    Source,
-    StreamJob,
-    backend_of,
-    chosen_source,
-    described_types,
-    fetch_rows,
-    fetch_sample,
-    stream_rows,
-)
+from dualsql.databases.backends import backend_of
+from dualsql.databases.fetch import Fetch, RowCounter, Sample, fetch_sample
+from dualsql.databases.source import Source, chosen_source
+from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import (
     Asked,
     BadParameterError,
@@ -57,7 +48,7 @@ from dualsql.errors import (
 )
 from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
-from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
+from dualsql.formats.writer import Chunk, Format, Rows, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.log import log_failure
 from dualsql.plan import KeyedSelect, Ordered, Shape
@@ -363,6 +354,8 @@ class View:
         unknown = [column.is_untyped for column in self.shape.columns]
         if not any(unknown):
             return ()
+        from dualsql.databases.explain import described_types
+
         kinds = await described_types(
             self.source, self.shape.select.limit(0), self.rules, timeout=self.settings.query_timeout
         )
@@ -374,20 +367,19 @@ class View:
 
     async def _fetched(self, select: AnySelect, rules: ActiveRules, added: int) -> Rows:
         """The current rows of a part of this statement, with `added` further columns."""
-        return await fetch_rows(
-            self.source,
-            select,
-            rules,
-            described=self.derived.names.followed_by(added) if added else self.derived.names,
-            timeout=self.settings.query_timeout,
-            fast=self.source.quick,
-        )
+        described = self.derived.names.followed_by(added) if added else self.derived.names
+        return await self._fetch(select, rules, described, self.settings.query_timeout).rows()
+
+    def _fetch(
+        self, select: AnySelect, rules: ActiveRules, described: Sequence[str], timeout: timedelta
+    ) -> Fetch:
+        return Fetch(source=self.source, statement=select, rules=rules, described=described, timeout=timeout)
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
         """The rows of a query over this statement, which may read all of its rows."""
         # An empty name matches any: `require_described` compares the number of columns only.
         described = ("",) * len(select.selected_columns)
-        return await fetch_rows(self.source, select, self.rules, described=described, timeout=timeout)
+        return await self._fetch(select, self.rules, described, timeout).rows()
 
     async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""
@@ -404,15 +396,9 @@ class View:
         values: Mapping[str, int] = MappingProxyType({}),
     ) -> Sample:
         """At most `size` rows of `select` with the values of its parameters, and the total of the statement."""
-        return await fetch_sample(
-            select,
-            self._counter(),
-            asked,
-            rules=self.rules.with_values(values),
-            described=self.derived.names,
-            size=size,
-            head_start=self.settings.count_head_start,
-        )
+        rules, timeout = self.rules.with_values(values), self.settings.query_timeout
+        sample = self._fetch(select, rules, self.derived.names, timeout)
+        return await fetch_sample(sample, self._counter(), asked, size=size)
 
     async def total(self, asked: CountMethod) -> Total:
         """The number of rows, by the given count method."""

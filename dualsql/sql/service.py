@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 from sqlalchemy import Dialect, MetaData, TableClause
 
 from dualsql.catalogue import Visible
-from dualsql.databases import Source
+from dualsql.databases.source import Source
 from dualsql.errors import BadParameterError, ConfigurationError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement

@@ -11,9 +11,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from dualsql import DualResponseServer
-from dualsql.databases import Source
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import read_only
+from dualsql.databases.source import Source
 from dualsql.databases.sqlite import connect
 from tests.databases.conftest import fill_synchronously
 from tests.schools import Base

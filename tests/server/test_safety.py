@@ -30,9 +30,9 @@ from dualsql import (
     SQLResourceStore,
     TamperedError,
 )
-from dualsql.databases import prove_read_only
 from dualsql.databases.guard import SessionTerms
 from dualsql.databases.opening import open_source
+from dualsql.databases.proof import prove_read_only
 from dualsql.databases.session import read_only
 from dualsql.databases.sqlite import SQLiteGuard
 from dualsql.store import upgrade

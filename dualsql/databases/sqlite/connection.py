@@ -22,9 +22,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql.databases.driver import ON_STOP, DriverStatement, driver_of, memory_of, require_described
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
 from dualsql.databases.sqlite.callbacks import FUNCTIONS, MATCH
+from dualsql.databases.sqlite.priority import run_after_event_loop
 from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, next_chunk
 from dualsql.formats.cells import Unfit
-from dualsql.formats.writer import BatchWriter
 from dualsql.freeze.row_number import ROW_NUMBERS
 
 # A call takes the GIL: at this pace, some hundred times a second.
@@ -270,8 +270,6 @@ def _forbid_writes(connection: Any, _record: Any) -> None:
     if hasattr(connection, "set_authorizer"):
         confine(connection)
     else:
-        from dualsql.databases.threads import run_after_event_loop
-
         # aiosqlite has no name for these: its thread does what it is given.
         connection.run_async(lambda driver: driver._execute(confine, driver._conn))
         connection.run_async(lambda driver: driver._execute(run_after_event_loop))
@@ -324,13 +322,9 @@ def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Con
     return connection, clock
 
 
-async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:
-    """The stream backend for a statement on aiosqlite: that of the file's reader, if it has one for the statement."""
-    plain, reader = by_sqlite_thread(sent), job.source.quick
-    if reader is None or not isinstance(job.writer, BatchWriter):
-        return plain
-    seconds = (await _clock_of(connection)).ends_at - time.monotonic()
-    return reader.stream_backend(job, sent, seconds, otherwise=plain)
+async def seconds_left(connection: AsyncConnection) -> float:
+    """How long the session's statements may still run."""
+    return (await _clock_of(connection)).ends_at - time.monotonic()
 
 
 def by_sqlite_thread(sent: DriverStatement) -> StreamBackend:

@@ -34,9 +34,11 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
-from dualsql.databases import Source, StreamJob, open_source, stream_rows
+from dualsql.databases.opening import open_source
+from dualsql.databases.source import Source
 from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw
+from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
@@ -160,9 +162,9 @@ async def same_outcome(
 
 
 def idle(source: Source) -> list[ReaderProcess]:
-    assert isinstance(source.quick, FileReader)
-    assert source.quick.processes is not None
-    return source.quick.processes._idle
+    assert isinstance(source.fast, FileReader)
+    assert source.fast.processes is not None
+    return source.fast.processes._idle
 
 
 async def test_its_cells_are_those_of_the_thread(filled: Path, source: Source, make_engine: Any) -> None:
