@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum, auto
+from enum import Enum
 from inspect import isawaitable
 from typing import Any, ClassVar
 
@@ -22,65 +22,40 @@ _STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
 class FailureKind(Enum):
     """The meaning of a driver's error."""
 
-    WRITE = auto()
-    """The database refused to change anything."""
-    TIMEOUT = auto()
-    """The statement was stopped, by its time limit or by the database's operator."""
-    BUSY = auto()
-    """Something was in the way that may be gone at the next try: a lock, a standby's recovery."""
-    BROKEN = auto()
-    """The connection ended while it was used."""
-    UNREACHABLE = auto()
-    """The database is down, starting or stopping."""
-    PART = auto()
-    """Another server, which the database asks for a part of the rows, did not answer."""
-    FULL = auto()
-    """The database ran out of disk or memory."""
-    UNSUITED = auto()
-    """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
-    GROUPING = auto()
-    """An aggregate is not allowed where it stands, or a column beside aggregates is not in GROUP BY."""
-    SORTING = auto()
-    """The rows of a SELECT DISTINCT are sorted by what is not selected."""
-    WINDOW = auto()
-    """A window function is not allowed where it stands, as in WHERE."""
-    DIVISION = auto()
-    """The statement divides by zero."""
-    OVERFLOW = auto()
-    """A number that the statement computes is out of the range of its type."""
-    ARGUMENT = auto()
-    """A function of the statement is not defined for a value that it is given."""
-    PATTERN = auto()
-    """A pattern of the statement is not valid, or too large."""
-    DOCUMENT = auto()
-    """A function reads a text as JSON that is none."""
-    CALLBACK = auto()
-    """A function in Python failed for a value: one of ours, or one of the application."""
-    SEVERAL_ROWS = auto()
-    """A subquery that stands for one value gives more than one row."""
-    VALUE = auto()
-    """A value is none of the type that it is converted to, or compared with."""
-    SIZE = auto()
-    """A value was larger than the connection allows."""
+    WRITE = "the database refused to change anything"
+    TIMEOUT = "the statement was stopped, by its time limit or by the database's operator"
+    BUSY = "something was in the way that may be gone at the next try: a lock, a standby's recovery"
+    BROKEN = "the connection ended while it was used"
+    UNREACHABLE = "the database is down, starting or stopping"
+    PART = "another server, which the database asks for a part of the rows, did not answer"
+    FULL = "the database ran out of disk or memory"
+    UNSUITED = (
+        "the statement asks of a value what its type does not have: an operator, a function, a conversion"
+    )
+    GROUPING = "an aggregate is not allowed where it stands, or a column beside aggregates is not in GROUP BY"
+    SORTING = "the rows of a SELECT DISTINCT are sorted by what is not selected"
+    WINDOW = "a window function is not allowed where it stands, as in WHERE"
+    DIVISION = "the statement divides by zero"
+    OVERFLOW = "a number that the statement computes is out of the range of its type"
+    ARGUMENT = "a function of the statement is not defined for a value that it is given"
+    PATTERN = "a pattern of the statement is not valid, or too large"
+    DOCUMENT = "a function reads a text as JSON that is none"
+    CALLBACK = "a function in Python failed for a value: one of ours, or one of the application"
+    SEVERAL_ROWS = "a subquery that stands for one value gives more than one row"
+    VALUE = "a value is none of the type that it is converted to, or compared with"
+    SIZE = "a value was larger than the connection allows"
 
 
 class Refusal(Enum):
     """Why a database refuses a connection."""
 
-    USER = auto()
-    """The user may not connect, or the password is another one."""
-    RIGHT = auto()
-    """The user lacks a right."""
-    DATABASE = auto()
-    """The server has no such database."""
-    ROLE = auto()
-    """The database has no such role."""
-    HOST = auto()
-    """Nobody answers at that address."""
-    TLS = auto()
-    """TLS, or a file that its options name."""
-    POOLER = auto()
-    """A pooler between gives each transaction another session, and the driver counts on one."""
+    USER = "the user may not connect, or the password is another one"
+    RIGHT = "the user lacks a right"
+    DATABASE = "the server has no such database"
+    ROLE = "the database has no such role"
+    HOST = "nobody answers at that address"
+    TLS = "TLS, or a file that its options name"
+    POOLER = "a pooler between gives each transaction another session, and the driver counts on one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

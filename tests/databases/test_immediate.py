@@ -16,7 +16,8 @@ from sqlalchemy import Column, Integer, MetaData, Table, func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import DualResponseServer, PageRequest
-from dualsql.databases.driver import ColumnTypes, DriverStatement
+from dualsql.databases.driver import DriverStatement
+from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql_client.wire import SortKey
@@ -38,25 +39,39 @@ def path(tmp_path: Path) -> Path:
 
 def sent(sql: str, *parameters: int) -> DriverStatement:
     dialect = create_async_engine("sqlite+aiosqlite://").dialect
-    return DriverStatement(sql, parameters, ColumnTypes(), dialect, ("",))
+    return DriverStatement(sql, parameters, (), dialect, ("",))
 
 
-async def test_only_what_was_quick_is_read_at_once(reader: FileReader) -> None:
-    some = sent("SELECT n FROM numbers WHERE n < ?", 3)
-    assert not reader.reads(some)
-    reader.learn(some.sql, work=0.0001, wait=0.0001)
-    assert reader.reads(some) and await reader.fetch(some, LIMIT) == [(0,), (1,), (2,)]
-    reader.learn(some.sql, work=1.0, wait=1.0)
-    assert not reader.reads(some)
+async def test_what_is_slow_is_stopped_and_not_tried_again_soon(
+    reader: FileReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some, other, endless = sent("SELECT n FROM numbers WHERE n < ?", 3), sent("SELECT 1"), sent(ENDLESS)
 
+    async def is_read() -> bool:
+        return await reader.fetch(some, LIMIT) == [(0,), (1,), (2,)] and reader.reads(some)
 
-async def test_what_has_become_slow_is_stopped_and_not_tried_again(reader: FileReader) -> None:
-    endless = sent(ENDLESS)
-    reader.learn(endless.sql, work=0.0, wait=0.0)
+    await until(is_read)  # a busy machine may be slow at first
+
+    async def is_tried() -> bool:
+        return reader.reads(endless)
+
+    await until(is_tried)
     begun = time.monotonic()
     assert await reader.fetch(endless, LIMIT) is None
-    assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
-    assert not reader.reads(endless)
+    took = time.monotonic() - begun
+    assert took < 1  # milliseconds, on a machine with nothing else to do
+    # Neither is anything that was not read before.
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 20 * took)
+    assert [reader.reads(each) for each in (endless, other, some)] == [False, False, True]
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 60 * took)
+    assert [reader.reads(each) for each in (endless, other, some)] == [False, True, True]
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 2_000 * took)
+    assert reader.reads(endless)
+
+
+def test_what_nothing_stops_is_not_tried(reader: FileReader) -> None:
+    assert not reader.reads(sent(f"SELECT {MATCH}('a', 'b')"))
+    assert not reader.reads(sent(f"SELECT 1 /* {'x' * 20_000} */"))
 
 
 async def test_a_writers_lock_is_not_waited_for(path: Path, reader: FileReader) -> None:
@@ -95,7 +110,7 @@ async def test_slow_samples_keep_no_page_waiting(path: Path) -> None:
         await until(partial(_are_running, dual.parts.sources["default"], 3))
         descending = PageRequest(sort=[SortKey(field="n", order="desc")])
         token = REQUEST.set(record)
-        # Another order than that of the sample: a statement that a session has to run first.
+        # Another order than that of the sample: a session runs it first, since the event loop tries no new one.
         for lane in ("session", "page_reader"):
 
             async def is_read_by(lane: str = lane) -> bool:

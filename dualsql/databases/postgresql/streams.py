@@ -25,13 +25,12 @@ from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import DriverNames, ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.fetch import Fetch
-from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob
+from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, encoded
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
-from dualsql.formats.cells import Processor, Unfit, are_heavy, processed
+from dualsql.formats.cells import Processor, Unfit, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
-from dualsql.threads import run_heavy
 
 # Texts and quoted names come first, because they may contain a dollar sign.
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
@@ -434,9 +433,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
         processors = readable.processors()
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
-            rows = readable.rows(records, processors)
-            is_heavy = are_heavy(job.columns, rows)
-            chunk = await run_heavy(job.encode, rows) if is_heavy else job.encode(rows)
+            chunk = await encoded(job, readable.rows(records, processors))
             pace.note(chunk)
             await put(chunk)
 

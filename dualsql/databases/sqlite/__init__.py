@@ -19,7 +19,7 @@ from dualsql.databases.sqlite.connection import (
     connect,
     readable_text,
 )
-from dualsql.databases.sqlite.page_reader import choose_stream, fetch_in_thread, file_reader
+from dualsql.databases.sqlite.page_reader import choose_stream, file_reader
 from dualsql.errors import ConfigurationError
 
 __all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect", "readable_text"]
@@ -69,5 +69,4 @@ BACKEND = Backend(
     has_pool=lambda url: not _is_in_memory(url),
     page_reader=file_reader,
     stream_backends={"aiosqlite": choose_stream},
-    row_fetches={"aiosqlite": fetch_in_thread},
 )

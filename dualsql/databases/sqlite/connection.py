@@ -170,10 +170,14 @@ class SQLiteGuard(Guard):
         clock.ends_at = time.monotonic() + terms.limit.total_seconds()
         try:
             yield
+        except BaseException:
+            # If the event loop ends, nobody stops a statement in the thread, and the connection waits for it.
+            clock.ends_at = 0.0
+            raise
         finally:
-            clock.ends_at = math.inf
             if is_ours:
                 await _allow_writes(connection)
+                clock.ends_at = math.inf
 
     async def row_numbers(self, connection: AsyncConnection) -> Mapping[TableName, str]:
         """See `Guard.row_numbers`. A column may have one of the names, and SQLite before 3.37 does not tell."""

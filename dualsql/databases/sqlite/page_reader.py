@@ -16,8 +16,7 @@ from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.driver import DriverStatement, driver_of, require_described
-from dualsql.databases.fetch import Fetch
+from dualsql.databases.driver import DriverStatement, require_described
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import (
     LOOP_LIMIT,
@@ -39,7 +38,14 @@ if TYPE_CHECKING:
 _QUICK = 0.002
 """Seconds of work below which a thread switch costs more than it saves."""
 
+_REST, _REST_OF_NEW = 1_000, 50
+"""So many times as long as a slow read took, the event loop does not try its statement again, and no statement for the
+first time: whatever callers ask, they hold it up for a fiftieth of its time at most."""
+
 _MOST_KNOWN = 1_000
+
+_LONGEST = 20_000
+"""Characters of a statement."""
 
 _BUSY_PAGES, _BUSY_SECONDS = 100, 1.0
 """So many pages in so many seconds, and a process reads them."""
@@ -51,11 +57,10 @@ _FEW = 10_000
 
 
 class FileReader:
-    """A connection of the event loop's own, and the statements that may use it; a process, once there are many pages.
+    """A connection of the event loop's own; a process, once there are many pages.
 
-    A page costs less than two thread switches. A statement that was fast in a session runs on the event loop the next
-    time. If it is slow there (another offset, a cold disk, a lock), SQLite stops it after `LOOP_LIMIT` seconds, and a
-    session runs it again, which finds its time or its error.
+    A page costs less than two thread switches. If a statement is slow on the event loop (a cold disk, a lock), SQLite
+    stops it after `LOOP_LIMIT` seconds, and a session runs it again, which reports its error, if it has one.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -63,7 +68,8 @@ class FileReader:
         self._path = str(Path(str(engine.url.database)).resolve())
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
-        self._quick: OrderedDict[str, None] = OrderedDict()
+        self._rests_until: OrderedDict[str, float] = OrderedDict()
+        self._new_rest_until = 0.0
         self._may_have_processes = not engine.url.query
         self._processes: ReaderProcesses | None = None
         self._page_process: PageProcess | None = None
@@ -72,38 +78,22 @@ class FileReader:
         self._recent: deque[float] = deque(maxlen=_BUSY_PAGES)
         self._failed_starts = 0
 
-    def learn(self, sql: str, work: float, wait: float) -> None:
-        """Record the time of a statement in a thread: seconds of work, and seconds in total."""
-        # With another pattern or text, a match may take longer, and nothing stops it.
-        if work > _QUICK or wait > LOOP_LIMIT or f"{MATCH}(" in sql:
-            self._quick.pop(sql, None)
-            return
-        self._quick[sql] = None
-        self._quick.move_to_end(sql)
-        if len(self._quick) > _MOST_KNOWN:
-            self._quick.popitem(last=False)
-
     def reads(self, sent: DriverStatement) -> bool:
         """See `PageReader.reads`."""
-        return sent.sql in self._quick
+        # Nothing stops a match in a long text, or the preparation of a long statement.
+        if f"{MATCH}(" in sent.sql or len(sent.sql) > _LONGEST:
+            return False
+        return time.monotonic() >= self._rests_until.get(sent.sql, self._new_rest_until)
 
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """See `PageReader.fetch`."""
         process = self._page_process
-        if (
-            process is not None
-            and process.takes(sent.sql)
-            and limit >= process.limit
-            and process.is_worth_asking()
-        ):
+        if process is None or limit < process.limit or sent.sql not in self._rests_until:
+            return self.fetch_at_once(sent, limit)
+        rows = None
+        if process.takes(sent.sql) and process.is_worth_asking():
             rows = await process.fetch(sent)
-        else:
-            rows = self.fetch_at_once(sent, limit)
-            if rows is not None:
-                self._start_process_if_busy()
-        if rows is None:
-            self._quick.pop(sent.sql, None)
-        return rows
+        return self.fetch_at_once(sent, limit) if rows is None else rows
 
     def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """All rows of a statement, read by the event loop; None if it failed, or the event loop is another one."""
@@ -111,23 +101,32 @@ class FileReader:
             self._opened, self._thread = connect(self._engine, on_event_loop=True), get_ident()
         if self._thread != get_ident():
             return None
-        connection, clock = self._opened
-        begun = time.monotonic()
+        (connection, clock), rows = self._opened, None
+        begun, worked = time.monotonic(), time.thread_time()
         clock.ends_at = begun + min(LOOP_LIMIT, limit.total_seconds())
-        try:
-            rows = processed(_fetched(connection, sent), sent.processors())
-        except sqlite3.Error:
-            return None
-        if time.monotonic() - begun > LOOP_LIMIT:
-            self._quick.pop(sent.sql, None)
+        with suppress(sqlite3.Error):
+            cursor = connection.execute(sent.sql, sent.parameters)
+            require_described([column[0] for column in cursor.description], sent.described)
+            rows = processed(next_rows(cursor), sent.processors())
+        now, work = time.monotonic(), time.thread_time() - worked
+        seconds = now - begun
+        is_slow = work > _QUICK or seconds > LOOP_LIMIT
+        self._rests_until[sent.sql] = now + _REST * seconds if is_slow or rows is None else 0.0
+        self._rests_until.move_to_end(sent.sql)
+        if len(self._rests_until) > _MOST_KNOWN:
+            self._rests_until.popitem(last=False)
+        if is_slow:
+            self._new_rest_until = now + _REST_OF_NEW * seconds
+        elif rows is not None:
+            self._start_process_if_busy(now)
         return rows
 
-    def _start_process_if_busy(self) -> None:
+    def _start_process_if_busy(self, now: float) -> None:
         """Start a process after many pages in a short time. Until it answers, pages are read without it."""
         former = self._page_process
         if not self._may_start_process or (former is not None and former.is_open):
             return
-        self._recent.append(now := time.monotonic())
+        self._recent.append(now)
         if len(self._recent) < _BUSY_PAGES or now - self._recent[0] > _BUSY_SECONDS:
             return
         self._recent.clear()
@@ -183,30 +182,6 @@ class FileReader:
 def file_reader(engine: Engine) -> FileReader | None:
     """A reader of the same file, for an engine that was made here; None if it is not a file."""
     return FileReader(engine) if is_file(engine) else None
-
-
-async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
-    """All rows of a statement, with one switch to the connection's thread, which finds out whether it is fast."""
-    reader, sent = fetch.source.fast, fetch.sent(connection.dialect)
-    if not isinstance(reader, FileReader) or sent is None:
-        return cast("Rows", (await fetch.execute(connection)).all())
-    driver = driver_of(connection)
-
-    def run() -> tuple[Rows, float, float]:
-        begun, worked = time.monotonic(), time.thread_time()
-        rows = processed(_fetched(driver._conn, sent), sent.processors())
-        return rows, time.thread_time() - worked, time.monotonic() - begun
-
-    found: tuple[Rows, float, float] = await driver._execute(run)
-    rows, work, wait = found
-    reader.learn(sent.sql, work, wait)
-    return rows
-
-
-def _fetched(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
-    cursor = connection.execute(sent.sql, sent.parameters)
-    require_described([column[0] for column in cursor.description], sent.described)
-    return next_rows(cursor)
 
 
 async def choose_stream(job: StreamJob, connection: AsyncConnection, sent: DriverStatement) -> StreamBackend:

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Select, func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from dualsql import QueryTimeoutError, Registry, Settings
+from dualsql import QueryTimeoutError, Registry
 from dualsql.databases.fetch import Fetch
 from dualsql.databases.opening import open_source
 from dualsql.databases.source import Source
@@ -103,7 +103,5 @@ def test_a_loop_that_is_gone_leaves_the_file_readable(sqlite_url: str) -> None:
         await asyncio.wait({task}, timeout=0.05)
 
     asyncio.run(leave())
-    source.abandon()
-    renewed = source.renewed(Settings())
-    assert asyncio.run(ids(renewed)) == []
-    asyncio.run(renewed.close())
+    assert asyncio.run(ids(source)) == []
+    asyncio.run(source.close())
