@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
@@ -208,11 +207,6 @@ An import here would be a loop.
 """
 
 
-@cache
-def _registry() -> Any:
-    return import_module(_REGISTRY)
-
-
 def capabilities_of(dialect: Dialect) -> Capabilities | None:
     """The capabilities of the dialect's database; None if dualsql does not support it."""
     try:
@@ -227,5 +221,5 @@ _KNOWN: WeakKeyDictionary[Dialect, Capabilities | None] = WeakKeyDictionary()
 
 def capabilities_named(name: str) -> Capabilities | None:
     """The same by SQLAlchemy's name of the dialect, such as `connection.dialect.name`."""
-    found = _registry().backend_named(name)
+    found = import_module(_REGISTRY).backend_named(name)
     return None if found is None else found.capabilities

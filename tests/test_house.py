@@ -39,6 +39,8 @@ SMALL_MODULES = {
         "the arguments of a feature, read by its services",
     ),
     "dualsql/databases/duckdb/described.py": "a table of the types of one database",
+    "dualsql/databases/text_threads.py": "loaded with the first large SQL text",
+    "dualsql/databases/sqlite/callbacks.py": "functions that the database calls",
     "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
@@ -137,10 +139,9 @@ WANTED_LOOPS: dict[tuple[str, str], str] = {
     ),
     **dict.fromkeys(
         (
-            ("dualsql.databases.backends", "dualsql.databases"),
-            ("dualsql.databases.backends", "dualsql.databases.other"),
+            ("dualsql.databases.backends", "dualsql.databases.added"),
         ),
-        "the registry of databases, and the name of the group by which other packages add some",
+        "the databases of other packages, which are loaded when they are asked for",
     ),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from sqlalchemy import URL, Engine, event, make_url
@@ -133,14 +133,10 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
         raise ConfigurationError(
             f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
         ) from error
-    call_when_opened(engine.sync_engine, None if backend is None else backend.opened)
+    if backend is not None and backend.opened is not None:
+        opened = backend.opened
+        event.listen(engine.sync_engine, "connect", lambda connection, _: opened(connection))
     return engine
-
-
-def call_when_opened(engine: Engine, opened: Callable[[Any], None] | None) -> None:
-    """Call `opened`, if there is one, with each new connection of the driver."""
-    if opened is not None:
-        event.listen(engine, "connect", lambda connection, _: opened(connection))
 
 
 def server_at(url: URL) -> tuple[str, str | None, str | None]:

@@ -55,25 +55,27 @@ async def prove_read_only(source: Source, *, timeout: timedelta) -> None:
         ConfigurationError: the table was created.
         QueryExecutionError, DatabaseBusyError, QueryTimeoutError: the check could not be done.
     """
-
-    async def is_refused(connection: AsyncConnection) -> bool:
-        table = f"dualsql_probe_{token_hex(8)}"  # the longest name of Oracle 12.1 and Firebird 3 has 30 characters
-        try:
-            await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
-        except DBAPIError as error:
-            if source.failure_kind(error) is FailureKind.WRITE:
-                return True
-            raise
-        await connection.execute(text(f"DROP TABLE {table}"))
-        return False
-
-    if source.backend.has_read_only_sessions and not await in_session(
-        source, None, is_refused, timeout=timeout
-    ):
+    if not source.backend.has_read_only_sessions:
+        return
+    if not await in_session(source, None, partial(_is_refused, source), timeout=timeout):
         raise ConfigurationError(
             f"A read-only session could create a table in the database {source.name!r}.",
             hint="Use a database user that may only read.",
         )
+
+
+async def _is_refused(source: Source, connection: AsyncConnection) -> bool:
+    table = (
+        f"dualsql_probe_{token_hex(8)}"  # the longest name of Oracle 12.1 and Firebird 3 has 30 characters
+    )
+    try:
+        await connection.execute(text(f"CREATE TABLE {table} (x INTEGER)"))
+    except DBAPIError as error:
+        if source.failure_kind(error) is FailureKind.WRITE:
+            return True
+        raise
+    await connection.execute(text(f"DROP TABLE {table}"))
+    return False
 
 
 async def missing_tables(source: Source, *, timeout: timedelta) -> list[str]:

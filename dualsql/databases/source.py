@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import util
 from sqlalchemy.exc import DBAPIError
@@ -32,25 +29,10 @@ from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
 
-T = TypeVar("T")
-
-_TEXT_THREADS = 1
+TEXT_THREADS = 1
 """Of a process. With two, which share the interpreter's lock, the event loop waited 57 ms and not 20 (99 % of 4 s)."""
 _MOST_WAITING_TEXTS = 64
 """Steps of texts; the longest takes 75 ms."""
-
-
-@cache
-def _text_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_TEXT_THREADS, "dualsql-text")
-
-
-def _without_stop_iteration(compute: Callable[[], T]) -> T:
-    try:
-        return compute()
-    except StopIteration as error:
-        # Raised by a hook. A future refuses it, and its caller would wait for ever.
-        raise RuntimeError("StopIteration") from error
 
 
 class QueryLimits:
@@ -64,6 +46,7 @@ class QueryLimits:
         longest_stream: the time limit of a statement whose session has no limit of its own.
         connections: how many connections all slots together use at most.
         slow_seconds: a statement that runs longer is logged.
+        texts: the slots for work on callers' SQL texts; see `dualsql.databases.text_threads`.
         background: the limits of queries that may run in the background.
     """
 
@@ -72,7 +55,7 @@ class QueryLimits:
         number = settings.maximum_concurrent_queries
         self._queries = Slots("query", number, queue, for_reading=number // 5)
         self._streams = Slots("stream", settings.maximum_streams, queue)
-        self._texts = Slots("text", _TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
+        self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
@@ -98,30 +81,10 @@ class QueryLimits:
         """
         return self is not self.background and self._queries.has_room()
 
-    async def computed(self, compute: Callable[[], T]) -> T:
-        """What `compute` returns, which is called in a worker thread: the event loop answers others meanwhile.
-
-        It is for a caller's SQL text, which may take 75 ms to read, to store or to compile. A thread cannot be
-        stopped: the slot of a caller that is cancelled is free when `compute` ends, and the limits of texts bound that.
-
-        Raises:
-            TooManyQueriesError: as `slot`.
-        """
-        caller = await self._texts.take()
-        try:
-            running = asyncio.wrap_future(
-                _text_threads().submit(copy_context().run, _without_stop_iteration, compute)
-            )
-        except BaseException:  # the interpreter ends
-            self._texts.give_back(caller)
-            raise
-        running.add_done_callback(lambda _: self._texts.give_back(caller))
-        return await asyncio.shield(running)
-
     def readings(self, attributes: Attributes) -> Iterator[GaugeReading]:
         """The slots in use, and how many statements wait for one."""
         yield GaugeReading("queued", self._queries.queue.waiting, attributes)
-        for slots in (self._queries, self._streams, self.background._queries, self._texts):
+        for slots in (self._queries, self._streams, self.background._queries, self.texts):
             told = {**attributes, "dualsql.slot": slots.name}
             yield GaugeReading("slots_used", slots.used, told)
             yield GaugeReading("slots", slots.number, told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
@@ -83,7 +84,7 @@ class Pace:
 
 async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
     """Stream through SQLAlchemy, on any asynchronous engine."""
-    async with rows_of(job, connection) as result:
+    async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
             chunk = await encoded(job, [tuple(row) for row in rows])
             with job.source.guard.without_read_ahead(connection):
@@ -98,8 +99,16 @@ async def encoded(job: StreamJob, rows: Rows) -> Chunk:
     return await run_heavy(job.encode, rows) if are_heavy(job.columns, rows) else job.encode(rows)
 
 
+async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
+    """Stream on any synchronous engine: the thread of the connection fetches and encodes, and returns bytes."""
+    async with _rows(job, connection) as result:
+        fetching = partial(next_chunk, job, Pace(), result.fetchmany)
+        while (chunk := await result.run(fetching)) is not None:
+            await put(chunk)
+
+
 @asynccontextmanager
-async def rows_of(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[Any]:
+async def _rows(job: StreamJob, connection: AsyncConnection) -> AsyncIterator[Any]:
     """The rows of the job's statement from SQLAlchemy, on demand."""
     options = {"compiled_cache": job.source.compiled}
     with job.source.guard.tolerant_reading(connection):
@@ -129,9 +138,7 @@ async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> 
     """The fastest stream backend that is exact for this statement, this format and the driver of this connection."""
     choose = job.source.backend.stream_backends.get(connection.dialect.driver)
     opened = connection.sync_connection
-    plain = by_sqlalchemy
-    if not connection.dialect.is_async:
-        from dualsql.databases.threads import by_thread as plain
+    plain = by_sqlalchemy if connection.dialect.is_async else by_thread
     if choose is None or opened is None or is_listened_to(opened.engine, opened):
         return plain
     described = driver_names(job.columns)

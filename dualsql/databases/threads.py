@@ -9,13 +9,21 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import URL, Connection, CursorResult, Dialect, Engine, Executable, Pool, Result, create_engine
+from sqlalchemy import (
+    URL,
+    Connection,
+    CursorResult,
+    Dialect,
+    Engine,
+    Executable,
+    Pool,
+    Result,
+    create_engine,
+    event,
+)
 from sqlalchemy.exc import NoSuchModuleError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.backends import backend_named
-from dualsql.databases.engines import call_when_opened
-from dualsql.databases.streams import Pace, Put, StreamJob, next_chunk, rows_of
 from dualsql.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -46,7 +54,9 @@ def new_synchronous_engine(
         raise ConfigurationError(
             f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
         ) from error
-    call_when_opened(engine, opened or (None if backend is None else backend.opened))
+    opened = opened or (None if backend is None else backend.opened)
+    if opened is not None:
+        event.listen(engine, "connect", lambda connection, _: opened(connection))
     return engine
 
 
@@ -220,11 +230,3 @@ class ThreadedResult:
 def _buffered(result: CursorResult[Any]) -> Result[Any]:
     # A frozen result has its rows and needs no cursor, so it can be read outside of the thread.
     return result.freeze()() if result.returns_rows else result
-
-
-async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
-    """Stream on any synchronous engine: the thread of the connection fetches and encodes, and returns bytes."""
-    async with rows_of(job, connection) as result:
-        fetching = partial(next_chunk, job, Pace(), result.fetchmany)
-        while (chunk := await result.run(fetching)) is not None:
-            await put(chunk)

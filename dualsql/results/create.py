@@ -357,7 +357,9 @@ class Creator:
             options = replace(options, metadata={**(options.metadata or {}), NOTES: list(notes)})
         view = None
         if options.is_text and _is_large(options.statement):
-            document = await source.limits.computed(partial(_frozen, source, options))
+            from dualsql.databases.text_threads import computed
+
+            document = await computed(source.limits, partial(_frozen, source, options))
             view = await self._views.open_in_thread(source, document, options.principal, self._checked)
         else:
             document = _frozen(source, options)

@@ -585,7 +585,7 @@ class Views:
         The thread has a statement of its own, which is cached when it is finished: no other thread has it before.
 
         Raises:
-            TooManyQueriesError: see `QueryLimits.computed`.
+            TooManyQueriesError: see `dualsql.databases.text_threads.computed`.
         """
         rules = self._policy.rules_for(principal)
 
@@ -594,7 +594,9 @@ class Views:
             check(view)
             return view
 
-        view = await source.limits.computed(opened)
+        from dualsql.databases.text_threads import computed
+
+        view = await computed(source.limits, opened)
         if not self.has_functions:
             self._plans.keep(source.name, document, view.derived)
         return view

@@ -14,6 +14,7 @@ from sqlalchemy import Dialect, MetaData, TableClause
 
 from dualsql.catalogue import Visible
 from dualsql.databases.source import Source
+from dualsql.databases.text_threads import computed
 from dualsql.errors import BadParameterError, ConfigurationError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
@@ -214,7 +215,7 @@ class SQLService:
         # Hooks that are functions are called for each table.
         if is_short(sql) and not policy.has_functions:
             return work()
-        return await self._sources.sources[name].limits.computed(work)
+        return await computed(self._sources.sources[name].limits, work)
 
 
 _SHORT = 200

@@ -163,7 +163,7 @@ async def test_the_event_loop_goes_before_statements_of_sqlite(tmp_path: Path) -
 
 FILTERED = """
 import ctypes
-from dualsql.databases.sqlite.priority import _may_set_priority
+from dualsql.databases.sqlite.connection import _may_set_priority
 library = ctypes.CDLL("libseccomp.so.2")
 library.seccomp_init.restype = ctypes.c_void_p
 allow, kill = ctypes.c_uint32(0x7FFF0000), ctypes.c_uint32(0x80000000)

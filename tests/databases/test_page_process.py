@@ -25,7 +25,7 @@ from dualsql.databases.driver import DriverStatement
 from dualsql.databases.sqlite import page_process
 from dualsql.databases.sqlite.page_process import PageProcess
 from dualsql.databases.sqlite.page_reader import FileReader
-from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw
+from dualsql.databases.sqlite.processes import ReaderProcess
 from dualsql.errors import QueryExecutionError
 from tests.waiting import until
 
@@ -60,9 +60,7 @@ def sent(sql: str, *parameters: Any, described: tuple[str, ...] = NAMES) -> Driv
 
 @pytest.fixture
 async def process(path: Path) -> AsyncIterator[PageProcess]:
-    folder = folder_of_apsw()
-    assert folder is not None
-    found = PageProcess(ReaderProcess(folder), str(path))
+    found = PageProcess(ReaderProcess(), str(path))
     assert not found.takes(ALL)  # it has not started yet
     await until(partial(ready, found))
     yield found
@@ -70,9 +68,7 @@ async def process(path: Path) -> AsyncIterator[PageProcess]:
 
 
 async def test_a_file_that_it_cannot_open_is_given_up(tmp_path: Path) -> None:
-    folder = folder_of_apsw()
-    assert folder is not None
-    found = PageProcess(ReaderProcess(folder), str(tmp_path / "missing.sqlite"))
+    found = PageProcess(ReaderProcess(), str(tmp_path / "missing.sqlite"))
     await until(partial(ended, found))
     assert not found.was_ready
     assert not found.takes(ALL)
@@ -321,16 +317,19 @@ async def several(page: Callable[[], Awaitable[bool]]) -> list[bool]:
 
 
 async def started(reader: FileReader, some: DriverStatement) -> PageProcess:
-    before = reader._page_process
+    processes = reader.processes
+    assert processes is not None
+    before = processes.of_pages
 
     async def has_started() -> bool:
         for _ in range(200):
             await page(reader, some)
-        return reader._page_process not in (None, before) and reader._page_process.takes(some.sql)
+        process = processes.of_pages
+        return process is not None and process is not before and process.takes(some.sql)
 
     await until(has_started)
-    assert reader._page_process is not None
-    return reader._page_process
+    assert processes.of_pages is not None
+    return processes.of_pages
 
 
 async def test_what_it_declines_is_read_as_before(path: Path) -> None:
@@ -350,7 +349,7 @@ async def test_settings_of_the_url_keep_it_from_a_process(path: Path) -> None:
     some = sent(ALL, 2, 1)
     for _ in range(300):
         assert lists(await page(reader, some)) == VALUES[1:3]
-    assert reader._page_process is None
+    assert reader.processes is None
     reader.close()
 
 
@@ -365,6 +364,7 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
     ) as dual:
         response = await dual.create_response(select(numbers), name="numbers")
         reader: Any = dual.parts.sources["default"].fast
+        processes = reader.processes
 
         async def page(offset: int) -> None:
             found = await dual.read_page(response.resource_id, None, PageRequest(offset=offset, limit=10))
@@ -373,10 +373,10 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
 
         async def is_used() -> bool:
             await asyncio.gather(*(page(offset) for offset in range(0, 1_000, 10)))
-            return reader._page_process is not None and reader._page_process.was_ready
+            return processes.of_pages is not None and processes.of_pages.was_ready
 
         await until(is_used)
-        process = reader._page_process
+        process = processes.of_pages
         asked = process._process._process.pid
         await asyncio.gather(*(page(offset) for offset in range(0, 1_000, 7)))
         cursor = None
@@ -385,6 +385,6 @@ async def test_pages_of_a_busy_server_are_the_same_before_and_after(tmp_path: Pa
             assert [row["n"] for row in found.rows] == list(range(start, start + 100))
             cursor = found.next_cursor
         assert cursor is None
-        assert reader._page_process is process
+        assert processes.of_pages is process
         assert asked == process._process._process.pid
     await until(gone)

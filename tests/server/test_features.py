@@ -482,10 +482,13 @@ OPTIONAL = {
     "re2", "rich", "sqlglot", "typer", "uvicorn", "vl_convert",
 }  # fmt: skip
 LOADED_LATER = {
-    "databases.comparison", "databases.functions", "databases.health", "databases.reach", "databases.threads",
+    "query_dialects", "databases.added", "databases.comparison", "databases.explain", "databases.failures",
+    "databases.functions", "databases.health", "databases.known", "databases.other", "databases.reach",
+    "databases.rights", "databases.text_threads", "databases.threads", "databases.unproved", "formats.arrow",
+    "formats.csv", "formats.xlsx", "results.row_cache", "databases.sqlite.file_processes",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
-    "databases.sqlite.processes", "databases.sqlite.reader_process", "databases.sqlite.text", "formats.arrow",
-    "formats.csv", "formats.xlsx", "results.row_cache",
+    "databases.sqlite.processes", "databases.sqlite.query", "databases.sqlite.reader_process",
+    "databases.sqlite.text",
 }  # fmt: skip
 """Modules of the kernel that are loaded when a database, a setting or a request asks for them."""
 FEATURES = {

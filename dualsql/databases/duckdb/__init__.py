@@ -31,7 +31,7 @@ from dualsql.databases.duckdb.files import DuckDBFileImport
 from dualsql.databases.duckdb.in_place import allow_files, read_in_place, require_unchanged, url_of_files
 from dualsql.databases.generic import Expression, grouped, parameter, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, SessionTerms, TableName, repeat_until_done
-from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob
+from dualsql.databases.streams import BATCH_BYTES, Put, StreamBackend, StreamJob, by_thread
 from dualsql.databases.strict_types import (
     as_double,
     beginning_of_bucket,
@@ -44,7 +44,6 @@ from dualsql.databases.strict_types import (
     untyped_form,
     whole_sum,
 )
-from dualsql.databases.threads import by_thread
 from dualsql.errors import ConfigurationError, QueryExecutionError
 from dualsql.formats.arrow import ArrowSchema
 from dualsql.formats.writer import BatchWriter, Chunk

@@ -16,10 +16,11 @@ from dualsql.databases.sqlite.connection import (
     LOOP_LIMIT,
     SQLiteGuard,
     TimeLimit,
+    choose_stream,
     connect,
     readable_text,
 )
-from dualsql.databases.sqlite.page_reader import choose_stream, file_reader
+from dualsql.databases.sqlite.page_reader import file_reader
 from dualsql.errors import ConfigurationError
 
 __all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect", "readable_text"]
