@@ -6,7 +6,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
-from dualsql.databases.engines import server_at
 from dualsql.databases.proof import connection_limit, missing_tables
 from dualsql.extension import Parts
 from dualsql.run import SERVER, Probe, Run
@@ -111,8 +110,11 @@ class Maintenance:
         for name, source in self._parts.sources.items():
             wanted = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
-            if getattr(self._store, "server", None) == server_at(source.engine.sync_engine.url):
-                wanted += self._connections_of_store
+            if (server := getattr(self._store, "server", None)) is not None:
+                from dualsql.databases.reach import server_at
+
+                if server == server_at(source.engine.sync_engine.url):
+                    wanted += self._connections_of_store
             allowed = await connection_limit(source, timeout=timeout)
             if allowed is not None and wanted > allowed:
                 yield (

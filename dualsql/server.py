@@ -421,8 +421,10 @@ class ResultServer:
 
     def _readings(self) -> Iterator[GaugeReading]:
         """What is in use at present."""
+        from dualsql.databases.observed import readings_of
+
         for source in self.parts.sources.values():
-            yield from source.readings()
+            yield from readings_of(source)
         yield GaugeReading("streams", self.parts.streams.running)
         yield GaugeReading("cached_bytes", self.parts.views.cached_bytes)
         for feature in self.features:

@@ -138,9 +138,7 @@ WANTED_LOOPS: dict[tuple[str, str], str] = {
         "plan, tenancy and formats ask what a database can do; its file says so, and is loaded when it is asked for"
     ),
     **dict.fromkeys(
-        (
-            ("dualsql.databases.backends", "dualsql.databases.added"),
-        ),
+        (("dualsql.databases.backends", "dualsql.databases.added"),),
         "the databases of other packages, which are loaded when they are asked for",
     ),
 }

@@ -22,6 +22,7 @@ from sqlalchemy import MetaData, Table
 
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.serve import (
+    UNOPENED_URL,
     authenticate_of,
     is_of_this_machine,
     kept_of,
@@ -32,15 +33,13 @@ from dualsql.cli.serve import (
     settings_of,
     without_log,
 )
-from dualsql.databases.engines import server_at
 from dualsql.databases.opening import open_source
 from dualsql.databases.proof import connection_limit, prove_read_only
-from dualsql.databases.reach import reach
+from dualsql.databases.reach import reach, server_at
 from dualsql.databases.reflection import ReflectedTables, reflect
 from dualsql.databases.rights import prove_role
 from dualsql.databases.session import in_session
 from dualsql.databases.source import Source
-from dualsql.databases.table import IN_MEMORY
 from dualsql.databases.unproved import unproved_notice
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.features import DualResponseServer, default_features
@@ -121,7 +120,7 @@ def _configuration(options: ServeOptions) -> list[Finding]:
     with _noting("configuration", findings):
         require_consistent(options)
         DualResponseServer(
-            IN_MEMORY,
+            UNOPENED_URL,
             base_url=f"{(options.base_url or 'http://127.0.0.1').rstrip('/')}/resources",
             tables=MetaData(),
             secrets=secrets(options),

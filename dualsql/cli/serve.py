@@ -40,7 +40,6 @@ from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.workers import Workers
 from dualsql.databases.engines import parsed_url
-from dualsql.databases.table import IN_MEMORY
 from dualsql.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -124,6 +123,10 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
                     await workers.run()
             else:
                 await serve(admin=admin, show=show)
+
+
+UNOPENED_URL = "sqlite+aiosqlite://"
+"""The database of a server that is made to check its options or to describe its routes, and never started."""
 
 
 def require_consistent(options: ServeOptions) -> None:
@@ -211,7 +214,7 @@ def openapi(origin: str) -> str:
         ConfigurationError: `origin` is no absolute URL.
     """
     server = DualResponseServer(
-        IN_MEMORY,
+        UNOPENED_URL,
         base_url=f"{origin}/resources",
         tables=MetaData(),
         features=default_features(Pages()),

@@ -139,17 +139,6 @@ def new_engine(url: URL, **options: Any) -> AsyncEngine:
     return engine
 
 
-def server_at(url: URL) -> tuple[str, str | None, str | None]:
-    """What two URLs of databases on the same server have in common: kind, host and port."""
-
-    def one(name: str) -> str | None:
-        found = url.query.get(name)
-        return found if found is None or isinstance(found, str) else ",".join(found)
-
-    port = one("port") if url.port is None else str(url.port)
-    return url.get_backend_name(), url.host or one("host"), port
-
-
 def most_connections(pool: object) -> int:
     """How many connections a pool opens at most; 1 for one without a size."""
     size = getattr(pool, "size", None)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from typing import Any
 
 from sqlalchemy import URL, Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import StaticPool
 
+from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import Meanings, SQLType
 from dualsql.databases.backends import backend_of
 from dualsql.databases.engines import reading_engine, threaded
@@ -61,17 +62,6 @@ def open_source(
     if owned:
         backend.guard.prepare(engine.sync_engine)
 
-    @cache
-    def types_of_functions() -> Any:
-        from dualsql.databases.functions import typed
-
-        return typed(capabilities.text)
-
-    # Most statements have no function whose type SQLAlchemy does not know.
-    def type_of_function(function: str, arguments: Sequence[Any]) -> SQLType:
-        kind: SQLType = types_of_functions()(function, arguments)
-        return kind
-
     return Source(
         name=name,
         engine=engine,
@@ -89,9 +79,16 @@ def open_source(
             keeps_zones=capabilities.keeps_zones,
             converters=registry.converters,
             comparable=registry.comparable,
-            computation=replace(capabilities.computation, functions=type_of_function),
+            computation=replace(capabilities.computation, functions=partial(_type_of_function, capabilities)),
         ),
     )
+
+
+def _type_of_function(capabilities: Capabilities, name: str, arguments: Sequence[Any]) -> SQLType:
+    """See `Computation.functions`. Most statements have no function whose type SQLAlchemy does not know."""
+    from dualsql.databases.functions import typed
+
+    return typed(capabilities.text)(name, arguments)
 
 
 def open_sources(

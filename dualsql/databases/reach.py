@@ -1,4 +1,4 @@
-"""Whether a database can be reached, and what hinders it: for commands that tell an operator before they serve it."""
+"""Where a database is, whether it can be reached, and what hinders it: what an operator is told."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import re
 import ssl
 from datetime import timedelta
 
-from sqlalchemy import Connection
+from sqlalchemy import URL, Connection
 from sqlalchemy.exc import DBAPIError
 
 from dualsql.databases.guard import FailureKind, Guard, Refusal
 from dualsql.databases.source import USED, Source
 from dualsql.errors import ConfigurationError, DatabaseUnreachableError, DualResponseError
+
+
+def server_at(url: URL) -> tuple[str, str | None, str | None]:
+    """What two URLs of databases on the same server have in common: kind, host and port."""
+
+    def one(name: str) -> str | None:
+        found = url.query.get(name)
+        return found if found is None or isinstance(found, str) else ",".join(found)
+
+    port = one("port") if url.port is None else str(url.port)
+    return url.get_backend_name(), url.host or one("host"), port
 
 
 async def reach(source: Source, *, timeout: timedelta) -> None:

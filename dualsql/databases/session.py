@@ -6,16 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
-from hashlib import sha256
 from typing import Generic, TypeVar
 
 from sqlalchemy import Executable
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.driver import memory_of
 from dualsql.databases.guard import FailureKind, SessionTerms
 from dualsql.databases.source import USED, Source
@@ -25,8 +23,8 @@ from dualsql.errors import (
     DualResponseError,
     QueryExecutionError,
 )
-from dualsql.events import ERROR, EVENTS, Measurement, StatementStopped
-from dualsql.log import REQUEST, log_slow_query
+from dualsql.events import EVENTS, UNMEASURED, Measurement, StatementStopped
+from dualsql.log import REQUEST
 from dualsql.tenancy import ActiveRules
 
 logger = logging.getLogger(__name__)
@@ -75,50 +73,23 @@ def database_errors(
         raise translated(error, kind, failure, limit, seconds) from error
 
 
-@contextmanager
-def measured(source: Source, statement: Executable, rules: ActiveRules) -> Iterator[Measurement | None]:
+def measured(
+    source: Source, statement: Executable, rules: ActiveRules
+) -> AbstractContextManager[Measurement | None]:
     """Measure the statement that the block runs; None if nothing is measured."""
     if EVENTS.listener is None:
-        yield None
-        return
-    told = {
-        "db.system.name": source.engine.dialect.name,
-        "db.operation.name": "SELECT",
-        "dualsql.database": source.name,
-    }
-    with EVENTS.measured("statement", "SELECT", told) as measurement:
-        if measurement is None:
-            yield None
-            return
-        try:
-            yield measurement
-        except DualResponseError:
-            raise
-        except Exception as error:
-            kind = source.failure_kind(error)
-            if kind is FailureKind.TIMEOUT:  # or nobody waited for it any longer
-                measurement.note({ERROR: "STOPPED"})
-            else:
-                measurement.fail("_OTHER" if kind is None else kind.name)
-            raise
-        finally:
-            if measurement.is_sampled:
-                measurement.note({"dualsql.statement": _fingerprint(source, statement, rules)})
+        return UNMEASURED
+    from dualsql.databases.observed import measured_statement
+
+    return measured_statement(source, statement, rules)
 
 
 def note_slow(source: Source, statement: Executable, rules: ActiveRules, seconds: float) -> None:
     """Log a statement that has run for longer than `Settings.slow_query`."""
     if seconds > source.limits.slow_seconds:
-        log_slow_query(source.name, _fingerprint(source, statement, rules), seconds)
+        from dualsql.databases.observed import log_slow_statement
 
-
-def _fingerprint(source: Source, statement: Executable, rules: ActiveRules) -> str:
-    """A hash of the statement's SQL, which has placeholders for its values: the same for all callers and pages."""
-    dialect = rules.dialect(source.engine.dialect)
-    compiled = internals.compiled_with_cache(
-        statement, dialect, source.compiled, sorted(rules.values)
-    ).compiled
-    return sha256(str(compiled).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+        log_slow_statement(source, statement, rules, seconds)
 
 
 def note_lane(lane: str) -> None:

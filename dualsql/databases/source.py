@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,6 @@ from dualsql.databases.engines import most_connections
 from dualsql.databases.guard import FailureKind, Guard, TableName
 from dualsql.databases.slots import Queue, Slots
 from dualsql.errors import ConfigurationError
-from dualsql.events import Attributes, GaugeReading
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
@@ -46,6 +45,7 @@ class QueryLimits:
         longest_stream: the time limit of a statement whose session has no limit of its own.
         connections: how many connections all slots together use at most.
         slow_seconds: a statement that runs longer is logged.
+        queries, streams: their slots.
         texts: the slots for work on callers' SQL texts; see `dualsql.databases.text_threads`.
         background: the limits of queries that may run in the background.
     """
@@ -53,8 +53,8 @@ class QueryLimits:
     def __init__(self, settings: Settings) -> None:
         queue = Queue(settings.maximum_queued_queries, settings.queue_timeout)
         number = settings.maximum_concurrent_queries
-        self._queries = Slots("query", number, queue, for_reading=number // 5)
-        self._streams = Slots("stream", settings.maximum_streams, queue)
+        self.queries = Slots("query", number, queue, for_reading=number // 5)
+        self.streams = Slots("stream", settings.maximum_streams, queue)
         self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
@@ -63,7 +63,7 @@ class QueryLimits:
         self.connections = sum(pool_options(settings).values())
         # All but the slots is that of the source, also the queue.
         self.background: QueryLimits = copy(self)
-        self.background._queries = Slots("background", settings.maximum_pending, queue)
+        self.background.queries = Slots("background", settings.maximum_pending, queue)
         self.background.background = self.background
 
     def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
@@ -72,22 +72,14 @@ class QueryLimits:
         Raises:
             TooManyQueriesError: too many wait already, or none became free in `Settings.queue_timeout`.
         """
-        return (self._streams if for_stream else self._queries).taken()
+        return (self.streams if for_stream else self.queries).taken()
 
     def has_room(self) -> bool:
         """Whether a query would be served without waiting.
 
         Always false for those in the background: a count beside the sample would take another query's slot.
         """
-        return self is not self.background and self._queries.has_room()
-
-    def readings(self, attributes: Attributes) -> Iterator[GaugeReading]:
-        """The slots in use, and how many statements wait for one."""
-        yield GaugeReading("queued", self._queries.queue.waiting, attributes)
-        for slots in (self._queries, self._streams, self.background._queries, self.texts):
-            told = {**attributes, "dualsql.slot": slots.name}
-            yield GaugeReading("slots_used", slots.used, told)
-            yield GaugeReading("slots", slots.number, told)
+        return self is not self.background and self.queries.has_room()
 
 
 def pool_options(settings: Settings) -> dict[str, int]:
@@ -218,16 +210,6 @@ class Source:
         if self.owns_engine and isinstance(pool, QueuePool):
             return self.limits.connections
         return most_connections(pool)
-
-    def readings(self) -> Iterator[GaugeReading]:
-        """The slots and connections in use."""
-        yield from self.limits.readings({"dualsql.database": self.name})
-        pool = self.engine.pool
-        if isinstance(pool, QueuePool):
-            told = {"db.client.connection.pool.name": self.name}
-            for state, number in (("used", pool.checkedout()), ("idle", pool.checkedin())):
-                yield GaugeReading("connections", number, {**told, "db.client.connection.state": state})
-            yield GaugeReading("maximum_connections", self.maximum_connections, told)
 
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""

@@ -483,9 +483,9 @@ OPTIONAL = {
 }  # fmt: skip
 LOADED_LATER = {
     "query_dialects", "databases.added", "databases.comparison", "databases.explain", "databases.failures",
-    "databases.functions", "databases.health", "databases.known", "databases.other", "databases.reach",
-    "databases.rights", "databases.text_threads", "databases.threads", "databases.unproved", "formats.arrow",
-    "formats.csv", "formats.xlsx", "results.row_cache", "databases.sqlite.file_processes",
+    "databases.functions", "databases.health", "databases.known", "databases.observed", "databases.other",
+    "databases.reach", "databases.rights", "databases.text_threads", "databases.threads", "databases.unproved",
+    "formats.arrow", "formats.csv", "formats.xlsx", "results.row_cache", "databases.sqlite.file_processes",
     "databases.sqlite.page_process", "databases.sqlite.patterns", "databases.sqlite.process_stream",
     "databases.sqlite.processes", "databases.sqlite.query", "databases.sqlite.reader_process",
     "databases.sqlite.text",

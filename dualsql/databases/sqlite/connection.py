@@ -338,12 +338,6 @@ def next_rows(cursor: sqlite3.Cursor, most: int | None = None) -> list[Any]:
     return rows
 
 
-def is_file(engine: Engine) -> bool:
-    """Whether the engine reads a file through aiosqlite, not a database in memory."""
-    path = engine.url.database or ":memory:"
-    return engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
-
-
 def connect(engine: Engine, *, on_event_loop: bool = False) -> tuple[sqlite3.Connection, TimeLimit]:
     """A connection for the calling thread, and its time limit.
 

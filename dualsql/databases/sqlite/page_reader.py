@@ -20,7 +20,6 @@ from dualsql.databases.sqlite.connection import (
     LOOP_LIMIT,
     TimeLimit,
     connect,
-    is_file,
     next_rows,
 )
 from dualsql.formats.cells import processed
@@ -132,5 +131,7 @@ class FileReader:
 
 
 def file_reader(engine: Engine) -> FileReader | None:
-    """A reader of the same file, for an engine that was made here; None if it is not a file."""
-    return FileReader(engine) if is_file(engine) else None
+    """A reader of the same file, for an engine that was made here; None if it is not a file read through aiosqlite."""
+    path = engine.url.database or ":memory:"
+    is_file = engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
+    return FileReader(engine) if is_file else None
