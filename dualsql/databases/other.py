@@ -64,6 +64,16 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
 def capabilities(name: str) -> Capabilities:
     """Those of a database that nobody wrote a file for, in its spelling."""
     spelling = spelling_of(name)
+    query = QueryDialect(
+        position=spelling.position,
+        beginning=spelling.beginning,
+        cut_date=partial(spelling.cut_date, name),
+        double=spelling.double,
+        sum_of_integers=spelling.sum_of_integers,
+        aggregates={"median": None, "percentile": None},
+        is_bytes=lambda _: false(),
+        text_length=spelling.text_length,
+    )
     return Capabilities(
         name=name,
         nulls_last=False,
@@ -72,16 +82,7 @@ def capabilities(name: str) -> Capabilities:
         nulls_last_by_default=None,
         distinguishing=lambda expression: [expression],
         key_form=partial(_key_form, name),
-        query_dialect=lambda: QueryDialect(
-            position=spelling.position,
-            beginning=spelling.beginning,
-            cut_date=partial(spelling.cut_date, name),
-            double=spelling.double,
-            sum_of_integers=spelling.sum_of_integers,
-            aggregates={"median": None, "percentile": None},
-            is_bytes=lambda _: false(),
-            text_length=spelling.text_length,
-        ),
+        query_dialect=lambda: query,
         text_dialect=TextDialect,
         own_functions=spelling.own_functions,
     )

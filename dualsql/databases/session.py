@@ -33,7 +33,7 @@ T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
 
 # The database's own limit comes first: it says what it did, and its connection stays good.
-GRACE = 0.25
+_GRACE = 0.25
 
 _UNWINDING = 10.0
 """Seconds in which a guard stops a statement, and again in which its session ends. Then its connection is given up."""
@@ -204,11 +204,11 @@ async def in_session(
         TooManyQueriesError: too many queries wait for a connection.
         DatabaseBusyError, DatabaseUnreachableError, QueryExecutionError: see `database_errors`.
     """
-    session = Session(source, rules, work, limit=timeout)
+    deadline = asyncio.timeout(None)
+    session = Session(source, rules, work, limit=timeout, deadline=deadline)
     with database_errors(source, failure, limit=timeout):
         try:
-            async with asyncio.timeout(None) as deadline:
-                session.allow(deadline, timeout.total_seconds() + GRACE)
+            async with deadline:
                 return await asyncio.shield(session.task)
         except TimeoutError as error:
             if not deadline.expired():  # the driver's own
@@ -230,11 +230,19 @@ class Session(Generic[T]):
     It runs in its own task. A caller may be cancelled several times while it unwinds (by anyio's cancel scopes). In the
     caller's task, clean-up would be interrupted, and a busy connection would return to its pool.
 
-    `limit` is the time limit of one statement; None for a stream.
+    Args:
+        limit: the time limit of one statement; None for a stream.
+        deadline: of the caller, set to `limit` once the transaction has begun: what comes before has limits of its own.
     """
 
     def __init__(
-        self, source: Source, rules: ActiveRules | None, work: Work[T], *, limit: timedelta | None = None
+        self,
+        source: Source,
+        rules: ActiveRules | None,
+        work: Work[T],
+        *,
+        limit: timedelta | None = None,
+        deadline: asyncio.Timeout | None = None,
     ) -> None:
         self._source = source
         self._rules = rules
@@ -243,13 +251,9 @@ class Session(Generic[T]):
         self._working: asyncio.Future[T] | None = None
         self._is_stopped = False
         self._stopping = asyncio.Lock()
-        self._deadline: tuple[asyncio.Timeout, float] | None = None
+        self._deadline = deadline
         self.connection: AsyncConnection | None = None
         self.task = asyncio.ensure_future(self._run())
-
-    def allow(self, deadline: asyncio.Timeout, seconds: float) -> None:
-        """Set `deadline` so many seconds after the transaction has begun; what comes before has limits of its own."""
-        self._deadline = deadline, seconds
 
     async def _run(self) -> T:
         async with read_only(
@@ -257,9 +261,9 @@ class Session(Generic[T]):
         ) as connection:
             if self._is_stopped:
                 raise asyncio.CancelledError
-            if self._deadline is not None:
-                deadline, seconds = self._deadline
-                deadline.reschedule(asyncio.get_running_loop().time() + seconds)
+            if self._deadline is not None and self._limit is not None:
+                seconds = self._limit.total_seconds() + _GRACE
+                self._deadline.reschedule(asyncio.get_running_loop().time() + seconds)
             self._working = asyncio.ensure_future(self._work(connection))
             try:
                 return await self._working
@@ -293,6 +297,6 @@ class Session(Generic[T]):
         if not self.task.done():
             logger.error("A session of %r did not end: its connection is given up.", self._source.name)
             self.task.cancel()
-            await asyncio.wait({self.task}, timeout=GRACE)
+            await asyncio.wait({self.task}, timeout=_GRACE)
         if self.task.done() and not self.task.cancelled():
             self.task.exception()  # which nobody else asks for
