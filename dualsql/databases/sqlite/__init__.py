@@ -20,7 +20,7 @@ from dualsql.databases.sqlite.connection import (
     connect,
     readable_text,
 )
-from dualsql.databases.sqlite.page_reader import file_reader
+from dualsql.databases.sqlite.page_reader import fetch_in_thread, file_reader
 from dualsql.errors import ConfigurationError
 
 __all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect", "readable_text"]
@@ -70,4 +70,5 @@ BACKEND = Backend(
     has_pool=lambda url: not _is_in_memory(url),
     page_reader=file_reader,
     stream_backends={"aiosqlite": choose_stream},
+    row_fetches={"aiosqlite": fetch_in_thread},
 )

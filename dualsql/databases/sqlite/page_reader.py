@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections import OrderedDict, deque
@@ -10,11 +11,13 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import Engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.databases.driver import DriverStatement, require_described
+from dualsql.databases.driver import DriverStatement, driver_of, require_described
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.sqlite.callbacks import MATCH
 from dualsql.databases.sqlite.connection import (
     LOOP_LIMIT,
@@ -31,9 +34,9 @@ if TYPE_CHECKING:
 _QUICK = 0.002
 """Seconds of work below which a thread switch costs more than it saves."""
 
-_REST, _LONG_REST = 50, 1_000
-"""So many times as long as a slow read took, the event loop does not try its statement again, for the longer time if it
-was stopped; nor one that it has not read before. Whatever callers ask, they hold it up for a fiftieth of its time."""
+_REST = 50
+"""So many times as long as a slow read took, the event loop tries no statement for the first time: new ones hold it up
+for a fiftieth of its time, whatever callers ask."""
 
 _MOST_KNOWN = 1_000
 
@@ -48,7 +51,7 @@ class FileReader:
     """A connection of the event loop's own; a process, once there are many pages.
 
     A page costs less than two thread switches. If a statement is slow on the event loop (a cold disk, a lock), SQLite
-    stops it after `LOOP_LIMIT` seconds, and a session runs it again, which reports its error, if it has one.
+    stops it after `LOOP_LIMIT` seconds, and a session runs it again, which finds its time, or its error.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -56,8 +59,8 @@ class FileReader:
         self._path = str(Path(str(engine.url.database)).resolve())
         self._opened: tuple[sqlite3.Connection, TimeLimit] | None = None
         self._thread = 0
-        self._rests_until: OrderedDict[str, float] = OrderedDict()
-        self._new_rest_until = 0.0
+        self._is_fast: OrderedDict[str, bool] = OrderedDict()
+        self._rests_until = 0.0
         # Settings of the URL are for this process's SQLite.
         self._may_have_processes = not engine.url.query
         self._processes: FileProcesses | None = None
@@ -68,12 +71,19 @@ class FileReader:
         # Nothing stops a match in a long text, or the preparation of a long statement.
         if f"{MATCH}(" in sent.sql or len(sent.sql) > _LONGEST:
             return False
-        return time.monotonic() >= self._rests_until.get(sent.sql, self._new_rest_until)
+        return self._is_fast.get(sent.sql, time.monotonic() >= self._rests_until)
+
+    def learn(self, sql: str, work: float, seconds: float) -> None:
+        """Note how long a statement took, here or in a session, of work and in all; the event loop reads fast ones."""
+        self._is_fast[sql] = work <= _QUICK and seconds <= LOOP_LIMIT
+        self._is_fast.move_to_end(sql)
+        if len(self._is_fast) > _MOST_KNOWN:
+            self._is_fast.popitem(last=False)
 
     async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
         """See `PageReader.fetch`."""
         rows = None
-        if self._processes is not None and self._rests_until.get(sent.sql) == 0.0:
+        if self._processes is not None and self._is_fast.get(sent.sql, False):
             rows = await self._processes.page(sent, limit)
         return self.fetch_at_once(sent, limit) if rows is None else rows
 
@@ -89,19 +99,12 @@ class FileReader:
         begun, worked = time.monotonic(), time.thread_time()
         clock.ends_at = begun + min(LOOP_LIMIT, limit.total_seconds())
         with suppress(sqlite3.Error):
-            cursor = connection.execute(sent.sql, sent.parameters)
-            require_described([column[0] for column in cursor.description], sent.described)
-            rows = processed(next_rows(cursor), sent.processors())
+            rows = _read(connection, sent)
         now, work = time.monotonic(), time.thread_time() - worked
-        seconds, rests_until = now - begun, 0.0
-        if rows is None or seconds > LOOP_LIMIT or work > _QUICK:
-            rests_until = now + (_LONG_REST if rows is None and work > _QUICK else _REST) * seconds
+        seconds = now - begun
+        self.learn(sent.sql, work, math.inf if rows is None else seconds)
         if seconds > LOOP_LIMIT:
-            self._new_rest_until = now + _REST * seconds
-        self._rests_until[sent.sql] = rests_until
-        self._rests_until.move_to_end(sent.sql)
-        if len(self._rests_until) > _MOST_KNOWN:
-            self._rests_until.popitem(last=False)
+            self._rests_until = now + _REST * seconds
         self._recent.append(now)
         if len(self._recent) == _BUSY_PAGES and now - self._recent[0] < _BUSY_SECONDS:
             self._recent.clear()
@@ -135,3 +138,26 @@ def file_reader(engine: Engine) -> FileReader | None:
     path = engine.url.database or ":memory:"
     is_file = engine.dialect.driver == "aiosqlite" and path != ":memory:" and not path.startswith("file:")
     return FileReader(engine) if is_file else None
+
+
+async def fetch_in_thread(fetch: Fetch, connection: AsyncConnection) -> Rows:
+    """All rows of a statement, with one switch to the connection's thread, which finds whether it is fast."""
+    reader, sent = fetch.source.fast, fetch.sent(connection.dialect)
+    if not isinstance(reader, FileReader) or sent is None:
+        return cast("Rows", (await fetch.execute(connection)).all())
+    driver = driver_of(connection)
+
+    def read() -> Rows:
+        begun, worked = time.monotonic(), time.thread_time()
+        rows = _read(driver._conn, sent)
+        reader.learn(sent.sql, time.thread_time() - worked, time.monotonic() - begun)
+        return rows
+
+    rows: Rows = await driver._execute(read)
+    return rows
+
+
+def _read(connection: sqlite3.Connection, sent: DriverStatement) -> Rows:
+    cursor = connection.execute(sent.sql, sent.parameters)
+    require_described([column[0] for column in cursor.description], sent.described)
+    return processed(next_rows(cursor), sent.processors())
