@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 Expression = ColumnElement[Any]
 
 
-def _always_back(_value: Any) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyForm:
     """How a database reads and compares a sort key.
@@ -48,7 +44,7 @@ class KeyForm:
     read: Expression
     carried: Expression
     given: Callable[[Any], Expression]
-    comes_back: Callable[[Any], bool] = _always_back
+    comes_back: Callable[[Any], bool] = lambda _: True
 
 
 class RowEstimate(NamedTuple):
@@ -64,11 +60,6 @@ class RowEstimate(NamedTuple):
 
 
 Transform = Callable[[ColumnElement[Any]], ColumnElement[Any]]
-
-
-def unchanged(expression: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The expression as it is."""
-    return expression
 
 
 class MakeKeyForm(Protocol):
@@ -108,10 +99,6 @@ def require_short_pattern(pattern: str | None) -> None:
     """Refuse a long regular expression: databases take seconds to read some, and no time limit ends that."""
     if pattern is not None and len(pattern) > LONGEST_PATTERN:
         raise PatternError(f"The pattern is longer than {LONGEST_PATTERN:,} characters.")
-
-
-def _has_its_own(_type: Any) -> str | None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +158,7 @@ class Capabilities:
     splits_statements: bool = True
     has_schemas: bool = False
     has_loose_types: bool = False
-    sortable: Transform = unchanged
+    sortable: Transform = lambda expression: expression
     has_indexes: bool = True
     searches_row_values: bool = False
     keeps_zones: bool = False
@@ -184,7 +171,7 @@ class Capabilities:
     has_sized_integers: bool = True
     drivers: Mapping[str, DriverValues] = field(default_factory=dict)
     own_functions: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
-    bound_as_text: Callable[[Any], str | None] = _has_its_own
+    bound_as_text: Callable[[Any], str | None] = lambda _: None
     text_equality: Callable[[str, str, SQLType], str] | None = None
     asks_code_points: str = ""
 

@@ -17,7 +17,7 @@ from dualsql import QueryTimeoutError, Registry
 from dualsql.databases.fetch import Fetch
 from dualsql.databases.opening import open_source
 from dualsql.databases.source import Source
-from dualsql.databases.sqlite import connect
+from dualsql.databases.sqlite.connection import connect
 from dualsql.formats.writer import Rows
 from dualsql.tenancy import ActiveRules, Policy
 from tests.schools import SCHOOLS, Base, School, fill
