@@ -22,7 +22,7 @@ from sqlglot.errors import ParseError
 from benchmarks.by_hand import TENANT, ByHand
 from benchmarks.timing import fastest, medians
 from dualsql import QueryTimeoutError, plan
-from dualsql.databases import fetch_rows
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.opening import open_source
 from dualsql.databases.session import read_only
 from dualsql.freeze.document import Statement
@@ -127,7 +127,9 @@ async def _compare(engine: AsyncEngine, title: str, statement: Statement) -> Cos
     rules = POLICY.rules_for(principal_of(TENANT_MEASURED))
     shape = plan.shape(statement)
     try:
-        ((rows,),) = await fetch_rows(source, plan.count(shape), rules, described=("",), timeout=PATIENCE)
+        count, names = plan.count(shape), ("",)
+        fetch = Fetch(source=source, statement=count, rules=rules, described=names, timeout=PATIENCE)
+        ((rows,),) = await fetch.rows()
     except QueryTimeoutError:
         return Cost(dialect, title, problem="takes too long to be repeated, in whatever form")
     query: Any = statement if rows <= MANY_ROWS else plan.count(shape)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from dualsql.databases import Source
+from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError
 from dualsql.events import EVENTS, BackgroundFailed, GaugeReading
 from dualsql.freeze import Registry, Seal

@@ -6,8 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
-from dualsql.databases import connection_limit, missing_tables, unproved_notice
-from dualsql.databases.engines import server_at
+from dualsql.databases.proof import connection_limit, missing_tables
 from dualsql.extension import Parts
 from dualsql.run import SERVER, Probe, Run
 from dualsql.store.protocol import ResourceStore
@@ -70,7 +69,8 @@ class Maintenance:
     @property
     def unproved(self) -> Sequence[str]:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
-        return [name for name, source in self._parts.sources.items() if unproved_notice(source) is not None]
+        sources = self._parts.sources.items()
+        return [name for name, source in sources if not source.backend.has_read_only_sessions]
 
     def probes(self, timeout: timedelta) -> Mapping[str, Probe]:
         """What tells the state of each part; with the sources of the last start.
@@ -100,16 +100,21 @@ class Maintenance:
                 "store's. Results expire by the store's clock. Set both clocks, for example with NTP."
             )
         for source in self._parts.sources.values():
-            if (unproved := unproved_notice(source)) is not None:
-                yield unproved
+            if not source.backend.has_read_only_sessions:
+                from dualsql.databases.unproved import unproved_notice
+
+                yield unproved_notice(source)
         if missing := await self._missing_tables():
             yield f"No database has the tables: {', '.join(missing)[:1000]}. Queries of them will fail."
         timeout = self._parts.settings.query_timeout
         for name, source in self._parts.sources.items():
             wanted = source.maximum_connections
             # The limit is the server's: the store's connections count, too, if it is in a database there.
-            if getattr(self._store, "server", None) == server_at(source.engine.sync_engine.url):
-                wanted += self._connections_of_store
+            if (server := getattr(self._store, "server", None)) is not None:
+                from dualsql.databases.reach import server_at
+
+                if server == server_at(source.engine.sync_engine.url):
+                    wanted += self._connections_of_store
             allowed = await connection_limit(source, timeout=timeout)
             if allowed is not None and wanted > allowed:
                 yield (

@@ -19,11 +19,8 @@ from datetime import datetime, timedelta
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from dualsql.databases import (
-    Database,
-    open_sources,
-    prove,
-)
+from dualsql.databases.opening import Database, open_sources
+from dualsql.databases.proof import prove
 from dualsql.errors import (
     ConfigurationError,
     ResourceExpiredError,
@@ -430,8 +427,10 @@ class ResultServer:
 
     def _readings(self) -> Iterator[GaugeReading]:
         """What is in use at present."""
+        from dualsql.databases.observed import readings_of
+
         for source in self.parts.sources.values():
-            yield from source.readings()
+            yield from readings_of(source)
         yield GaugeReading("streams", len(self.parts.streams.slots))
         cache = self.parts.views.cache
         yield GaugeReading("cached_bytes", 0 if cache is None else cache.bytes)

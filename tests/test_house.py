@@ -50,6 +50,8 @@ SMALL_MODULES = {
     ),
     "dualsql/databases/duckdb/described.py": "a table of the types of one database",
     "dualsql/mcp/options.py": "read by the decorators and by what publishes results",
+    "dualsql/databases/text_threads.py": "loaded with the first large SQL text",
+    "dualsql/databases/sqlite/callbacks.py": "functions that the database calls",
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
     "dualsql/sqlalchemy_dialects.py": "names that SQLAlchemy defines in the module of one dialect",
@@ -146,11 +148,8 @@ WANTED_LOOPS: dict[tuple[str, str], str] = {
         "plan, tenancy and formats ask what a database can do; its file says so, and is loaded when it is asked for"
     ),
     **dict.fromkeys(
-        (
-            ("dualsql.databases.backends", "dualsql.databases"),
-            ("dualsql.databases.backends", "dualsql.databases.other"),
-        ),
-        "the registry of databases, and the name of the group by which other packages add some",
+        (("dualsql.databases.backends", "dualsql.databases.added"),),
+        "the databases of other packages, which are loaded when they are asked for",
     ),
 }
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dualsql.catalogue.catalogue import Catalogue, Visible
-from dualsql.databases import Source, chosen_source
+from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import ConfigurationError, LimitExceededError, NotFreezableError
 from dualsql.extension import Parts
 from dualsql.feature import Feature

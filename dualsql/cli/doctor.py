@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from sqlalchemy import MetaData, Table
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.cli.options import DEFAULT_PORT, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.serve import (
+    UNOPENED_URL,
     authenticate_of,
     is_of_this_machine,
     kept_of,
@@ -33,14 +33,14 @@ from dualsql.cli.serve import (
     settings_of,
     without_log,
 )
-from dualsql.databases.backends import UNOPENED_URL
-from dualsql.databases.engines import server_at
 from dualsql.databases.opening import open_source
-from dualsql.databases.proof import connection_limit, prove_read_only, prove_role, unproved_notice
-from dualsql.databases.reach import reach
+from dualsql.databases.proof import connection_limit, prove_read_only
+from dualsql.databases.reach import reach, server_at
 from dualsql.databases.reflection import ReflectedTables, reflect
-from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.rights import prove_role
+from dualsql.databases.session import in_session
 from dualsql.databases.source import Source
+from dualsql.databases.unproved import unproved_notice
 from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.features import DualResponseServer, default_features
 from dualsql.freeze import Registry
@@ -167,11 +167,10 @@ async def _database(options: ServeOptions) -> AsyncIterator[Finding]:
             findings.append(Finding("database", "ok", f"{source.capabilities.name} answers."))
             with _noting("read-only", findings):
                 await prove_read_only(source, timeout=timeout)
-                unproved = unproved_notice(source)
                 findings.append(
                     Finding("read-only", "ok", "A session refuses to write.")
-                    if unproved is None
-                    else Finding("read-only", "warning", unproved)
+                    if source.backend.has_read_only_sessions
+                    else Finding("read-only", "warning", unproved_notice(source))
                 )
             with _noting("tables", findings):
                 tables = await reflect(source, selection_of(options))
@@ -220,18 +219,15 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
     """Whether the session's user could write if sessions were not read-only."""
     required: list[Table] = list(tables.metadata.tables.values())
     findings: list[Finding] = []
-    timeout = source.limits.connection_timeout
-
-    async def writable(connection: AsyncConnection) -> Sequence[str] | None:
-        return await source.guard.writable_tables(connection, required)
-
+    timeout, rights = source.limits.connection_timeout, source.backend.rights
+    if rights is None:
+        return [Finding("rights", "ok", _of_file(source.engine.url.database or ""))]
     with _noting("rights", findings):
         if source.role is not None:
             await prove_role(replace(source, registry=Registry(tables.metadata)), timeout=timeout)
-        with database_errors(source):
-            names = await in_session(source, None, writable, timeout=timeout)
-        if names is None:
-            return [Finding("rights", "ok", _of_file(source.engine.url.database or ""))]
+        names = await in_session(
+            source, None, lambda connection: rights.writable_tables(connection, required), timeout=timeout
+        )
         if names:
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             return [
@@ -240,7 +236,7 @@ async def _rights(source: Source, tables: ReflectedTables) -> list[Finding]:
                     "warning",
                     f"The user may change: {', '.join(names[:_MOST_NAMED])}{more}. Only sessions are read-only.",
                     "Use a user that has only SELECT and is not a superuser"
-                    + (", or --read-only-role." if source.capabilities.has_roles else "."),
+                    + (", or --read-only-role." if rights.has_roles else "."),
                 )
             ]
         findings.append(Finding("rights", "ok", "The database user may change none of the tables."))
@@ -277,11 +273,8 @@ async def _connections(source: Source, options: ServeOptions) -> Finding:
 
 async def _pooler(source: Source) -> list[Finding]:
     """What a pooler between needs, if one is seen."""
-    with database_errors(source):
-        is_pooled = await in_session(
-            source, None, source.guard.is_pooled, timeout=source.limits.connection_timeout
-        )
-    if not is_pooled:
+    rights, timeout = source.backend.rights, source.limits.connection_timeout
+    if rights is None or not await in_session(source, None, rights.is_pooled, timeout=timeout):
         return []
     sentence = "A pooler stands between the server and its database."
     # An argument of SQLAlchemy's own (dialects/postgresql/asyncpg.py), which asyncpg does not know.

@@ -39,7 +39,6 @@ from dualsql.cli.files import ServedFiles, database_of, listed
 from dualsql.cli.local_store import LocalStore, MarkedIds, new_mark, open_local_store
 from dualsql.cli.options import DEFAULT_PORT, RequestLogForm, ServeOptions, hint_with_flag, secrets
 from dualsql.cli.workers import Workers
-from dualsql.databases.backends import UNOPENED_URL
 from dualsql.databases.engines import parsed_url
 from dualsql.errors import (
     ConfigurationError,
@@ -124,6 +123,10 @@ async def _run(options: ServeOptions, files: ServedFiles) -> None:
                     await workers.run()
             else:
                 await serve(admin=admin, show=show)
+
+
+UNOPENED_URL = "sqlite+aiosqlite://"
+"""The database of a server that is made to check its options or to describe its routes, and never started."""
 
 
 def require_consistent(options: ServeOptions) -> None:

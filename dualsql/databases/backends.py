@@ -1,16 +1,14 @@
-"""The description of a database (`Backend`), and the registry of all databases.
+"""The description of a database (`Backend`), and the one of each dialect.
 
 A `Backend` has the capabilities of the database, its `Guard` (read-only mode, time limit) and its readers of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,90 +17,29 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.capabilities import Capabilities
 from dualsql.columns.own_types import SQLType
-from dualsql.columns.result import ResultColumn
 from dualsql.databases.driver import DriverStatement
 from dualsql.databases.guard import Guard
-from dualsql.databases.table import IN_MEMORY, OWN
-from dualsql.errors import ConfigurationError
-from dualsql.formats.writer import Rows, Writer, WriterOptions
+from dualsql.databases.table import OWN
+from dualsql.formats.writer import Rows, Writer
 
 if TYPE_CHECKING:
     from dualsql.databases.fetch import Fetch
     from dualsql.databases.files import FileImport
+    from dualsql.databases.rights import UserRights
     from dualsql.databases.streams import StreamBackend, StreamJob
 
 
-ENTRY_POINTS = "dualsql.databases"
-"""The group of entry points of databases: dualsql's own, and those that other packages add.
-
-The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`); its object is a `Backend`.
-"""
-
-
-class PageReaderBusyError(Exception):
-    """A page reader is busy with a long statement: the page uses the pool."""
-
-
 class PageReader(Protocol):
-    """Reads pages of a database, and streams of Arrow batches, in another way than through the engine's pool."""
+    """Reads statements that are known to be fast in another way than through the engine's pool."""
 
-    def fetch_at_once(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
-        """All rows of a statement that is known to be fast; None for any other one, which `fetch` runs."""
+    def reads(self, sent: DriverStatement) -> bool:
+        """Whether the statement is known to be fast; a session reads all others."""
 
-    async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows:
-        """All rows of a statement, with the time limit `limit`.
+    async def fetch(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+        """All rows of a statement, with the time limit `limit`; None if a session has to read it after all."""
 
-        Raises:
-            PageReaderBusyError: the statement was not started in time, and will not be started.
-        """
-
-    def stream_backend(
-        self, job: StreamJob, sent: DriverStatement, seconds: float, *, otherwise: StreamBackend
-    ) -> StreamBackend:
-        """A backend for a writer of Arrow batches, or `otherwise`, which streams by the pool.
-
-        Args:
-            seconds: the time that is left.
-        """
-
-    def abandon(self) -> None:
-        """Stop at once, because the event loop has ended."""
-
-    async def close(self) -> None:
-        """Stop, and wait for the end."""
-
-
-class CopiedWriter(Protocol):
-    """Makes the writer of rows that the database wrote itself before they were kept elsewhere, in the same spelling."""
-
-    def __call__(
-        self, columns: Sequence[ResultColumn], dialect: Dialect, options: WriterOptions, kinds: Sequence[int]
-    ) -> Writer:
-        """`kinds`: the database's own number of the type of each column."""
-
-
-def _as_given(url: URL) -> URL:
-    return url
-
-
-def _no_arguments(_: URL) -> Mapping[str, Any]:
-    return {}
-
-
-def _anything(_: URL) -> None:
-    """Accept any URL, for databases whose first connection reports a wrong one."""
-
-
-def _not_in_place(_database: Path, _files: Sequence[Path]) -> None:
-    """Read nothing, for databases without such views."""
-
-
-def _has_pool(_: URL) -> bool:
-    return True
-
-
-def _no_reader(_: Engine) -> PageReader | None:
-    return None
+    def close(self) -> None:
+        """Stop, perhaps because the event loop has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +49,7 @@ class Backend:
     Attributes:
         capabilities: what its SQL can do.
         guard: makes its sessions read-only and limits their time.
+        rights: asks what the user may do; None for a database without users, or of which that is not known.
         has_read_only_sessions: its sessions refuse to write, which is tried at each start. Without them a source needs
             `Settings.unproved_read_only`, and nothing is tried.
         driver: its async driver, for URLs that name none or a synchronous one. Without one (empty), its queries run in
@@ -130,50 +68,46 @@ class Backend:
         connect_arguments: by driver: for connections that read, such as the name under which the database lists them.
         require_url: raises ConfigurationError for a URL that leads nowhere, or where connecting would make a database.
         has_pool: whether an engine for the URL has a pool whose size can be set.
-        page_reader: reads pages of an engine that dualsql made, if there is a faster way than the pool.
+        page_reader: reads fast statements of an engine that dualsql made, if there is a faster way than the pool.
         stream_backends: by driver: a function that chooses the stream backend of a statement; by default SQLAlchemy.
         row_fetches: by driver: reads all rows of a statement, where the driver changes values that SQLAlchemy gets.
-        copied_writers: by format: see `CopiedWriter`.
+        copied_writers: by format: makes the writer of rows that the database wrote itself before they were kept
+            elsewhere, of their columns, the dialect, the options, and the database's own number of each column's type.
         described_type: the type of a column by its type code in the driver's `cursor.description`; NullType where the
             code does not tell. None for a database that describes no columns.
     """
 
     capabilities: Capabilities
     guard: Guard
+    rights: UserRights | None = None
     has_read_only_sessions: bool = True
     driver: str = ""
     package: str = ""
     spellings: Mapping[str, str] = field(default_factory=dict)
     file_suffixes: tuple[str, ...] = ()
     open_import: Callable[[Path], FileImport] | None = None
-    read_in_place: Callable[[Path, Sequence[Path]], None] = _not_in_place
+    read_in_place: Callable[[Path, Sequence[Path]], None] = lambda _database, _files: None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     reading_options: Mapping[str, Any] = field(default_factory=dict)
-    adapt_url: Callable[[URL], URL] = _as_given
-    arguments_beyond: Callable[[URL], Mapping[str, Any]] = _no_arguments
+    adapt_url: Callable[[URL], URL] = lambda url: url
+    arguments_beyond: Callable[[URL], Mapping[str, Any]] = lambda _: {}
     opened: Callable[[Any], None] | None = None
     connect_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    require_url: Callable[[URL], None] = _anything
-    has_pool: Callable[[URL], bool] = _has_pool
-    page_reader: Callable[[Engine], PageReader | None] = _no_reader
+    require_url: Callable[[URL], None] = lambda _: None
+    has_pool: Callable[[URL], bool] = lambda _: True
+    page_reader: Callable[[Engine], PageReader | None] = lambda _: None
     stream_backends: Mapping[
         str, Callable[[StreamJob, AsyncConnection, DriverStatement], Awaitable[StreamBackend]]
     ] = field(default_factory=dict)
     row_fetches: Mapping[str, Callable[[Fetch, AsyncConnection], Awaitable[Rows]]] = field(
         default_factory=dict
     )
-    copied_writers: Mapping[str, CopiedWriter] = field(default_factory=dict)
+    copied_writers: Mapping[str, Callable[..., Writer]] = field(default_factory=dict)
     described_type: Callable[[Any], SQLType] | None = None
 
 
-_OTHER = "dualsql.databases.other"
-"""The module of the databases that nobody wrote a file for."""
-
-_NAMED_GUARD = "dualsql.databases.added_guard"
-"""The module of `NamedGuard`, which names the guard of another package in its errors."""
-
-UNOPENED_URL = IN_MEMORY
-"""The database of a server that is made to check its options or to describe its routes, and never started."""
+_ADDED = "dualsql.databases.added"
+"""The module of the databases that are not dualsql's own."""
 
 _loaded: dict[str, Backend | None] = {}
 
@@ -181,77 +115,22 @@ _loaded: dict[str, Backend | None] = {}
 def backend_named(name: str) -> Backend | None:
     """The database with this name in SQLAlchemy or in URLs; None if there is no such dialect.
 
-    A dialect that nobody wrote a file for is `dualsql.databases.other`'s. Some dialects have the name of their driver
-    after a dot, such as `firebird.firebird`, which no URL has.
+    Some dialects have the name of their driver after a dot, such as `firebird.firebird`, which no URL has.
 
     Raises:
         ConfigurationError: the entry point of that name cannot be loaded, or is not a Backend.
     """
-    try:
-        return _loaded[name]
-    except KeyError:
+    if name not in _loaded:
         bare = name.partition(".")[0]
-        entry = next((each for each in _entries() if each.name in (name, bare)), None)
-        found = _loaded[name] = _other(bare) if entry is None else _backend_at(entry)
-        return found
+        place = OWN.get(name) or OWN.get(bare)
+        if place is None:
+            _loaded[name] = import_module(_ADDED).added_backend(name, bare)
+        else:
+            module, _, member = place.partition(":")
+            _loaded[name] = getattr(import_module(module), member)
+    return _loaded[name]
 
 
 def backend_of(dialect: Dialect) -> Backend | None:
     """The dialect's database; None if SQLAlchemy finds no dialect by its name."""
     return backend_named(dialect.name)
-
-
-def known_names() -> list[str]:
-    """SQLAlchemy's names of all databases."""
-    return [name for name, backend in known_backends() if name not in backend.spellings]
-
-
-def known_databases() -> list[str]:
-    """The names of all databases for people."""
-    return list(dict.fromkeys(backend.capabilities.name for _, backend in known_backends()))
-
-
-def kind_of_file(suffix: str) -> str | None:
-    """What SQLAlchemy calls the databases that are files with this suffix."""
-    return next((name for name, backend in known_backends() if suffix.lower() in backend.file_suffixes), None)
-
-
-def _entries() -> Iterator[EntryPoint]:
-    """All databases, dualsql's own first: another package cannot replace one of them. None is loaded yet."""
-    for name, value in OWN.items():
-        yield EntryPoint(name, value, ENTRY_POINTS)
-    yield from entry_points(group=ENTRY_POINTS)
-
-
-def known_backends() -> Iterator[tuple[str, Backend]]:
-    """All databases that can be loaded, by SQLAlchemy's name and by the names that URLs have."""
-    for name in dict.fromkeys(entry.name for entry in _entries()):
-        # A database that cannot be loaded is reported when it is opened.
-        with suppress(ConfigurationError):
-            backend = backend_named(name)
-            if backend is not None:
-                yield name, backend
-
-
-def _other(name: str) -> Backend | None:
-    found: Backend | None = import_module(_OTHER).backend_for(name)
-    return found
-
-
-def _backend_at(entry: EntryPoint) -> Backend:
-    try:
-        found = entry.load()
-    except Exception as error:
-        raise ConfigurationError(
-            f"The database {entry.name[:40]!r} cannot be loaded: the package that provides it failed.",
-            hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
-        ) from error
-    if not isinstance(found, Backend):
-        raise ConfigurationError(
-            f"The entry point {entry.value[:80]!r} is not a database.",
-            hint="It must be a dualsql.databases.Backend.",
-        )
-    if OWN.get(entry.name) == entry.value:
-        return found
-    # The errors of another package's guard name it.
-    return replace(found, guard=import_module(_NAMED_GUARD).NamedGuard(found.guard))

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.own_types import stored_type
-from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.session import in_session
 from dualsql.databases.source import Source
 from dualsql.errors import ConfigurationError, QueryExecutionError
 from dualsql.tenancy.tenant_filters import Exactly
@@ -108,8 +108,7 @@ async def _rows(source: Source, statement: Executable, timeout: timedelta) -> li
     async def read(connection: AsyncConnection) -> list[Any]:
         return list((await connection.execute(statement)).scalars())
 
-    with database_errors(source):
-        return await in_session(source, None, read, timeout=timeout)
+    return await in_session(source, None, read, timeout=timeout)
 
 
 async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
@@ -125,8 +124,7 @@ async def compares_by_code_point(source: Source, *, timeout: timedelta) -> bool:
     async def answer(connection: AsyncConnection) -> bool:
         return bool((await connection.exec_driver_sql(sql)).scalar())
 
-    with database_errors(source):
-        return await in_session(source, None, answer, timeout=timeout)
+    return await in_session(source, None, answer, timeout=timeout)
 
 
 def _comparison(column: ColumnElement[Any], values: Sequence[str]) -> Executable:

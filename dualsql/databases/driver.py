@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,30 +25,6 @@ _SHORTEST_CUT = 60
 _log = logging.getLogger(__name__)
 
 
-class ColumnTypes(tuple[SQLType, ...]):  # noqa: SLOT001 - a subclass of tuple has none that hold something
-    """The types of the columns of a compiled statement, in order.
-
-    Attributes:
-        uncoded: by dialect, the processors of these types where the driver tells no codes.
-    """
-
-    def __init__(self, _: Iterable[SQLType] = ()) -> None:
-        self.uncoded: WeakKeyDictionary[Dialect, list[tuple[int, Processor]]] = WeakKeyDictionary()
-
-
-_TYPES: WeakKeyDictionary[Any, ColumnTypes] = WeakKeyDictionary()
-"""By compiled statement."""
-
-
-def _types_of(compiled: Any) -> ColumnTypes:
-    found = _TYPES.get(compiled)
-    if found is None:
-        # Once for a statement that SQLAlchemy's cache gives again and again, with `uncoded`.
-        found = ColumnTypes(column.type for column in internals.result_columns_of(compiled))
-        _TYPES[compiled] = found
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class DriverStatement:
     """A compiled statement with its parameters, for the driver.
@@ -63,23 +37,17 @@ class DriverStatement:
 
     sql: str
     parameters: Any
-    types: ColumnTypes
+    types: Sequence[SQLType]
     dialect: Dialect
     described: Sequence[str]
 
     def processors(self, codes: Sequence[Any] | None = None) -> list[tuple[int, Processor]]:
         """SQLAlchemy's result processors by position of the column, for the driver's codes of their types."""
-        known = self.types.uncoded.get(self.dialect) if codes is None else None
-        if known is not None:
-            return known
-        read = [
+        read = (
             (position, internals.result_processor(type_, self.dialect, codes and codes[position]))
             for position, type_ in enumerate(self.types)
-        ]
-        found = [(position, processor) for position, processor in read if processor is not None]
-        if codes is None:
-            self.types.uncoded[self.dialect] = found
-        return found
+        )
+        return [(position, processor) for position, processor in read if processor is not None]
 
 
 def require_described(found: Sequence[str], described: Sequence[str]) -> None:
@@ -127,21 +95,17 @@ def driver_statement(
     compiled = found.compiled
     if not internals.has_columns_by_position(compiled):
         return None
-    own: Any = type(dialect)
-    no_connection: Any = _NoConnection(dialect)
-    bindings = [dict(values)] if values else []
+    kind: Any = type(dialect)
     context = internals.unsent_context(
-        _context(own), no_connection, statement=statement, found=found, values=bindings
+        _context(kind),
+        _NoConnection(dialect),
+        statement=statement,
+        found=found,
+        values=[dict(values)] if values else [],
     )
-    bound = context.parameters[0]
+    bound, types = context.parameters[0], [column.type for column in internals.result_columns_of(compiled)]
     parameters = tuple(bound) if compiled.positional else bound
-    return DriverStatement(context.statement, parameters, _types_of(compiled), dialect, described)
-
-
-def fingerprint(dialect: Dialect, statement: Any, values: Mapping[str, Any], cache: Any) -> str:
-    """A hash of the statement's SQL, which has placeholders for its values: the same for all callers and pages."""
-    compiled = internals.compiled_with_cache(statement, dialect, cache, sorted(values)).compiled
-    return sha256(str(compiled).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return DriverStatement(context.statement, parameters, types, dialect, described)
 
 
 class _NoConnection(NamedTuple):

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import URL
 
-from dualsql.databases.backends import known_backends
+from dualsql.databases.known import known_backends
 from dualsql.databases.text_files import (
     COMPRESSED,
     CSVForm,

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum, auto
+from enum import Enum
+from inspect import isawaitable
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, Table, inspect as inspector_of
+from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.ext.asyncio import AsyncConnection
-
-from dualsql.errors import LimitExceededError
 
 _STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
 
@@ -24,73 +22,40 @@ _STOP_PAUSE, _STOP_ATTEMPTS = 0.01, 200
 class FailureKind(Enum):
     """The meaning of a driver's error."""
 
-    WRITE = auto()
-    """The database refused to change anything."""
-    TIMEOUT = auto()
-    """The statement was stopped, by its time limit or by the database's operator."""
-    BUSY = auto()
-    """Something was in the way that may be gone at the next try: a lock, a standby's recovery."""
-    BROKEN = auto()
-    """The connection ended while it was used."""
-    UNREACHABLE = auto()
-    """The database is down, starting or stopping."""
-    PART = auto()
-    """Another server, which the database asks for a part of the rows, did not answer."""
-    FULL = auto()
-    """The database ran out of disk or memory."""
-    UNSUITED = auto()
-    """The statement asks of a value what its type does not have: an operator, a function, a conversion."""
-    GROUPING = auto()
-    """An aggregate is not allowed where it stands, or a column beside aggregates is not in GROUP BY."""
-    SORTING = auto()
-    """The rows of a SELECT DISTINCT are sorted by what is not selected."""
-    WINDOW = auto()
-    """A window function is not allowed where it stands, as in WHERE."""
-    DIVISION = auto()
-    """The statement divides by zero."""
-    OVERFLOW = auto()
-    """A number that the statement computes is out of the range of its type."""
-    ARGUMENT = auto()
-    """A function of the statement is not defined for a value that it is given."""
-    PATTERN = auto()
-    """A pattern of the statement is not valid, or too large."""
-    DOCUMENT = auto()
-    """A function reads a text as JSON that is none."""
-    CALLBACK = auto()
-    """A function in Python failed for a value: one of ours, or one of the application."""
-    SEVERAL_ROWS = auto()
-    """A subquery that stands for one value gives more than one row."""
-    VALUE = auto()
-    """A value is none of the type that it is converted to, or compared with."""
-    SIZE = auto()
-    """A value was larger than the connection allows."""
+    WRITE = "the database refused to change anything"
+    TIMEOUT = "the statement was stopped, by its time limit or by the database's operator"
+    BUSY = "something was in the way that may be gone at the next try: a lock, a standby's recovery"
+    BROKEN = "the connection ended while it was used"
+    UNREACHABLE = "the database is down, starting or stopping"
+    PART = "another server, which the database asks for a part of the rows, did not answer"
+    FULL = "the database ran out of disk or memory"
+    UNSUITED = (
+        "the statement asks of a value what its type does not have: an operator, a function, a conversion"
+    )
+    GROUPING = "an aggregate is not allowed where it stands, or a column beside aggregates is not in GROUP BY"
+    SORTING = "the rows of a SELECT DISTINCT are sorted by what is not selected"
+    WINDOW = "a window function is not allowed where it stands, as in WHERE"
+    DIVISION = "the statement divides by zero"
+    OVERFLOW = "a number that the statement computes is out of the range of its type"
+    ARGUMENT = "a function of the statement is not defined for a value that it is given"
+    PATTERN = "a pattern of the statement is not valid, or too large"
+    DOCUMENT = "a function reads a text as JSON that is none"
+    CALLBACK = "a function in Python failed for a value: one of ours, or one of the application"
+    SEVERAL_ROWS = "a subquery that stands for one value gives more than one row"
+    VALUE = "a value is none of the type that it is converted to, or compared with"
+    SIZE = "a value was larger than the connection allows"
 
 
 class Refusal(Enum):
     """Why a database refuses a connection."""
 
-    USER = auto()
-    """The user may not connect, or the password is another one."""
-    RIGHT = auto()
-    """The user lacks a right."""
-    DATABASE = auto()
-    """The server has no such database."""
-    ROLE = auto()
-    """The database has no such role."""
-    HOST = auto()
-    """Nobody answers at that address."""
-    TLS = auto()
-    """TLS, or a file that its options name."""
-    POOLER = auto()
-    """A pooler between gives each transaction another session, and the driver counts on one."""
-
-
-def too_large() -> LimitExceededError:
-    """The error for rows that are too large for memory."""
-    return LimitExceededError(
-        "The rows are too large for one page.",
-        hint="Select fewer or shorter columns or fewer rows, or use a stream.",
-    )
+    USER = "the user may not connect, or the password is another one"
+    RIGHT = "the user lacks a right"
+    DATABASE = "the server has no such database"
+    ROLE = "the database has no such role"
+    HOST = "nobody answers at that address"
+    TLS = "TLS, or a file that its options name"
+    POOLER = "a pooler between gives each transaction another session, and the driver counts on one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,48 +127,17 @@ class Guard(ABC):
         """While the block reads a page, limit the bytes from the database, if they can be counted.
 
         Raises:
-            LimitExceededError: the limit was exceeded; see `too_large`.
+            LimitExceededError: the limit was exceeded.
         """
         return nullcontext()
 
     def look(self, connection: Connection) -> None:
         """Let the database read its catalogue, as every user may, and as a file that was removed cannot."""
-        inspector_of(connection).has_table("dualsql_health")
-
-    def may_assume(self, role: str, connection: Connection) -> bool:
-        """Whether the connection's user may take the role; called if the database has roles."""
-        raise NotImplementedError
+        inspect(connection).has_table("dualsql_health")
 
     async def row_numbers(self, _connection: AsyncConnection) -> Mapping[TableName, str]:
         """The names of the columns that number the rows of tables; see `Capabilities.row_number`."""
         return {}
-
-    async def connection_limit(self, _connection: AsyncConnection) -> int | None:
-        """How many connections the session's user may open; None for no limit, or where it is not known."""
-        return None
-
-    async def writable_tables(
-        self, _connection: AsyncConnection, _tables: Sequence[Table]
-    ) -> Sequence[str] | None:
-        """The tables that the session's user could change without the guard; None for a database without users.
-
-        A database that has roles must tell them.
-        """
-        return None
-
-    async def tables_without_policies(
-        self, connection: AsyncConnection, tables: Sequence[Any]
-    ) -> Sequence[Any]:
-        """The tables that no policy restricts for the session's user; called if the database has row-level security."""
-        raise NotImplementedError
-
-    async def has_policies(self, connection: AsyncConnection) -> bool:
-        """Whether policies restrict the session's user on any table; called if the database has row-level security."""
-        raise NotImplementedError
-
-    async def is_pooled(self, connection: AsyncConnection) -> bool:
-        """Whether a pooler is seen between the driver and the database."""
-        return False
 
     def codes_of(self, _error: BaseException | None) -> Iterable[Any]:
         """The codes that the driver's error has, such as its number or its SQLSTATE; those that say most first."""
@@ -227,7 +161,7 @@ async def repeat_until_done(working: asyncio.Future[Any], attempt: Callable[[], 
         if working.done():
             return
         attempted = attempt()
-        if inspect.isawaitable(attempted):
+        if isawaitable(attempted):
             await attempted
         await asyncio.wait({working}, timeout=_STOP_PAUSE)
     working.cancel()

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.pool import QueuePool
 
+from dualsql.databases.engines import most_connections
 from dualsql.databases.proof import prove
-from dualsql.databases.session import database_errors, in_session
+from dualsql.databases.session import in_session
 from dualsql.databases.source import QueryLimits, Source
 from dualsql.errors import ConfigurationError, DatabaseBusyError, DualResponseError, QueryTimeoutError
 from dualsql.log import Outage, log_failure
@@ -44,7 +46,7 @@ class SourceHealth:
         """ "ok", "busy" if all its connections are in use, or what is wrong, in fixed words."""
         if self._is_refused:
             return "not read-only"
-        if self._source.is_full():
+        if self._is_full():
             return "busy"
         must_be_proved, self._must_be_proved = self._must_be_proved, True  # until it has answered
         try:
@@ -54,7 +56,7 @@ class SourceHealth:
             log_failure(logger, error, "a health check")
             return "not read-only"
         except DualResponseError as error:
-            if type(error) is DatabaseBusyError and self._source.is_full():
+            if type(error) is DatabaseBusyError and self._is_full():
                 return "busy"  # since it was asked
             self._outage.failed(error)
             return _STATES.get(type(error), "unreachable")
@@ -66,8 +68,16 @@ class SourceHealth:
         source = self._unhindered
         if must_be_proved:
             await prove(source, self._secured, timeout=self._timeout)
-        with database_errors(source):
-            await in_session(source, None, partial(_look, source), timeout=self._timeout)
+        await in_session(source, None, partial(_look, source), timeout=self._timeout)
+
+    def _is_full(self) -> bool:
+        """Whether no connection is free, as far as can be told without waiting for one."""
+        if self._source.lock is not None:
+            return self._source.lock.locked()
+        pool = self._source.engine.pool
+        if not isinstance(pool, QueuePool) or pool._max_overflow < 0:
+            return False
+        return pool.checkedout() >= most_connections(pool)
 
 
 _STATES: Mapping[type[DualResponseError], str] = {

@@ -14,13 +14,14 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect
+from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.generic import Expression, grouped, parameter
 from dualsql.databases.guard import Guard, SessionTerms
 from dualsql.databases.spellings import spelling_of
 from dualsql.databases.strict_types import key_type
+from dualsql.query_dialects import QueryDialect
 from dualsql.text_dialects import TextDialect
 
 
@@ -63,6 +64,16 @@ def _key_form(database: str, expression: Expression, *, is_stored: bool) -> KeyF
 def capabilities(name: str) -> Capabilities:
     """Those of a database that nobody wrote a file for, in its spelling."""
     spelling = spelling_of(name)
+    query = QueryDialect(
+        position=spelling.position,
+        beginning=spelling.beginning,
+        cut_date=partial(spelling.cut_date, name),
+        double=spelling.double,
+        sum_of_integers=spelling.sum_of_integers,
+        aggregates={"median": None, "percentile": None},
+        is_bytes=lambda _: false(),
+        text_length=spelling.text_length,
+    )
     return Capabilities(
         name=name,
         nulls_last=False,
@@ -71,17 +82,8 @@ def capabilities(name: str) -> Capabilities:
         nulls_last_by_default=None,
         distinguishing=lambda expression: [expression],
         key_form=partial(_key_form, name),
-        query=QueryDialect(
-            position=spelling.position,
-            beginning=spelling.beginning,
-            cut_date=partial(spelling.cut_date, name),
-            double=spelling.double,
-            sum_of_integers=spelling.sum_of_integers,
-            aggregates={"median": None, "percentile": None},
-        ),
+        query_dialect=lambda: query,
         text_dialect=TextDialect,
-        is_bytes=lambda _: false(),
-        text_length=spelling.text_length,
         own_functions=spelling.own_functions,
     )
 

@@ -1,4 +1,4 @@
-"""Whether a database can be reached, and what hinders it: for commands that tell an operator before they serve it."""
+"""Where a database is, whether it can be reached, and what hinders it: what an operator is told."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import asyncio
 import re
 import ssl
 from datetime import timedelta
-from functools import partial
 
-from sqlalchemy import Connection
+from sqlalchemy import URL, Connection
 from sqlalchemy.exc import DBAPIError
 
 from dualsql.databases.guard import FailureKind, Guard, Refusal
-from dualsql.databases.source import Source, with_connection
+from dualsql.databases.source import USED, Source
 from dualsql.errors import ConfigurationError, DatabaseUnreachableError, DualResponseError
+
+
+def server_at(url: URL) -> tuple[str, str | None, str | None]:
+    """What two URLs of databases on the same server have in common: kind, host and port."""
+
+    def one(name: str) -> str | None:
+        found = url.query.get(name)
+        return found if found is None or isinstance(found, str) else ",".join(found)
+
+    port = one("port") if url.port is None else str(url.port)
+    return url.get_backend_name(), url.host or one("host"), port
 
 
 async def reach(source: Source, *, timeout: timedelta) -> None:
@@ -25,7 +35,7 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
     """
     try:
         async with asyncio.timeout(timeout.total_seconds()):
-            await with_connection(source.engine, partial(_look, source))
+            await _look(source)
     except DualResponseError:
         raise
     # A driver, a resolver or the network may raise anything, with a URL in it.
@@ -33,10 +43,27 @@ async def reach(source: Source, *, timeout: timedelta) -> None:
         raise _refusal(source, error.orig if isinstance(error, DBAPIError) else error) from error
 
 
-def _look(source: Source, connection: Connection) -> None:
-    role = source.role
+async def _look(source: Source) -> None:
+    """Look with a connection of the pool; if that one is dead, with another one."""
+
+    def look(connection: Connection) -> None:
+        _require_usable(source, connection)
+        connection.info[USED] = True
+
+    for may_be_dead in (True, False):
+        try:
+            async with source.engine.connect() as connection:
+                return await connection.run_sync(look)
+        except DBAPIError as error:
+            if not (may_be_dead and error.connection_invalidated):
+                raise
+    raise AssertionError("the second attempt returns or raises")
+
+
+def _require_usable(source: Source, connection: Connection) -> None:
+    role, rights = source.role, source.backend.rights
     source.guard.look(connection)
-    if role is not None and not source.guard.may_assume(role, connection):
+    if role is not None and rights is not None and not rights.may_assume(role, connection):
         raise ConfigurationError(
             f"The database user may not take the role {role!r}."[:200], hint="GRANT the role to the user."
         )

@@ -30,7 +30,7 @@ from sqlalchemy.types import NULLTYPE, Double, Float, NullType, Numeric, TypeEng
 
 from dualsql.databases.session import database_errors, in_session
 from dualsql.databases.source import Source
-from dualsql.errors import ConfigurationError
+from dualsql.errors import ConfigurationError, DualResponseError
 from dualsql.freeze.row_number import ROW_NUMBER_OF
 from dualsql.freeze.types import is_safe
 from dualsql.settings import TABLE_PREFIX
@@ -248,7 +248,12 @@ async def _run(source: Source, work: Callable[[Connection], Any], *, timeout: ti
     with warnings.catch_warnings():
         # SQLAlchemy warns of unknown types, which are handled here.
         warnings.simplefilter("ignore", SAWarning)
-        return await in_session(source, None, working, timeout=timeout)
+        try:
+            return await in_session(source, None, working, timeout=timeout)
+        except DualResponseError as error:
+            if isinstance(error.__cause__, SQLAlchemyError):  # perhaps of one table, which is left out
+                raise error.__cause__ from None
+            raise
 
 
 def _chosen(selection: Selection, connection: Connection, *, has_schemas: bool) -> dict[Place, bool]:

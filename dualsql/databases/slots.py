@@ -192,7 +192,11 @@ class Slots:
         self._waiting.setdefault(caller, deque()).append(slot)
         self._hand_out()
         if not slot.done():
-            await self._granted(caller, slot)
+            try:
+                await self._wait(slot)
+            except BaseException:
+                self._leave(caller, slot)
+                raise
         return caller
 
     def give_back(self, caller: Caller) -> None:
@@ -207,19 +211,15 @@ class Slots:
             return False
         return not self._waiting or self._shares.is_modest(caller)
 
-    async def _granted(self, caller: Caller, slot: asyncio.Future[None]) -> None:
+    async def _wait(self, slot: asyncio.Future[None]) -> None:
         if self.queue.waiting >= self.queue.most:
-            self._leave(caller, slot)
             raise self._refused("Too many queries are running and waiting.")
         self.queue.waiting += 1
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self.queue.seconds):
                 await slot
-        except BaseException as error:
-            self._leave(caller, slot)
-            if not isinstance(error, TimeoutError):
-                raise
+        except TimeoutError:
             raise self._refused("Too many queries are running, and none ended in time.") from None
         finally:
             self.queue.waiting -= 1

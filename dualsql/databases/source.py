@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection, util
+from sqlalchemy import util
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool, StaticPool
@@ -23,34 +20,18 @@ from dualsql import plan
 from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.databases.backends import Backend, PageReader
-from dualsql.databases.engines import is_exhausted, most_connections
-from dualsql.databases.guard import Guard, TableName
+from dualsql.databases.engines import most_connections
+from dualsql.databases.guard import FailureKind, Guard, TableName
 from dualsql.databases.slots import Queue, Slots
 from dualsql.errors import ConfigurationError
-from dualsql.events import Attributes, GaugeReading
 from dualsql.freeze import Proofs, Registry, freeze, thaw
 from dualsql.freeze.document import Statement
 from dualsql.settings import Settings
 
-T = TypeVar("T")
-
-_TEXT_THREADS = 1
+TEXT_THREADS = 1
 """Of a process. With two, which share the interpreter's lock, the event loop waited 57 ms and not 20 (99 % of 4 s)."""
 _MOST_WAITING_TEXTS = 64
 """Steps of texts; the longest takes 75 ms."""
-
-
-@cache
-def _text_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_TEXT_THREADS, "dualsql-text")
-
-
-def _without_stop_iteration(compute: Callable[[], T]) -> T:
-    try:
-        return compute()
-    except StopIteration as error:
-        # Raised by a hook. A future refuses it, and its caller would wait for ever.
-        raise RuntimeError("StopIteration") from error
 
 
 class QueryLimits:
@@ -64,15 +45,17 @@ class QueryLimits:
         longest_stream: the time limit of a statement whose session has no limit of its own.
         connections: how many connections all slots together use at most.
         slow_seconds: a statement that runs longer is logged.
+        queries, streams: their slots.
+        texts: the slots for work on callers' SQL texts; see `dualsql.databases.text_threads`.
         background: the limits of queries that may run in the background.
     """
 
     def __init__(self, settings: Settings) -> None:
         queue = Queue(settings.maximum_queued_queries, settings.queue_timeout)
         number = settings.maximum_concurrent_queries
-        self._queries = Slots("query", number, queue, for_reading=number // 5)
-        self._streams = Slots("stream", settings.maximum_streams, queue)
-        self._texts = Slots("text", _TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
+        self.queries = Slots("query", number, queue, for_reading=number // 5)
+        self.streams = Slots("stream", settings.maximum_streams, queue)
+        self.texts = Slots("text", TEXT_THREADS, Queue(_MOST_WAITING_TEXTS, settings.queue_timeout))
         self.connection_timeout = settings.queue_timeout
         self.page_bytes = settings.maximum_page_bytes
         self.longest_stream = settings.maximum_stream_duration
@@ -80,7 +63,7 @@ class QueryLimits:
         self.connections = sum(pool_options(settings).values())
         # All but the slots is that of the source, also the queue.
         self.background: QueryLimits = copy(self)
-        self.background._queries = Slots("background", settings.maximum_pending, queue)
+        self.background.queries = Slots("background", settings.maximum_pending, queue)
         self.background.background = self.background
 
     def slot(self, *, for_stream: bool = False) -> AbstractAsyncContextManager[None]:
@@ -89,42 +72,14 @@ class QueryLimits:
         Raises:
             TooManyQueriesError: too many wait already, or none became free in `Settings.queue_timeout`.
         """
-        return (self._streams if for_stream else self._queries).taken()
+        return (self.streams if for_stream else self.queries).taken()
 
     def has_room(self) -> bool:
         """Whether a query would be served without waiting.
 
         Always false for those in the background: a count beside the sample would take another query's slot.
         """
-        return self is not self.background and self._queries.has_room()
-
-    async def computed(self, compute: Callable[[], T]) -> T:
-        """What `compute` returns, which is called in a worker thread: the event loop answers others meanwhile.
-
-        It is for a caller's SQL text, which may take 75 ms to read, to store or to compile. A thread cannot be
-        stopped: the slot of a caller that is cancelled is free when `compute` ends, and the limits of texts bound that.
-
-        Raises:
-            TooManyQueriesError: as `slot`.
-        """
-        caller = await self._texts.take()
-        try:
-            running = asyncio.wrap_future(
-                _text_threads().submit(copy_context().run, _without_stop_iteration, compute)
-            )
-        except BaseException:  # the interpreter ends
-            self._texts.give_back(caller)
-            raise
-        running.add_done_callback(lambda _: self._texts.give_back(caller))
-        return await asyncio.shield(running)
-
-    def readings(self, attributes: Attributes) -> Iterator[GaugeReading]:
-        """The slots in use, and how many statements wait for one."""
-        yield GaugeReading("queued", self._queries.queue.waiting, attributes)
-        for slots in (self._queries, self._streams, self.background._queries, self._texts):
-            told = {**attributes, "dualsql.slot": slots.name}
-            yield GaugeReading("slots_used", slots.used, told)
-            yield GaugeReading("slots", slots.number, told)
+        return self is not self.background and self.queries.has_room()
 
 
 def pool_options(settings: Settings) -> dict[str, int]:
@@ -151,51 +106,35 @@ class CompiledStatements:
         self._small: Any = util.LRUCache(_COMPILED_STATEMENTS)
         self._large: OrderedDict[Any, Any] = OrderedDict()
         self._lock = Lock()  # of the large ones: a worker thread compiles them
-        self.large_characters = 0
+
+    @property
+    def large_characters(self) -> int:
+        """The characters of all large statements."""
+        return sum(len(compiled.string) for compiled in self._large.values())
 
     def get(self, key: Any) -> Any:
         """The compiled statement of that key; None if it is not kept."""
-        found = self._small.get(key)
-        if found is not None or not self._large:
-            return found
-        with self._lock:
-            found = self._large.get(key)
-            if found is not None:
-                self._large.move_to_end(key)
-        return found
+        compiled = self._small.get(key)
+        if compiled is None and self._large:
+            with self._lock:
+                compiled = self._large.get(key)
+                if compiled is not None:
+                    self._large.move_to_end(key)
+        return compiled
 
     def __setitem__(self, key: Any, compiled: Any) -> None:
-        size = len(compiled.string)
-        if size <= _LARGE:
+        if len(compiled.string) <= _LARGE:
             self._small[key] = compiled
             return
         with self._lock:
-            replaced = self._large.pop(key, None)
             self._large[key] = compiled
-            self.large_characters += size - (0 if replaced is None else len(replaced.string))
+            self._large.move_to_end(key)
             # The last one stays whatever its size: who compiled it is about to use it.
             while self.large_characters > _MOST_LARGE and len(self._large) > 1:
-                _, dropped = self._large.popitem(last=False)
-                self.large_characters -= len(dropped.string)
+                self._large.popitem(last=False)
 
 
-class RowNumbers:
-    """What a source knows of its tables: the capabilities of its database, with their row numbers."""
-
-    def __init__(self) -> None:
-        self.capabilities: Capabilities | None = None
-
-    def learn(self, capabilities: Capabilities, names: Mapping[TableName, str]) -> None:
-        """Take the names of the columns that number rows; see `Guard.row_numbers`."""
-
-        def row_number(table: Any) -> str | None:
-            name = names.get((table.schema, table.name))
-            return None if name is None or name in table.c else name
-
-        self.capabilities = replace(capabilities, row_number=row_number) if names else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Source:
     """A database and its registry.
 
@@ -205,11 +144,12 @@ class Source:
         limits: the limits of concurrent queries.
         owns_engine: it was made here from a URL, and is disposed here.
         lock: held by every session if the pool has a single connection.
-        quick: reads pages without the pool, if the database supports it.
-        sampler: the same for samples and counts, whose slow ones must not delay pages.
+        fast: reads statements without the pool, if the database supports it.
         role: the role that its sessions take.
         meanings: how the application's own types convert values.
         finishing: sessions whose caller was cancelled, until their connection is returned.
+        row_numbers: the names of the columns that number the rows of tables; see `Guard.row_numbers`.
+        capabilities: what its SQL can do, with the row numbers of its tables.
     """
 
     name: str
@@ -219,29 +159,35 @@ class Source:
     limits: QueryLimits
     owns_engine: bool
     lock: asyncio.Lock | None
-    quick: PageReader | None = None
-    sampler: PageReader | None = None
+    fast: PageReader | None = None
     role: str | None = None
     finishing: set[asyncio.Future[None]] = field(default_factory=set)
     compiled: Any = field(default_factory=CompiledStatements)
     meanings: Meanings = STANDARD
     proofs: Proofs = field(default_factory=Proofs)
-    row_numbers: RowNumbers = field(default_factory=RowNumbers)
+    row_numbers: dict[TableName, str] = field(default_factory=dict)
+    capabilities: Capabilities = field(init=False)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What its SQL can do."""
-        return self.row_numbers.capabilities or self.backend.capabilities
+    def __post_init__(self) -> None:
+        self.capabilities = replace(self.backend.capabilities, row_number=self._row_number)
+
+    def _row_number(self, table: Any) -> str | None:
+        name = self.row_numbers.get((table.schema, table.name))
+        return None if name is None or name in table.c else name
 
     @property
     def guard(self) -> Guard:
         """Makes its sessions read-only and limits their time."""
         return self.backend.guard
 
+    def failure_kind(self, error: BaseException) -> FailureKind | None:
+        """What an error means; stream backends get the driver's errors, and SQLAlchemy wraps them."""
+        return self.guard.failure_kind(error.orig if isinstance(error, DBAPIError) else error)
+
     def freeze(self, statement: Statement) -> bytes:
         """The statement with its columns written out, as a document verified on this database's dialect."""
-        found = plan.written_out(statement)
-        return freeze(found, self.registry, dialect=self.engine.dialect, proofs=self.proofs)
+        written = plan.written_out(statement)
+        return freeze(written, self.registry, dialect=self.engine.dialect, proofs=self.proofs)
 
     def thaw(self, document: bytes) -> Statement:
         """The statement of a document."""
@@ -253,15 +199,9 @@ class Source:
             return False
         pool = self.engine.pool
         if isinstance(pool, QueuePool):
-            # Without the overflow, which is for streams and slow queries (see _pool).
+            # Without the overflow, which is for streams and slow queries (see pool_options).
             return pool.checkedout() < pool.size()
         return not isinstance(pool, StaticPool | SingletonThreadPool)
-
-    def is_full(self) -> bool:
-        """Whether no connection is free, as far as can be told without waiting for one."""
-        if self.lock is not None:
-            return self.lock.locked()
-        return is_exhausted(self.engine.pool)
 
     @property
     def maximum_connections(self) -> int:
@@ -271,19 +211,9 @@ class Source:
             return self.limits.connections
         return most_connections(pool)
 
-    def readings(self) -> Iterator[GaugeReading]:
-        """The slots and connections in use."""
-        yield from self.limits.readings({"dualsql.database": self.name})
-        pool = self.engine.pool
-        if isinstance(pool, QueuePool):
-            told = {"db.client.connection.pool.name": self.name}
-            for state, number in (("used", pool.checkedout()), ("idle", pool.checkedin())):
-                yield GaugeReading("connections", number, {**told, "db.client.connection.state": state})
-            yield GaugeReading("maximum_connections", self.maximum_connections, told)
-
     def in_background(self) -> Source:
         """The same database with the slots for background queries."""
-        return replace(self, limits=self.limits.background, sampler=None)
+        return replace(self, limits=self.limits.background)
 
     def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
         """Let `work` run to its end, even if its caller is cancelled."""
@@ -298,15 +228,14 @@ class Source:
             self,
             limits=QueryLimits(settings),
             lock=None if self.lock is None else asyncio.Lock(),
-            quick=None if self.quick is None else self.backend.page_reader(self.engine.sync_engine),
-            sampler=None if self.sampler is None else self.backend.page_reader(self.engine.sync_engine),
+            fast=None if self.fast is None else self.backend.page_reader(self.engine.sync_engine),
             finishing=set(),
         )
 
     def abandon(self) -> None:
         """Drop connections whose event loop has ended."""
-        for reader in filter(None, (self.quick, self.sampler)):
-            reader.abandon()
+        if self.fast is not None:
+            self.fast.close()
         if self.owns_engine:
             self.engine.sync_engine.dispose(close=False)
 
@@ -323,8 +252,8 @@ class Source:
         settle = getattr(self.engine, "settle", None)  # of a ThreadedEngine
         if settle is not None:
             await settle()
-        for reader in filter(None, (self.quick, self.sampler)):
-            await reader.close()
+        if self.fast is not None:
+            self.fast.close()
         if self.owns_engine:
             await self.engine.dispose()
 
@@ -349,21 +278,3 @@ def chosen_source(sources: Mapping[str, Source], name: str | None) -> Source:
 
 USED = "dualsql_used"
 """In `Connection.info` of a connection of the driver that has worked, and may be dead when it is used again."""
-
-
-async def with_connection(engine: AsyncEngine, work: Callable[[Connection], T]) -> T:
-    """What `work` returns, called with a connection of the pool; if that one is dead, with another one."""
-
-    def call(connection: Connection) -> T:
-        found = work(connection)
-        connection.info[USED] = True
-        return found
-
-    for may_be_dead in (True, False):
-        try:
-            async with engine.connect() as connection:
-                return await connection.run_sync(call)
-        except DBAPIError as error:
-            if not (may_be_dead and error.connection_invalidated):
-                raise
-    raise AssertionError("the second attempt returns or raises")

@@ -52,7 +52,7 @@ class DialectSpelling:
     Attributes:
         beginning: the first characters of a text, of which it counts characters and not bytes.
         position: see `QueryDialect.position`.
-        text_length: see `Capabilities.text_length`.
+        text_length: see `QueryDialect.text_length`.
         cut_date: see `QueryDialect.cut_date`; it gets SQLAlchemy's name of the dialect first.
         own_functions: see `Capabilities.own_functions`.
         double: see `QueryDialect.double`.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -11,13 +9,13 @@ from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
+from anyio import BrokenResourceError, create_memory_object_stream
 from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.columns.result import ResultColumn, driver_names
 from dualsql.databases.driver import driver_statement, is_listened_to, require_described
-from dualsql.databases.fetch import note_slow
-from dualsql.databases.session import Session, database_errors, measured, note_lane
+from dualsql.databases.session import Session, database_errors, measured, note_lane, note_slow
 from dualsql.databases.source import Source
 from dualsql.events import EVENTS, StatementStopped
 from dualsql.formats.cells import Processor, are_heavy, processed
@@ -27,15 +25,11 @@ from dualsql.tenancy import ActiveRules
 from dualsql.threads import run_heavy, without_collector
 
 Put = Callable[[Chunk], Awaitable[None]]
-"""Takes the next chunk, once there is room for it; raises ReaderGone when nobody reads any longer."""
+"""Takes the next chunk, once there is room for it; raises BrokenResourceError when nobody reads any longer."""
 
 BATCH_BYTES = 256 * 1024
 
 _FIRST_ROWS, _MOST_ROWS, _GROWTH = 100, 4_000, 4
-
-
-class ReaderGone(Exception):  # noqa: N818 - no error: the backend ends
-    """The reader of the stream has left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +85,17 @@ async def by_sqlalchemy(job: StreamJob, connection: AsyncConnection, put: Put) -
     """Stream through SQLAlchemy, on any asynchronous engine."""
     async with _rows(job, connection) as result:
         async for rows in result.partitions(_SQLALCHEMY_ROWS):
-            plain = [tuple(row) for row in rows]
-            is_heavy = are_heavy(job.columns, plain)
-            chunk = await run_heavy(job.encode, plain) if is_heavy else job.encode(plain)
+            chunk = await encoded(job, [tuple(row) for row in rows])
             with job.source.guard.without_read_ahead(connection):
                 await put(chunk)
 
 
 _SQLALCHEMY_ROWS = 500
+
+
+async def encoded(job: StreamJob, rows: Rows) -> Chunk:
+    """Encode rows, in a thread if that would keep the event loop."""
+    return await run_heavy(job.encode, rows) if are_heavy(job.columns, rows) else job.encode(rows)
 
 
 async def by_thread(job: StreamJob, connection: AsyncConnection, put: Put) -> None:
@@ -127,15 +124,13 @@ def next_chunk(
 ) -> Chunk | None:
     """In a connection's thread: the next rows, encoded; None after the last."""
     with without_collector():
-        chunk = _encoded(job, fetch(pace.rows), processors)
-    if chunk is not None:
-        pace.note(chunk)
+        rows = processed(fetch(pace.rows), processors)
+        if not rows:
+            return None
+        chunk = job.encode(rows)
+        del rows  # within the block: a search for garbage would visit them
+    pace.note(chunk)
     return chunk
-
-
-def _encoded(job: StreamJob, rows: Rows, processors: Sequence[tuple[int, Processor]]) -> Chunk | None:
-    """The rows are gone with the end of this function."""
-    return job.encode(processed(rows, processors)) if rows else None
 
 
 async def chosen_stream_backend(job: StreamJob, connection: AsyncConnection) -> StreamBackend:
@@ -171,31 +166,34 @@ async def stream_rows(job: StreamJob) -> AsyncGenerator[Chunk, None]:
         QueryExecutionError: anything else that the database raised.
     """
     job = _reduced(job)
-    channel, slow_seconds = _Channel(), job.source.limits.slow_seconds
+    sending, receiving = create_memory_object_stream[Chunk](_CHUNKS_AHEAD)
     started: float | None = None
 
     async def produce(connection: AsyncConnection) -> None:
         nonlocal started
         started = perf_counter()
-        stream = await chosen_stream_backend(job, connection)
-        note_lane(lane_of(stream))
-        with measured(job.source, job.statement, job.rules) as measurement, suppress(ReaderGone):
+        backend = await chosen_stream_backend(job, connection)
+        lane = lane_of(backend)
+        note_lane(lane)
+        # A broken resource: the reader has left, and the backend ends.
+        with measured(job.source, job.statement, job.rules) as measurement, suppress(BrokenResourceError):
             if measurement is not None:
-                measurement.note({"dualsql.lane": lane_of(stream)})
-            await stream(job, connection, channel.put)
+                measurement.note({"dualsql.lane": lane})
+            await backend(job, connection, sending.send)
 
     session = Session(job.source, job.rules, produce)
+    session.task.add_done_callback(lambda _: sending.close())
     with database_errors(job.source):
         try:
-            while (chunk := await channel.get(session.task)) is not None:
-                if started is not None and perf_counter() - started > slow_seconds:
-                    note_slow(job.source, job.statement, job.rules, perf_counter() - started)
+            async for chunk in receiving:
                 # Only the time to the first rows is the statement's: from then on the reader sets the pace.
-                started, slow_seconds = None, math.inf
+                if started is not None:
+                    note_slow(job.source, job.statement, job.rules, perf_counter() - started)
+                    started = None
                 yield chunk
             await session.task
         finally:
-            channel.close()
+            receiving.close()
             if not session.task.done():
                 EVENTS.report(StatementStopped("cancelled"))
                 # Not awaited: the reader has left, perhaps by a cancellation. The database is stopped all the same.
@@ -212,41 +210,3 @@ def _reduced(job: StreamJob) -> StreamJob:
     if statement is None:
         return job
     return replace(job, statement=statement, columns=[job.columns[n] for n in job.places], places=None)
-
-
-class _Channel:
-    """Carries chunks from the session's task to the reader's, a few at a time."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[Chunk] = asyncio.Queue(_CHUNKS_AHEAD)
-        self._is_closed = False
-
-    async def put(self, chunk: Chunk) -> None:
-        """Wait until there is room.
-
-        Raises:
-            ReaderGone: nobody reads any longer.
-        """
-        if not self._is_closed:
-            await self._queue.put(chunk)
-        # It may have been closed while this waited for room.
-        if self._is_closed:
-            raise ReaderGone
-
-    async def get(self, producing: asyncio.Future[None]) -> Chunk | None:
-        """The next chunk; None once `producing` is over and all was taken."""
-        if not self._queue.empty():
-            return self._queue.get_nowait()
-        getting = asyncio.ensure_future(self._queue.get())
-        try:
-            either: set[asyncio.Future[Any]] = {getting, producing}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            return getting.result() if getting.done() else None
-        finally:
-            getting.cancel()
-
-    def close(self) -> None:
-        """Nobody reads any longer: let a producer that waits for room go on to its end."""
-        self._is_closed = True
-        while not self._queue.empty():
-            self._queue.get_nowait()

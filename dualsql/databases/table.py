@@ -18,6 +18,3 @@ OWN: Mapping[str, str] = {
     "hive": "dualsql.databases.spark:BACKEND",
 }
 """Where the Backend is, by SQLAlchemy's name of the dialect or a name that URLs have for it."""
-
-IN_MEMORY = "sqlite+aiosqlite://"
-"""The URL of a database that needs neither a server nor a file."""

@@ -1,26 +1,63 @@
-"""A synchronous engine in worker threads, one for each connection; and the priority of threads that run statements."""
+"""A synchronous engine in worker threads, one for each connection."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from functools import cache, partial
-from pathlib import Path
-from subprocess import DEVNULL
+from functools import partial
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import URL, Connection, CursorResult, Dialect, Engine, Executable, Pool, Result
+from sqlalchemy import (
+    URL,
+    Connection,
+    CursorResult,
+    Dialect,
+    Engine,
+    Executable,
+    Pool,
+    Result,
+    create_engine,
+    event,
+)
+from sqlalchemy.exc import NoSuchModuleError
+
+from dualsql.databases.backends import backend_named
+from dualsql.errors import ConfigurationError
 
 T = TypeVar("T")
 
 _SETTLING = 5.0
 """Seconds that a caller or a shutdown waits for a connection: a database that does not answer must not hold it up."""
+
+
+def new_synchronous_engine(
+    url: URL, *, opened: Callable[[Any], None] | None = None, **options: Any
+) -> Engine:
+    """A synchronous engine for `url`.
+
+    Args:
+        opened: is called with each new connection of the driver, instead of `Backend.opened`.
+
+    Raises:
+        ConfigurationError: the driver is not installed.
+    """
+    backend = backend_named(url.get_backend_name())
+    own = {} if backend is None else backend.engine_options
+    try:
+        adapted = url if backend is None else backend.adapt_url(url)
+        engine = create_engine(adapted, hide_parameters=True, **{**own, **options})
+    except (ImportError, NoSuchModuleError) as error:
+        driver = url.drivername if isinstance(error, NoSuchModuleError) else url.get_driver_name()
+        package = driver if backend is None else backend.package or driver
+        raise ConfigurationError(
+            f"The driver {driver} is not installed.", hint=f"Install it: pip install {package}"
+        ) from error
+    opened = opened or (None if backend is None else backend.opened)
+    if opened is not None:
+        event.listen(engine, "connect", lambda connection, _: opened(connection))
+    return engine
 
 
 class ThreadedEngine:
@@ -193,33 +230,3 @@ class ThreadedResult:
 def _buffered(result: CursorResult[Any]) -> Result[Any]:
     # A frozen result has its rows and needs no cursor, so it can be read outside of the thread.
     return result.freeze()() if result.returns_rows else result
-
-
-_LOWER = 5
-"""How much lower the priority of a thread that runs statements is: it gets a third of what others get."""
-
-
-def run_after_event_loop() -> None:
-    """Let the event loop go before the statements of the present thread.
-
-    Ten long statements and an event loop get an eleventh of the CPUs each. So pages of others took up to 1.4 s beside
-    them, and take up to 0.1 s with this (99 of 100; tests/drills/test_crowds.py).
-    """
-    if _may_set_priority():
-        thread = threading.get_native_id()
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _LOWER)
-
-
-@cache
-def _may_set_priority() -> bool:
-    """Whether a thread has a priority of its own, and a process that sets one is not killed for it."""
-    if sys.platform != "linux":
-        return False
-    if "\nSeccomp:\t0\n" in Path("/proc/self/status").read_text():
-        return True
-    # A filter of system calls is in force, such as systemd's SystemCallFilter: a process tries.
-    trial = "import os; os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0))"
-    command = [sys.executable, "-S", "-E", "-c", trial]
-    ended = subprocess.run(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, check=False)  # noqa: S603
-    return ended.returncode == 0

@@ -18,9 +18,8 @@ from sqlalchemy import URL, BigInteger, Column, ColumnElement, Engine, MetaData,
 
 from dualsql import sqlalchemy_internals as internals
 from dualsql.databases.backends import backend_named
-from dualsql.databases.engines import new_synchronous_engine
 from dualsql.databases.source import QueryLimits, Source
-from dualsql.databases.threads import ThreadedConnection, ThreadedEngine
+from dualsql.databases.threads import ThreadedConnection, ThreadedEngine, new_synchronous_engine
 from dualsql.errors import ConfigurationError, DatabaseBusyError, TamperedError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import AnySelect

@@ -9,7 +9,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from dualsql.databases import Shares
+from dualsql.databases.slots import Shares
 from dualsql.errors import DualResponseError, QueryInterruptedError
 from dualsql.kept.service import ResultKeeper
 from dualsql.log import Outage, log_failure

@@ -10,10 +10,11 @@ from functools import partial
 from typing import NamedTuple
 
 from dualsql import plan
-from dualsql.databases import Rows, Sample, Source, chosen_source, ran_too_long
-from dualsql.databases.guard import too_large
+from dualsql.databases.failures import ran_too_long, too_large
+from dualsql.databases.fetch import Sample
+from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import DualResponseError, LimitExceededError, QueryTimeoutError
-from dualsql.formats.writer import Chunk
+from dualsql.formats.writer import Chunk, Rows
 from dualsql.kept.cells import KeptWriter
 from dualsql.kept.service import UNREADABLE, ResultKeeper, UnusableError
 from dualsql.kept.settings import KeptSettings

@@ -10,8 +10,9 @@ from hashlib import sha256
 
 from sqlalchemy import Compiled, util
 
-from dualsql.databases import Source, has_policies
 from dualsql.databases.comparison import compares_by_code_point
+from dualsql.databases.session import in_session
+from dualsql.databases.source import Source
 from dualsql.errors import DualResponseError
 from dualsql.freeze.values import exact_forms
 from dualsql.kept.cells import uses_of
@@ -181,7 +182,10 @@ class KeptViews:
         if obstacle is not None or self._kept.keep_past_rule_changes:
             return obstacle
         try:
-            is_narrowed = await has_policies(view.source, timeout=self._settings.query_timeout)
+            rights = view.source.backend.rights
+            is_narrowed = rights is not None and await in_session(
+                view.source, None, rights.has_policies, timeout=self._settings.query_timeout
+            )
         except DualResponseError as error:
             log_failure(_log, error, "asking the database for its policies", level=logging.WARNING)
             is_narrowed = True

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
-from dualsql.databases import Shares, ran_too_long
+from dualsql.databases.failures import ran_too_long
+from dualsql.databases.slots import Shares
 from dualsql.errors import (
     BadParameterError,
     DualResponseError,

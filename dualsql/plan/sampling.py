@@ -87,7 +87,7 @@ def _rank(keys: Sequence[Key], rows: Ordered) -> ColumnElement[Any]:
 
 def _hash(keys: Sequence[Key], rows: Ordered, seed: int) -> ColumnElement[Any]:
     # Databases hash differently, so a sample differs between databases.
-    scramble = rows.capabilities.scramble
+    scramble = rows.capabilities.query.scramble
     values = [unlabelled(key.expression) for key in keys]
     if scramble is not None:
         return scramble(values, seed)

@@ -46,10 +46,10 @@ def chosen_rows(
 
     Its outputs are the values, texts cut, and then the lengths of those columns that have longer texts.
     """
-    share = data.capabilities.random_share
+    share = data.capabilities.query.random_share
     if share is None:
         return None
-    length = data.capabilities.text_length
+    length = data.capabilities.query.text_length
     values = [
         value_or_beginning(data, profiled, profiled.value).label(f"v{number}")
         for number, profiled in enumerate(columns)

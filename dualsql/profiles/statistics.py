@@ -125,9 +125,9 @@ def _expressions(profiled: ProfiledColumn, data: ProfiledRows) -> Iterator[tuple
         yield "minimum", value_or_beginning(data, profiled, func.min(value))
         yield "maximum", value_or_beginning(data, profiled, func.max(value))
     if profiled.is_text:
-        yield "longest", func.max(capabilities.text_length(value))
-    if profiled.is_grouped and capabilities.approximate_distinct:
-        yield "about", getattr(func, capabilities.approximate_distinct)(value)
+        yield "longest", func.max(capabilities.query.text_length(value))
+    if profiled.is_grouped and capabilities.query.approximate_distinct:
+        yield "about", getattr(func, capabilities.query.approximate_distinct)(value)
 
 
 def value_or_beginning(

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import func, literal, type_coerce, types
 
-from dualsql.capabilities import Capabilities, QueryDialect
+from dualsql.capabilities import Capabilities
 from dualsql.columns.instants import instant, is_instant
 from dualsql.columns.own_types import SQLType
 from dualsql.columns.result import ResultColumn
@@ -26,6 +26,7 @@ from dualsql.query.conditions import (
 from dualsql.query.model import AggregateColumn, Group
 from dualsql.query.percentiles import RankedValues
 from dualsql.query.stored import in_one_form
+from dualsql.query_dialects import QueryDialect
 
 _NUMBERS = frozenset({"integer", "float", "decimal"})
 _DISTINCT = _NUMBERS | {"text", "boolean", "date", "time", "datetime", "interval", "uuid", "base64", "any"}
@@ -68,7 +69,7 @@ def _as_shown(column: ResultColumn, capabilities: Capabilities) -> Element:
 
 def _told_apart(column: ResultColumn, element: Element, conditions: Conditions) -> Element:
     dialect = conditions.dialect
-    if not conditions.capabilities.tells_apart(column.shown):
+    if not conditions.capabilities.query.tells_apart(column.shown):
         raise BadParameterError(
             f"{conditions.capabilities.name} cannot tell apart the values of {column.name[:80]!r}: their type has no "
             "equality.",

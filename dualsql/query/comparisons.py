@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from sqlalchemy import BindParameter, ColumnElement, and_, not_, or_, types
 
-from dualsql.capabilities import QueryDialect
 from dualsql.columns.own_types import SQLType
+from dualsql.query_dialects import QueryDialect
 from dualsql_client.wire import Bucket, Operator
 
 Element = ColumnElement[Any]

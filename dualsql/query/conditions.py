@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, and_, case, cast, not_, or_, type_coerce, types
 from sqlalchemy.sql import operators
 
-from dualsql.capabilities import Capabilities, QueryDialect
+from dualsql.capabilities import Capabilities
 from dualsql.columns import instants
 from dualsql.columns.database_types import is_single
 from dualsql.columns.own_types import SQLType
@@ -34,6 +34,7 @@ from dualsql.query.comparisons import (
     operators_of,
 )
 from dualsql.query.model import AllOf, AnyOf, Comparison, Condition, Negation
+from dualsql.query_dialects import QueryDialect
 from dualsql.sqlalchemy_dialects import ranges
 from dualsql_client.conversions import decimal
 from dualsql_client.ndjson import decoder
@@ -76,7 +77,7 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
     encoding = description["encoding"]
     if encoding == "any" and description["type"] == "number":
         encoding = "float"
-    keeps_months = encoding == "interval" and capabilities.has_months and not column.meaning.is_made
+    keeps_months = encoding == "interval" and capabilities.query.has_months and not column.meaning.is_made
     if keeps_months and has_months(value):
         return cast(bound(value, types.Text()), column.type)
     try:
@@ -92,13 +93,17 @@ def value_literal(column: ResultColumn, value: Any, capabilities: Capabilities) 
             )
         else:
             read = _zoned(column, read, capabilities)
-    if encoding in {"date", "datetime"} and isinstance(read, str) and not capabilities.has_infinite_dates:
+    if (
+        encoding in {"date", "datetime"}
+        and isinstance(read, str)
+        and not capabilities.query.has_infinite_dates
+    ):
         raise _wrong(column, encoding)
     if column.meaning.is_made:
         return bound(_as_made(column, read), column.type)
     value_element = bound(read, _type_of(column, encoding))
     # A four-byte float is shown in its shortest form, which equals it only as a four-byte float.
-    is_real = capabilities.has_single_reals and isinstance(column.stored, types.REAL)
+    is_real = capabilities.query.has_single_reals and isinstance(column.stored, types.REAL)
     return cast(value_element, types.REAL()) if is_real else value_element
 
 
@@ -359,7 +364,7 @@ class Conditions:
         self, element: Element, operator: Operator, values: list[Element], constants: Sequence[Any]
     ) -> ColumnElement[bool]:
         """A condition on a column without a declared type. The database tests the type if a text fits several."""
-        name = self.capabilities.type_name
+        name = self.capabilities.query.type_name
         kinds = [_moments_shown_as(one) if name else {} for one in constants]
         if name is not None and kinds[0] and all(one == kinds[0] for one in kinds):
             return _of_moments(element, operator, constants, name(element), kinds[0])
@@ -368,10 +373,10 @@ class Conditions:
         if not read or (OPERATORS[operator].takes == "two" and len(read) < len(constants)):
             return condition
         raw = element
-        if not self.capabilities.has_loose_comparisons:
+        if not self.capabilities.query.has_loose_comparisons:
             raw = cast(cast(element, types.Text()), types.LargeBinary())  # valid for every type
         compared = condition_on(operator, raw, [bound(one, types.LargeBinary()) for one in read])
-        return case((self.capabilities.is_bytes(element), compared), else_=condition)
+        return case((self.capabilities.query.is_bytes(element), compared), else_=condition)
 
 
 def _bytes_shown_as(value: Any) -> bytes | None:
@@ -438,7 +443,7 @@ def _of_moments(
 
 def comparable(column: ResultColumn, capabilities: Capabilities) -> Element:
     """The column, converted so that comparisons use the shown values."""
-    if capabilities.shortens_reals and shows_singles(column):
+    if capabilities.query.shortens_reals and shows_singles(column):
         return cast(cast(column.expression, types.String()), types.Double())
     if stored.is_spelled_time(column, capabilities):
         return stored.in_one_form(column, capabilities)
@@ -490,7 +495,7 @@ _HELD = {"base64": "bytes", "json": "JSON documents", "array": "arrays", "any": 
 def possible_operators(column: ResultColumn, capabilities: Capabilities) -> frozenset[Operator]:
     """The operators that the column supports, besides is_null."""
     encoding, meaning = column.encoding, column.meaning
-    if not capabilities.compares(column.shown) or not meaning.keeps_null:
+    if not capabilities.query.compares(column.shown) or not meaning.keeps_null:
         return frozenset()
     operators = operators_of(*OPERATOR_KINDS.get(encoding, ()))
     if isinstance(column.shown, ranges.AbstractRange):

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from sqlalchemy import util
 
 from dualsql import plan
+from dualsql.databases.text_threads import computed
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
@@ -184,8 +185,9 @@ class QueryService:
         tables = self._tables(view, query, principal)
         if _is_quick(query, resource):
             return self._answer(query, view, tables)
-        return await view.source.limits.computed(
-            lambda: self._answer(query, self._copied(view, resource.document), tables)
+        return await computed(
+            view.source.limits,
+            lambda: self._answer(query, self._copied(view, resource.document), tables),
         )
 
     async def kept_answer(
@@ -327,7 +329,7 @@ class QueryService:
                 _compile(parent.answering(answer, rows))
             return answer
 
-        return await live.source.limits.computed(derived)
+        return await computed(live.source.limits, derived)
 
     async def _view(
         self, resource: Resource, view: View, query: ResultQuery, principal: Principal | None
@@ -373,7 +375,7 @@ class QueryService:
             _compile(view.over(answer))
             return answer
 
-        return await view.source.limits.computed(derived)
+        return await computed(view.source.limits, derived)
 
     def _answer(self, query: ResultQuery, view: View, tables: ReadableTables) -> AnySelect:
         return _answer(query, view, is_fenced=not self._views.policy.shows_all, tables=tables)

@@ -32,19 +32,19 @@ _STORED: dict[type[Any], SQLType] = {
 def is_loose_truth(column: ResultColumn, capabilities: Capabilities) -> bool:
     """Whether the column shows booleans but may store other values."""
     is_truth = isinstance(column.stored, types.Boolean) and not column.meaning.is_made
-    return is_truth and bool(capabilities.shown_as_false)
+    return is_truth and bool(capabilities.query.shown_as_false)
 
 
 def is_spelled_uuid(column: ResultColumn, capabilities: Capabilities) -> bool:
     """Whether the column stores UUIDs as texts, which have several spellings."""
     is_uuid = isinstance(column.stored, types.Uuid) and not column.meaning.is_made
-    return is_uuid and capabilities.storage_class is not None
+    return is_uuid and capabilities.query.storage_class is not None
 
 
 def is_spelled_time(column: ResultColumn, capabilities: Capabilities) -> bool:
     """Whether the column stores times of day as texts, with or without seconds and fractions."""
     is_time = isinstance(column.stored, types.Time) and not column.meaning.is_made
-    return is_time and capabilities.storage_class is not None
+    return is_time and capabilities.query.storage_class is not None
 
 
 def in_one_form(column: ResultColumn, capabilities: Capabilities) -> Element:
@@ -73,13 +73,13 @@ def of_truths(element: Element, truths: set[Any], capabilities: Capabilities) ->
 
 def _is_false(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
     bare = type_coerce(element, types.NULLTYPE)
-    return or_(*(bare == _constant(value) for value in capabilities.shown_as_false))
+    return or_(*(bare == _constant(value) for value in capabilities.query.shown_as_false))
 
 
 def _is_true(element: Element, capabilities: Capabilities) -> ColumnElement[bool]:
     # Two ranges, so that an index can be used.
     bare = type_coerce(element, types.NULLTYPE)
-    zero, *others = capabilities.shown_as_false
+    zero, *others = capabilities.query.shown_as_false
     return and_(
         or_(bare < _constant(zero), bare > _constant(zero)), *(bare != _constant(value) for value in others)
     )
@@ -157,7 +157,7 @@ def or_unfit(
     is_negated: bool,
 ) -> ColumnElement[bool]:
     """An equality condition that also matches cells that do not fit their column and show one of the values."""
-    class_of = capabilities.storage_class
+    class_of = capabilities.query.storage_class
     if class_of is None or column.meaning.is_made:
         return condition
     by_kind: dict[str, list[Element]] = {}

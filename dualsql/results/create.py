@@ -16,7 +16,8 @@ from sqlalchemy import util
 from sqlalchemy.types import NULLTYPE, NullType
 
 from dualsql import plan, sqlalchemy_internals as internals
-from dualsql.databases import Sample, Source, chosen_source, described_types
+from dualsql.databases.fetch import Sample
+from dualsql.databases.source import Source, chosen_source
 from dualsql.errors import (
     BadParameterError,
     ConfigurationError,
@@ -369,6 +370,8 @@ class Creator:
         source, columns = view.source, view.shape.columns
         if not any(column.is_untyped for column in columns):
             return None
+        from dualsql.databases.explain import described_types
+
         timeout = self._settings.query_timeout
         kinds = await described_types(source, view.shape.select.limit(0), view.rules, timeout=timeout)
         unknown = [

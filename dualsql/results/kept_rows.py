@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from sqlalchemy import Dialect
 
 from dualsql.columns.result import ResultColumn
-from dualsql.databases import Source, backend_of
+from dualsql.databases.backends import backend_of
+from dualsql.databases.source import Source
 from dualsql.errors import (
     BadParameterError,
     DatabaseBusyError,

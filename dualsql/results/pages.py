@@ -18,7 +18,6 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from dualsql import plan
-from dualsql.databases import Rows
 from dualsql.errors import (
     BadCursorError,
     BadParameterError,
@@ -29,6 +28,7 @@ from dualsql.errors import (
 )
 from dualsql.formats import json
 from dualsql.formats.cells import are_heavy
+from dualsql.formats.writer import Rows
 from dualsql.freeze import Seal
 from dualsql.freeze.values import Values
 from dualsql.plan import KeyedSelect, KeysetPosition, Ordered

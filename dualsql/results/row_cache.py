@@ -10,7 +10,8 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases import Rows, Source
+from dualsql.databases.source import Source
+from dualsql.formats.writer import Rows
 from dualsql.freeze.document import AnySelect
 from dualsql.freeze.values import EXACT, exact_forms
 from dualsql.settings import ResultCache

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from dualsql import plan
 from dualsql.columns.result import ResultColumn, chosen_columns
-from dualsql.databases import Shares
+from dualsql.databases.slots import Shares
 from dualsql.errors import (
     BadParameterError,
     DualResponseError,

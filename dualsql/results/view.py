@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,21 +15,13 @@ from dualsql import plan, sqlalchemy_internals as internals
 from dualsql.capabilities import Capabilities
 from dualsql.columns.meanings import STANDARD, Meanings
 from dualsql.columns.result import ResultColumn, driver_names
-from dualsql.databases import (
-    RowCounter,
-    Rows,
-    Sample,
-    Source,
-    StreamJob,
-    chosen_source,
-    fetch_rows,
-    fetch_sample,
-    stream_rows,
-)
+from dualsql.databases.fetch import Fetch, RowCounter, Sample, fetch_sample
+from dualsql.databases.source import Source, chosen_source
+from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.errors import Asked, ConfigurationError, DualResponseError
 from dualsql.formats import json
 from dualsql.formats.json import RecordMaker
-from dualsql.formats.writer import Chunk, Format, Writer, WriterOptions
+from dualsql.formats.writer import Chunk, Format, Rows, Writer, WriterOptions
 from dualsql.freeze.document import AnySelect, Statement
 from dualsql.plan import KeyedSelect, Ordered, Shape
 from dualsql.resource import UNCOUNTED, CountMethod, KeptRows, Principal, Resource, Total, notes_of
@@ -197,24 +188,17 @@ class View:
     async def page(self, keyed: KeyedSelect) -> tuple[Rows, bool]:
         """The rows of a page of this statement, and whether they come from the cache."""
         rules, names = self.rules.with_values(keyed.values), self.derived.names
-        fetch = partial(
-            fetch_rows,
-            self.source,
-            keyed.select,
-            rules,
-            described=names.followed_by(keyed.added) if keyed.added else names,
-            timeout=self.settings.query_timeout,
-            fast=self.source.quick,
-        )
+        described = names.followed_by(keyed.added) if keyed.added else names
+        fetch = self._fetch(keyed.select, rules, described, self.settings.query_timeout)
         if self.results is None:
-            return await fetch(), False
-        return await self.results.page(keyed.select, rules, self.source, fetch)
+            return await fetch.rows(), False
+        return await self.results.page(keyed.select, rules, self.source, fetch.rows)
 
     async def answer(self, select: AnySelect, *, timeout: timedelta) -> Rows:
         """The rows of a query over this statement, which may read all of its rows."""
         # An empty name matches any: `require_described` compares the number of columns only.
         described = ("",) * len(select.selected_columns)
-        return await fetch_rows(self.source, select, self.rules, described=described, timeout=timeout)
+        return await self._fetch(select, self.rules, described, timeout).rows()
 
     async def sample(self, size: int, method: CountMethod) -> Sample:
         """The first rows, and the total."""
@@ -231,19 +215,18 @@ class View:
         values: Mapping[str, int] = MappingProxyType({}),
     ) -> Sample:
         """At most `size` rows of `select` with the values of its parameters, and the total of the statement."""
-        return await fetch_sample(
-            select,
-            self._counter(),
-            asked,
-            rules=self.rules.with_values(values),
-            described=self.derived.names,
-            size=size,
-            head_start=self.settings.count_head_start,
-        )
+        rules, timeout = self.rules.with_values(values), self.settings.query_timeout
+        sample = self._fetch(select, rules, self.derived.names, timeout)
+        return await fetch_sample(sample, self._counter(), asked, size=size)
 
     async def total(self, asked: CountMethod) -> Total:
         """The number of rows, by the given count method."""
         return await self._counter().total(asked)
+
+    def _fetch(
+        self, select: AnySelect, rules: ActiveRules, described: Sequence[str], timeout: timedelta
+    ) -> Fetch:
+        return Fetch(source=self.source, statement=select, rules=rules, described=described, timeout=timeout)
 
     def _counter(self) -> RowCounter:
         return RowCounter(

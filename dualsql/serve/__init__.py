@@ -5,7 +5,7 @@ listening    sockets, and uvicorn on them
 hosts        configuration snippets for MCP hosts
 """
 
-from dualsql.databases import Database
+from dualsql.databases.opening import Database
 from dualsql.databases.reflection import ReflectedTables, Selection
 from dualsql.errors import extra
 

@@ -35,7 +35,7 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dualsql.charts.mcp import add_chart_tool
-from dualsql.databases import Database, open_source
+from dualsql.databases.opening import Database, open_source
 from dualsql.databases.reach import reach
 from dualsql.databases.reflection import ReflectedTables, Selection, reflect
 from dualsql.errors import ConfigurationError, UnauthenticatedError

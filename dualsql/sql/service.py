@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, NoReturn
 from sqlalchemy import Dialect, MetaData, TableClause
 
 from dualsql.catalogue import Visible
-from dualsql.databases import Source
+from dualsql.databases.source import Source
+from dualsql.databases.text_threads import computed
 from dualsql.errors import BadParameterError, ConfigurationError, require_package
 from dualsql.freeze import Registry
 from dualsql.freeze.document import Statement
@@ -213,7 +214,7 @@ class SQLService:
         # Hooks that are functions are called for each table.
         if is_short(sql) and not policy.has_functions:
             return work()
-        return await self._sources.sources[name].limits.computed(work)
+        return await computed(self._sources.sources[name].limits, work)
 
 
 _SHORT = 200

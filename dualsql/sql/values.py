@@ -99,7 +99,7 @@ def typed_literal(
         words = ", ".join("'" + one.replace("'", "''") + "'" for one in type_.enums[:_LISTED])
         invalid(f"{text[:40]!r} is no value of the column.", hint=f"It holds one of: {words}.")
     is_date = isinstance(type_, types.Date | types.DateTime)
-    if text in INFINITIES and capabilities.has_infinite_dates and is_date:
+    if text in INFINITIES and capabilities.query.has_infinite_dates and is_date:
         return literal(text, type_)
     for kind, read, hint in _READERS:
         if isinstance(type_, kind):

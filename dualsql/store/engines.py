@@ -22,15 +22,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.util import await_only
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.databases.engines import (
-    PREFER_PRIMARY,
-    async_url,
-    has_several_hosts,
-    new_engine,
-    new_synchronous_engine,
-)
+from dualsql.databases.engines import async_url, new_engine
 from dualsql.databases.guard import Refusal
-from dualsql.databases.sqlite import LOOP_LIMIT, SQLiteGuard, TimeLimit, readable_text
+from dualsql.databases.sqlite.connection import LOOP_LIMIT, SQLiteGuard, TimeLimit, readable_text
+from dualsql.databases.threads import new_synchronous_engine
 from dualsql.errors import ConfigurationError, DualResponseError, StorageError
 from dualsql.store.protocol import MIGRATE_HINT
 from dualsql.store.rows import already_stored
@@ -169,10 +164,13 @@ def store_url(database: URL | str) -> URL:
     """The async URL of a database that can hold resources; ConfigurationError for any other."""
     url = async_url(database)
     _check(url)
-    if has_several_hosts(url) and "target_session_attrs" not in url.query:
-        # The first host that answers may be a standby, which accepts no resources. While there is no other, stored
-        # ones can be read from it.
-        url = url.update_query_dict({"target_session_attrs": PREFER_PRIMARY})
+    if url.get_backend_name() == "postgresql":
+        from dualsql.databases.postgresql import PREFER_PRIMARY, has_several_hosts
+
+        if has_several_hosts(url) and "target_session_attrs" not in url.query:
+            # The first host that answers may be a standby, which accepts no resources. While there is no other, stored
+            # ones can be read from it.
+            url = url.update_query_dict({"target_session_attrs": PREFER_PRIMARY})
     return url
 
 

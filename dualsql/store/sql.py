@@ -40,7 +40,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from dualsql.databases.engines import most_connections, server_at
+from dualsql.databases.engines import most_connections
+from dualsql.databases.reach import server_at
 from dualsql.errors import StorageError, TamperedError
 from dualsql.events import store_operation
 from dualsql.resource import Principal, Resource, Total

@@ -13,7 +13,7 @@ from sqlalchemy.exc import CompileError
 
 from dualsql.catalogue.catalogue import CatalogueView
 from dualsql.catalogue.feature import Tables
-from dualsql.databases import chosen_source
+from dualsql.databases.source import chosen_source
 from dualsql.errors import BadParameterError, DualResponseError
 from dualsql.resource import CountMethod, Principal, Resource
 from dualsql.sql.feature import SQL

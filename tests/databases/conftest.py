@@ -11,9 +11,9 @@ from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from dualsql import DualResponseServer
-from dualsql.databases import Source
 from dualsql.databases.opening import Database
-from dualsql.databases.sqlite.page_reader import EventLoopReader
+from dualsql.databases.source import Source
+from dualsql.databases.sqlite.page_reader import FileReader
 from tests.databases.kinds import ASYNCHRONOUS, DRIVERS, EACH, MakeServer
 from tests.quick import case_of
 from tests.schools import Base, create, fill
@@ -99,8 +99,8 @@ async def make_server_on() -> AsyncIterator[MakeServer]:
 
 
 @pytest.fixture
-def reader(path: Path) -> Iterator[EventLoopReader]:
+def reader(path: Path) -> Iterator[FileReader]:
     """Reads the SQLite file that a module's fixture `path` makes."""
-    reader = EventLoopReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
+    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
     yield reader
     reader.close()

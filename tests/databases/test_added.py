@@ -21,10 +21,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import ConfigurationError, DualResponseServer, Registry
 from dualsql.capabilities import capabilities_named
-from dualsql.databases import backends, open_source, session
-from dualsql.databases.added_guard import NamedGuard
+from dualsql.databases import backends, session
+from dualsql.databases.added import ENTRY_POINTS, NamedGuard
 from dualsql.databases.engines import async_url
 from dualsql.databases.guard import FailureKind, SessionTerms
+from dualsql.databases.opening import open_source
 from dualsql.databases.other import OtherGuard
 from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.databases.table import OWN
@@ -93,7 +94,7 @@ async def test_pages_and_streams_are_served_from_it(
 
 def test_the_databases_of_dualsql_are_entry_points_too() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"][backends.ENTRY_POINTS] == OWN
+    assert project["entry-points"][ENTRY_POINTS] == OWN
 
 
 @pytest.mark.usefixtures("kiosk")

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import aliased
 
 from dualsql import DualResponseServer, PageRequest, Resource
-from dualsql.databases import Source
 from dualsql.databases.session import read_only
+from dualsql.databases.source import Source
 from dualsql.formats.json import dumps
 from dualsql.results.streams import StreamRequest
 from tests.databases.kinds import MakeServer

@@ -11,10 +11,10 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from dualsql import DualResponseServer
-from dualsql.databases import Source
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.session import read_only
-from dualsql.databases.sqlite import connect
+from dualsql.databases.source import Source
+from dualsql.databases.sqlite.connection import connect
 from tests.databases.conftest import fill_synchronously
 from tests.schools import Base
 from tests.server.conftest import BASE_URL

@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from dualsql import DualResponseServer
 from dualsql.capabilities import LONGEST_PATTERN, PatternError
 from dualsql.databases.engines import new_engine, parsed_url
-from dualsql.databases.sqlite.callbacks import FUNCTIONS, LONGEST_TEXT, MATCH, match
+from dualsql.databases.sqlite.callbacks import FUNCTIONS, MATCH
 from dualsql.databases.sqlite.connection import SQLiteGuard, connect
-from dualsql.databases.sqlite.patterns import _overlapping, write_for_re2
+from dualsql.databases.sqlite.patterns import LONGEST_TEXT, _overlapping, match, write_for_re2
 from dualsql.errors import ConfigurationError, ForbiddenSQLError, InvalidSQLError, QueryExecutionError
 from dualsql.freeze import Registry
 from dualsql.sql import read_select

@@ -110,7 +110,7 @@ async def test_one_slot_goes_from_caller_to_caller() -> None:
 
 async def test_creating_leaves_slots_for_reading() -> None:
     limits = QueryLimits(Settings(maximum_concurrent_queries=15))
-    slots, order, end = limits._queries, list[str](), asyncio.Event()
+    slots, order, end = limits.queries, list[str](), asyncio.Event()
     makers = [
         asyncio.create_task(run(slots, Caller((f"maker {number % 5}",), False), order, end))
         for number in range(20)
@@ -163,7 +163,7 @@ async def test_the_event_loop_goes_before_statements_of_sqlite(tmp_path: Path) -
 
 FILTERED = """
 import ctypes
-from dualsql.databases.threads import _may_set_priority
+from dualsql.databases.sqlite.connection import _may_set_priority
 library = ctypes.CDLL("libseccomp.so.2")
 library.seccomp_init.restype = ctypes.c_void_p
 allow, kill = ctypes.c_uint32(0x7FFF0000), ctypes.c_uint32(0x80000000)
@@ -189,7 +189,7 @@ async def test_heavy_queries_of_one_caller_keep_no_page_of_others_waiting(
 ) -> None:
     """60 heavy queries of one caller, and 20 bystanders who read pages: 99 % of these within a second."""
     server = await make_server(query_timeout=timedelta(seconds=SECONDS), queue_timeout=timedelta(seconds=60))
-    slots: Any = server.parts.sources["default"].limits._queries
+    slots: Any = server.parts.sources["default"].limits.queries
     callers = [Principal(id=f"bystander {number}") for number in range(BYSTANDERS)]
     made = [await server.create_response(select(School), name="schools", principal=each) for each in callers]
     glutton = Principal(id="glutton")

@@ -16,8 +16,9 @@ from sqlalchemy import Column, Integer, MetaData, Table, func, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dualsql import DualResponseServer, PageRequest
-from dualsql.databases.driver import ColumnTypes, DriverStatement
-from dualsql.databases.sqlite.page_reader import EventLoopReader, FileReader
+from dualsql.databases.driver import DriverStatement
+from dualsql.databases.sqlite.callbacks import MATCH
+from dualsql.databases.sqlite.page_reader import FileReader
 from dualsql.log import REQUEST, RequestRecord
 from dualsql_client.wire import SortKey
 from tests.waiting import until
@@ -38,55 +39,62 @@ def path(tmp_path: Path) -> Path:
 
 def sent(sql: str, *parameters: int) -> DriverStatement:
     dialect = create_async_engine("sqlite+aiosqlite://").dialect
-    return DriverStatement(sql, parameters, ColumnTypes(), dialect, ("",))
+    return DriverStatement(sql, parameters, (), dialect, ("",))
 
 
-def test_only_what_was_quick_is_read_at_once(reader: EventLoopReader) -> None:
+async def test_only_what_is_fast_is_read_at_once(reader: FileReader) -> None:
     some = sent("SELECT n FROM numbers WHERE n < ?", 3)
-    assert reader.fetch(some, LIMIT) is None
-    reader.learn(some, work=0.0001, wait=0.0001)
-    assert reader.fetch(some, LIMIT) == [(0,), (1,), (2,)]
-    reader.learn(some, work=1.0, wait=1.0)
-    assert reader.fetch(some, LIMIT) is None
+    assert reader.reads(some)
+    reader.learn(some.sql, work=1.0, seconds=1.0)
+    assert not reader.reads(some)
+    reader.learn(some.sql, work=0.0001, seconds=0.0001)
+    assert reader.reads(some) and await reader.fetch(some, LIMIT) == [(0,), (1,), (2,)]
 
 
-def test_what_has_become_slow_is_stopped_and_not_tried_again(reader: EventLoopReader) -> None:
-    endless = sent(ENDLESS)
-    reader.learn(endless, work=0.0, wait=0.0)
+async def test_what_is_slow_is_stopped_and_not_tried_again(
+    reader: FileReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some, other, endless = sent("SELECT n FROM numbers"), sent("SELECT 1"), sent(ENDLESS)
+    reader.learn(some.sql, work=0.0001, seconds=0.0001)
+    assert reader.reads(endless)
     begun = time.monotonic()
-    assert reader.fetch(endless, LIMIT) is None
-    assert time.monotonic() - begun < 1  # milliseconds, on a machine with nothing else to do
-    begun = time.thread_time()
-    assert reader.fetch(endless, LIMIT) is None
-    assert time.thread_time() - begun < 0.001
+    assert await reader.fetch(endless, LIMIT) is None
+    took = time.monotonic() - begun
+    assert took < 1  # milliseconds, on a machine with nothing else to do
+    # Neither is anything that was not read before, for a moment.
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 20 * took)
+    assert [reader.reads(each) for each in (endless, other, some)] == [False, False, True]
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 60 * took)
+    assert [reader.reads(each) for each in (endless, other, some)] == [False, True, True]
 
 
-def test_a_writers_lock_is_not_waited_for(path: Path, reader: EventLoopReader) -> None:
+def test_what_nothing_stops_is_not_tried(reader: FileReader) -> None:
+    assert not reader.reads(sent(f"SELECT {MATCH}('a', 'b')"))
+    assert not reader.reads(sent(f"SELECT 1 /* {'x' * 20_000} */"))
+
+
+async def test_a_writers_lock_is_not_waited_for(path: Path, reader: FileReader) -> None:
     some = sent("SELECT n FROM numbers")
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
-        reader.learn(some, work=0.0, wait=0.0)
         begun = time.monotonic()
-        assert reader.fetch(some, LIMIT) is None
+        assert await reader.fetch(some, LIMIT) is None
         assert time.monotonic() - begun < 1
 
 
-def test_nothing_is_written(path: Path, reader: EventLoopReader) -> None:
-    deletion = sent("DELETE FROM numbers")
-    reader.learn(deletion, work=0.0, wait=0.0)
-    assert reader.fetch(deletion, LIMIT) is None
+async def test_nothing_is_written(path: Path, reader: FileReader) -> None:
+    assert await reader.fetch(sent("DELETE FROM numbers"), LIMIT) is None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (100,)
 
 
-async def test_another_thread_takes_the_long_way(reader: EventLoopReader) -> None:
+async def test_another_thread_takes_the_long_way(reader: FileReader) -> None:
     some = sent("SELECT n FROM numbers WHERE n = ?", 1)
-    reader.learn(some, work=0.0, wait=0.0)
-    assert reader.fetch(some, LIMIT) == [(1,)]
-    assert await asyncio.to_thread(reader.fetch, some, LIMIT) is None
+    assert reader.fetch_at_once(some, LIMIT) == [(1,)]
+    assert await asyncio.to_thread(reader.fetch_at_once, some, LIMIT) is None
 
 
-async def test_a_slow_sample_does_not_keep_pages_from_their_reader(path: Path) -> None:
+async def test_slow_samples_keep_no_page_waiting(path: Path) -> None:
     numbers = Table("numbers", MetaData(), Column("n", Integer, primary_key=True))
     copies = [numbers.alias() for _ in range(5)]
     endless = select(func.count().label("n")).select_from(*copies).where(copies[0].c.n >= 0)
@@ -95,29 +103,27 @@ async def test_a_slow_sample_does_not_keep_pages_from_their_reader(path: Path) -
         f"sqlite:///{path}", base_url="http://127.0.0.1/resources", tables=numbers.metadata
     ) as dual:
         response = await dual.create_response(select(numbers), name="numbers")
-        slow = asyncio.ensure_future(dual.create_response(endless, name="slow", count="none"))
-        await until(partial(_is_held_up, dual.parts.sources["default"].sampler))
+        slow = [
+            asyncio.ensure_future(dual.create_response(endless, name="slow", count="none")) for _ in range(3)
+        ]
+        await until(partial(_are_running, dual.parts.sources["default"], 3))
+        descending = PageRequest(sort=[SortKey(field="n", order="desc")])
         token = REQUEST.set(record)
-        # Another order than that of the sample: a statement that the thread has to run first.
-        page = await dual.read_page(
-            response.resource_id, None, PageRequest(sort=[SortKey(field="n", order="desc")])
-        )
+        # Another order than that of the sample: a session runs it first, since the event loop tries no new one.
+        for lane in ("session", "page_reader"):
+
+            async def is_read_by(lane: str = lane) -> bool:
+                page = await dual.read_page(response.resource_id, None, descending)
+                assert [row["n"] for row in page.rows][:3] == [99, 98, 97]
+                return record.lane == lane
+
+            await until(is_read_by)  # a busy machine may be slow at first
         REQUEST.reset(token)
-        assert not slow.done()
-        slow.cancel()
-        await asyncio.gather(slow, return_exceptions=True)
-    assert [row["n"] for row in page.rows][:3] == [99, 98, 97]
-    assert record.lane == "page_reader"
+        assert not any(one.done() for one in slow)
+        for one in slow:
+            one.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
 
 
-async def _is_held_up(reader: Any) -> bool:
-    return not reader._is_free()
-
-
-async def test_the_thread_and_the_loop_answer_the_same(path: Path) -> None:
-    reader = FileReader(create_async_engine(f"sqlite+aiosqlite:///{path}").sync_engine)
-    some = sent("SELECT n FROM numbers ORDER BY n LIMIT ?", 10)
-    while (at_once := reader.fetch_at_once(some, LIMIT)) is None:  # a busy machine may be slow at first
-        in_thread = await reader.fetch(some, LIMIT)
-    assert at_once == in_thread == [(n,) for n in range(10)]
-    await reader.close()
+async def _are_running(source: Any, number: int) -> bool:
+    return bool(source.engine.pool.checkedout() >= number)

@@ -24,8 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from dualsql import plan
-from dualsql.databases import Source
 from dualsql.databases.session import read_only
+from dualsql.databases.source import Source
 from dualsql.formats.table import FORMATS
 from tests.databases.kinds import MakeServer
 from tests.databases.streams.reading import read

@@ -17,10 +17,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from dualsql import DualResponseServer, QueryTimeoutError
-from dualsql.databases import Source
 from dualsql.databases.guard import FailureKind
 from dualsql.databases.opening import Database, open_source
 from dualsql.databases.session import in_session, read_only
+from dualsql.databases.source import Source
 from dualsql.databases.threads import ThreadedEngine
 from dualsql.freeze import Registry
 from tests.databases.conftest import fill_synchronously

@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 from dualsql import ConfigurationError, DualResponseServer, Health, Registry, Settings
 from dualsql.cli.commands import app
-from dualsql.databases import backends, open_source
+from dualsql.databases import backends
 from dualsql.databases.health import SourceHealth
+from dualsql.databases.opening import open_source
 from dualsql.databases.sqlite import BACKEND as SQLITE
 from tests.http.application import BASE_URL, INSTITUTIONS, METADATA, ROWS, fill
 from tests.servers import create_server

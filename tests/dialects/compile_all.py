@@ -117,14 +117,13 @@ def written(target: Any, own: Any, statement: Any, given: Any) -> str:
 
 def words(target: Any) -> list[str]:
     """What the dialect writes for each part of a question."""
-    able = capabilities(target.name)
-    ask = able.query
+    ask = capabilities(target.name).query
     texts, days, instants = column("a", String(9)), column("b", Date()), column("c", DateTime())
     part, number = literal("a", String()), column("n", BigInteger())
     cuts = [ask.cut_date(days, bucket) for bucket in get_args(Bucket) if bucket != "hour"]
     cuts += [ask.cut_date(instants, bucket) for bucket in get_args(Bucket)]
     parts = [
-        ask.beginning(texts, 3), ask.position(texts, part), able.text_length(texts), ask.double(number),
+        ask.beginning(texts, 3), ask.position(texts, part), ask.text_length(texts), ask.double(number),
         ask.sum_of_integers[0](column("n", Integer())), ask.sum_of_integers[1](number), *cuts,
     ]  # fmt: skip
     ruled = dialect_with_rules(target, TableForms([], conditions={}, masks={}, is_open=True))

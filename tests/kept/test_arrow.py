@@ -31,9 +31,9 @@ from sqlalchemy import (
 )
 
 from dualsql import DualResponse, DualResponseServer, LocalResultStorage, PageRequest, StreamRequest
-from dualsql.databases import Source
 from dualsql.databases.duckdb import DuckDBGuard, _driver_error
 from dualsql.databases.guard import FailureKind
+from dualsql.databases.source import Source
 from dualsql.errors import DualResponseError
 from dualsql.formats.writer import WriterOptions
 from dualsql.kept.feature import KeptWork

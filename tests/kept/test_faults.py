@@ -284,8 +284,10 @@ async def test_the_first_rows_of_a_run_without_an_end_are_the_sample(
         assert statements.whole == 1
         assert (await kept.said(made))["reason"] == "The rows could not all be read."
         assert [row["id"] for row in made.sample] == list(range(len(made.sample)))
-        assert made.total_count_kind == "capped" and made.total_count is not None
-        assert 0 < len(made.sample) <= made.total_count <= 150
+        # A count that the event loop reads needs no time.
+        assert made.total_count_kind in ("capped", "exact") and made.total_count is not None
+        assert 0 < len(made.sample) <= min(made.total_count, 150)
+        assert made.total_count_kind == "capped" or made.total_count == ROWS
         assert kept.files() == []
         with pytest.raises(QueryTimeoutError):
             await kept.make(select=rows)

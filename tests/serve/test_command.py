@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 from dualsql import ConfigurationError, Registry
 from dualsql.cli.commands import app
 from dualsql.cli.options import PANELS, ServeOptions
-from dualsql.databases import open_source
+from dualsql.databases.opening import open_source
 from dualsql.databases.reach import reach
 from dualsql.store import upgrade
 from dualsql.web.mcp import UI_EXTENSION

@@ -22,8 +22,8 @@ from dualsql.cli.options import ServeOptions
 from dualsql.cli.serve import selection_of
 from dualsql.databases.duckdb import BACKEND, close_instance
 from dualsql.databases.duckdb.described import described_type
-from dualsql.databases.engines import new_synchronous_engine
 from dualsql.databases.files import files_url
+from dualsql.databases.threads import new_synchronous_engine
 from dualsql.serve import build_mcp, build_server, serve_app
 from tests.serve.conftest import text_of
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Column, Date, Integer, MetaData, Table, make_url, select
 
 from dualsql import ConfigurationError, DualResponseServer
-from dualsql.databases import open_source
+from dualsql.databases.opening import open_source
 from dualsql.databases.reflection import MOST_TABLES, ReflectedTables, Selection, reflect
 from dualsql.freeze import Registry
 from dualsql.settings import Settings

@@ -24,10 +24,6 @@ from dualsql.serve import build_mcp
 from tests.schools import Base, School
 from tests.server.test_keywords import public_functions
 
-DATABASE_CHECKS = (
-    "connection_limit described_types fetch_rows fetch_sample has_policies missing_tables prove "
-    "prove_read_only prove_row_security ran_too_long"
-).split()
 NOT_CALLED = {
     # The server calls these, and a store makes a Resource.
     *("Extension.drain", "Health.drain", "Pending.drain", "Resource.__init__"),
@@ -35,8 +31,6 @@ NOT_CALLED = {
     *("Answer.__init__", "CreateOptions.__init__"),
     # The client refuses it in words of its own.
     "Retry.__init__",
-    # For those who write a database; the server has checked the setting.
-    *DATABASE_CHECKS,
 }
 
 

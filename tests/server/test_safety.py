@@ -30,11 +30,11 @@ from dualsql import (
     SQLResourceStore,
     TamperedError,
 )
-from dualsql.databases import prove_read_only
 from dualsql.databases.guard import SessionTerms
 from dualsql.databases.opening import open_source
+from dualsql.databases.proof import prove_read_only
 from dualsql.databases.session import read_only
-from dualsql.databases.sqlite import SQLiteGuard
+from dualsql.databases.sqlite.connection import SQLiteGuard
 from dualsql.store import upgrade
 from dualsql.store.tables import resources
 from tests.schools import SCHOOLS, Base, School, fill

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Text, cast, func, literal, type_coerce, ty
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, DriverValues, KeyForm, QueryDialect
+from dualsql.capabilities import Capabilities, DriverValues, KeyForm
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.columns.result import DriverValue, ResultColumn
@@ -47,6 +47,7 @@ from dualsql.databases.strict_types import (
 from dualsql.errors import ConfigurationError, QueryExecutionError
 from dualsql.formats.arrow import ArrowCast, ArrowSchema
 from dualsql.formats.writer import BatchWriter, Chunk
+from dualsql.query_dialects import QueryDialect
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 
 CONNECT_ARGUMENTS: dict[str, Any] = {
@@ -256,15 +257,6 @@ def _keys(expression: ColumnElement[Any]) -> list[ColumnElement[Any]]:
         # CAST to BLOB reads escapes, and refuses what is not ASCII.
         return [func.encode(cast(expression, Text), type_=types.LargeBinary())]
     return [expression, cast(expression, Text)] if is_loose else [expression]
-
-
-_QUERY = QueryDialect(
-    position=lambda text, part: func.instr(text, part, type_=types.Integer()),
-    cut_date=partial(beginning_of_bucket, _NAME),
-    double=as_double,
-    sum_of_integers=(whole_sum, decimal_sum),
-    ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's
-)
 
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
@@ -544,6 +536,19 @@ def _in_bytes(column: str, value: str, _: SQLType) -> str:
     return f"({column} = {value} AND encode({column}) = encode({value}))"
 
 
+_QUERY = QueryDialect(
+    position=lambda text, part: func.instr(text, part, type_=types.Integer()),
+    cut_date=partial(beginning_of_bucket, _NAME),
+    double=as_double,
+    sum_of_integers=(whole_sum, decimal_sum),
+    ranks_rows=True,  # its percentile_cont() has other last digits than PostgreSQL's
+    has_infinite_dates=True,
+    is_bytes=lambda expression: func.typeof(expression) == "BLOB",
+    scramble=md5_of_values,
+    approximate_distinct="approx_count_distinct",
+    random_share=lambda step: func.random() * step < 1,
+)
+
 CAPABILITIES = Capabilities(
     name="DuckDB",
     nulls_last=True,
@@ -552,7 +557,7 @@ CAPABILITIES = Capabilities(
     nulls_last_by_default=(True, True),
     keeps_zones=True,
     key_form=_key_form,
-    query=_QUERY,
+    query_dialect=lambda: _QUERY,
     text_dialect=lambda: _TEXT,
     drivers={
         "duckdb_sqlalchemy": DriverValues(
@@ -560,18 +565,13 @@ CAPABILITIES = Capabilities(
         )
     },
     bound_as_text=list_of_dates_as_text,
-    is_bytes=lambda expression: func.typeof(expression) == "BLOB",
     text_equality=_in_bytes,
-    approximate_distinct="approx_count_distinct",
-    random_share=lambda step: func.random() * step < 1,
-    has_infinite_dates=True,
     computation=Computation(
         divides_in_doubles=True,
         floors_in_doubles=True,
         in_doubles_only=frozenset({"ceil", "ceiling", "floor"}),
         fractions=dict.fromkeys(("epoch", "julian"), types.Double()),
     ),
-    scramble=md5_of_values,
 )
 
 BACKEND = Backend(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -12,7 +11,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -23,7 +21,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     PoolProxiedConnection,
-    Table,
     cast,
     collate,
     func,
@@ -38,9 +35,7 @@ from dualsql.capabilities import (
     Capabilities,
     DriverValues,
     KeyForm,
-    QueryDialect,
     RowEstimate,
-    in_lower_case,
 )
 from dualsql.columns.exact import ValueReader
 from dualsql.columns.own_types import Computation, SQLType
@@ -48,10 +43,12 @@ from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
 from dualsql.databases.generic import Expression, grouped, raw_form, stored_in
 from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
+from dualsql.databases.mariadb.rights import MariaDBRights
 from dualsql.databases.mariadb.text import OWN_FUNCTIONS, TEXT
 from dualsql.databases.strict_types import as_double, decimal_sum, key_type, md5_of_values, whole_sum
 from dualsql.databases.threads import ThreadedResult
 from dualsql.formats.cells import Unfit
+from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql_client.wire import Bucket
 
 _KEPT = ("tx_read_only", "max_statement_time")
@@ -151,22 +148,6 @@ class MariaDBGuard(Guard):
         """See `Guard.look`. DESCRIBE, by which SQLAlchemy looks for a table, needs a right on the whole schema."""
         connection.exec_driver_sql("SHOW TABLES LIKE 'dualsql_health'")
 
-    async def connection_limit(self, connection: AsyncConnection) -> int | None:
-        """See `Guard.connection_limit`."""
-        found: Any = (await connection.exec_driver_sql(_CONNECTION_LIMITS)).one()
-        most, of_user = int(found[0]), int(found[1])
-        return min(most, of_user or most)
-
-    async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
-        """See `Guard.writable_tables`. The information schema shows a user no right that comes from a role."""
-        grants = (await connection.exec_driver_sql("SHOW GRANTS")).scalars().all()
-        own = (await connection.exec_driver_sql("SELECT DATABASE()")).scalar_one()
-        return [
-            table.fullname
-            for table in tables
-            if any(_may_write(grant, table.schema or own, table.name) for grant in grants)
-        ]
-
     def codes_of(self, error: BaseException | None) -> Iterable[int]:
         """See `Guard.codes_of`."""
         code = error.args[0] if error is not None and error.args else None
@@ -201,33 +182,6 @@ def _close(spare: PoolProxiedConnection) -> None:
     # Returned to the pool, it would stay open unused.
     spare.detach()
     spare.close()
-
-
-_CONNECTION_LIMITS = "SELECT @@max_connections, @@max_user_connections"
-_GRANT = re.compile(
-    r"GRANT (?P<rights>.+?) ON (?P<schema>\*|`(?:[^`]|``)*`)\.(?P<table>\*|`(?:[^`]|``)*`) TO ", re.DOTALL
-)
-_WRITES = frozenset({"ALL PRIVILEGES", "INSERT", "UPDATE", "DELETE", "DROP", "ALTER"})
-
-
-def _may_write(grant: str, schema: str, table: str) -> bool:
-    """Whether a line of SHOW GRANTS allows to change the table, or one of its columns."""
-    found = _GRANT.match(grant)
-    if found is None or _WRITES.isdisjoint(re.sub(r" ?\([^)]*\)", "", found["rights"]).split(", ")):
-        return False
-    # Only the grant of a whole schema has wildcards.
-    return _names(found["schema"], schema, is_pattern=found["table"] == "*") and _names(found["table"], table)
-
-
-def _names(written: str, name: str, *, is_pattern: bool = False) -> bool:
-    if written == "*":
-        return True
-    plain = written[1:-1].replace("``", "`")
-    if not is_pattern:
-        return plain == name
-    parts = re.findall(r"\\.|.", plain, re.DOTALL)
-    pattern = "".join({"%": ".*", "_": "."}.get(part, re.escape(part[-1])) for part in parts)
-    return re.fullmatch(pattern, name, re.DOTALL) is not None
 
 
 def _enter(terms: SessionTerms) -> tuple[str, ...]:
@@ -364,19 +318,6 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     return cast(func.date_format(element, _FORMATS[bucket]), kind)
 
 
-_QUERY = QueryDialect(
-    exact=_unpadded,
-    ordered=_unpadded,
-    finds_equal_by_index=False,
-    position=lambda text, part: func.locate(part, _unpadded(text), type_=types.Integer()),
-    lowered=_lowered,
-    cut_date=_beginning_of_bucket,
-    double=as_double,
-    sum_of_integers=(whole_sum, decimal_sum),
-    ranks_rows=True,  # its percentiles have windows only
-)
-
-
 def _bits(value: Any) -> Any:
     """BIT as a number, as MariaDB compares it."""
     return int.from_bytes(value) if isinstance(value, bytes) else value
@@ -476,6 +417,25 @@ def _described_type(code: Any) -> SQLType:
     return _DESCRIBED.get(code, types.NULLTYPE)
 
 
+_QUERY = QueryDialect(
+    exact=_unpadded,
+    ordered=_unpadded,
+    finds_equal_by_index=False,
+    position=lambda text, part: func.locate(part, _unpadded(text), type_=types.Integer()),
+    lowered=_lowered,
+    cut_date=_beginning_of_bucket,
+    double=as_double,
+    sum_of_integers=(whole_sum, decimal_sum),
+    ranks_rows=True,  # its percentiles have windows only
+    shortens_reals=True,
+    is_bytes=_is_bytes,
+    shown_as_false=(0,),
+    has_loose_comparisons=True,
+    text_length=func.char_length,
+    scramble=md5_of_values,
+    random_share=lambda step: func.rand() * step < 1,
+)
+
 CAPABILITIES = Capabilities(
     name="MariaDB",
     nulls_last=False,
@@ -483,25 +443,19 @@ CAPABILITIES = Capabilities(
     distinguishing=_keys,
     nulls_last_by_default=(False, True),
     key_form=_key_form,
-    query=_QUERY,
+    query_dialect=lambda: _QUERY,
     text_dialect=lambda: TEXT,
     own_functions=OWN_FUNCTIONS,
     drivers=dict.fromkeys(("asyncmy", "aiomysql", "pymysql", "mysqldb"), _VALUES),
     text_equality=_in_bytes,
-    is_bytes=_is_bytes,
-    shown_as_false=(0,),
     computation=Computation(has_truths=False, fractions={}, reads_texts=True, reads_dates=True),
-    has_loose_comparisons=True,
     row_estimate=RowEstimate("EXPLAIN FORMAT=JSON ", _rows_expected),
-    text_length=func.char_length,
-    shortens_reals=True,
-    scramble=md5_of_values,
-    random_share=lambda step: func.rand() * step < 1,
 )
 
 BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=MariaDBGuard(),
+    rights=MariaDBRights(),
     driver="asyncmy",
     package="'dualsql[mariadb]'",
     # After a restart of the database, the pool has dead connections; this detects them before use.

@@ -12,11 +12,11 @@ from sqlalchemy import URL
 
 from dualsql.columns.exact import read_document
 from dualsql.databases.backends import Backend
-from dualsql.databases.engines import PREFER_PRIMARY, has_several_hosts
 from dualsql.databases.postgresql.capabilities import CAPABILITIES
 from dualsql.databases.postgresql.copied_csv import copied_csv_writer
 from dualsql.databases.postgresql.described import described_type
 from dualsql.databases.postgresql.guard import PostgreSQLGuard
+from dualsql.databases.postgresql.rights import PostgreSQLRights
 from dualsql.databases.postgresql.streams import choose_stream, fetch_exactly
 
 __all__ = ["BACKEND", "PostgreSQLGuard"]
@@ -38,6 +38,9 @@ minutes while they have something to send, and for ever where they have not."""
 
 _QUIET = 3
 """Seconds without a byte after which a machine is asked whether it is there, each second."""
+
+PREFER_PRIMARY = "prefer-primary"
+"""A value of `target_session_attrs` that is dualsql's own: a server that takes writes, and without one any other."""
 
 _IN_TURN = {"prefer-standby": ("standby", "any"), PREFER_PRIMARY: ("read-write", "any")}
 """What is asked for first, and what if no host has it."""
@@ -127,6 +130,12 @@ def _passing(driver: str) -> tuple[type[Exception], ...]:
     )
 
 
+def has_several_hosts(url: URL) -> bool:
+    """Whether the URL names several hosts, of which one is asked."""
+    hosts = url.query.get("host", ())
+    return len(hosts.split(",") if isinstance(hosts, str) else hosts) > 1
+
+
 class Hosts:
     """Connects to the first of several hosts that takes a connection and is of the wanted kind.
 
@@ -198,6 +207,7 @@ _NAMED = {"application_name": "dualsql-reader"}
 BACKEND = Backend(
     capabilities=CAPABILITIES,
     guard=PostgreSQLGuard(),
+    rights=PostgreSQLRights(),
     driver="asyncpg",
     package="asyncpg",
     # Hosting services write postgres://, which SQLAlchemy does not know.

@@ -21,7 +21,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import iterate
 
 from dualsql import sqlalchemy_internals as internals
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect, RowEstimate, in_lower_case
+from dualsql.capabilities import Capabilities, KeyForm, RowEstimate
 from dualsql.columns.database_types import is_single
 from dualsql.columns.own_types import Computation, SQLType
 from dualsql.columns.result import DriverValue
@@ -39,6 +39,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.freeze.types import FUNCTIONS
+from dualsql.query_dialects import QueryDialect, in_lower_case
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give, lacking
 
 
@@ -244,17 +245,6 @@ def _lowered(element: Expression) -> Expression:
     # The letters of ASCII first: of a Turkish collation, the small letter of I is another one.
     ascii_lower = in_lower_case(_by_code_point(element))
     return _by_code_point(in_lower_case(collated(ascii_lower, "default")))
-
-
-_QUERY = QueryDialect(
-    ordered=_by_code_point,
-    # Of a nondeterministic collation, strpos() is an error before PostgreSQL 18.
-    position=lambda text, part: func.strpos(_by_code_point(text), part, type_=types.Integer()),
-    lowered=_lowered,
-    cut_date=partial(beginning_of_bucket, _NAME),
-    double=as_double,
-    sum_of_integers=(whole_sum, decimal_sum),
-)
 
 
 _FUNCTIONS: Mapping[str, FunctionResult] = {
@@ -485,14 +475,30 @@ def _exactly(column: str, value: str, type_: SQLType) -> str:
     return f'({column} = {alike} AND CAST({column} AS TEXT) COLLATE "C" = CAST({value} AS TEXT))'
 
 
+_QUERY = QueryDialect(
+    ordered=_by_code_point,
+    # Of a nondeterministic collation, strpos() is an error before PostgreSQL 18.
+    position=lambda text, part: func.strpos(_by_code_point(text), part, type_=types.Integer()),
+    lowered=_lowered,
+    cut_date=partial(beginning_of_bucket, _NAME),
+    double=as_double,
+    sum_of_integers=(whole_sum, decimal_sum),
+    has_infinite_dates=True,
+    has_months=True,
+    has_single_reals=True,
+    tells_apart=_tells_apart,
+    compares=_compares,
+    type_name=_type_name,
+    is_bytes=lambda expression: _type_name(expression) == "bytea",
+    scramble=md5_of_values,
+    random_share=lambda step: func.random() * step < 1,
+)
+
 CAPABILITIES = Capabilities(
     name="PostgreSQL",
     nulls_last=True,
-    random_share=lambda step: func.random() * step < 1,
     splits_statements=False,
     groups_strictly=True,
-    has_row_security=True,
-    has_roles=True,
     has_schemas=True,
     sortable=_sortable,
     own_functions={_ORDERED: _in_order},
@@ -501,22 +507,14 @@ CAPABILITIES = Capabilities(
     searches_row_values=True,
     keeps_zones=True,
     key_form=_key_form,
-    query=_QUERY,
+    query_dialect=lambda: _QUERY,
     text_dialect=lambda: _TEXT,
     drivers=DRIVERS,
     bound_as_text=bound_as_text,
-    is_bytes=lambda expression: _type_name(expression) == "bytea",
     text_equality=_exactly,
-    type_name=_type_name,
     computation=Computation(
         sums_large_exactly=True, in_doubles_only=frozenset({"round", "ceil", "ceiling", "floor", "trunc"})
     ),
-    has_infinite_dates=True,
-    has_months=True,
-    has_single_reals=True,
     row_estimate=RowEstimate("EXPLAIN (FORMAT JSON) ", _rows_expected),
-    scramble=md5_of_values,
-    tells_apart=_tells_apart,
-    compares=_compares,
     asks_code_points=_ASKS_CODE_POINTS,
 )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Select, Table, Text, func, literal, select, text, true
+from sqlalchemy import Connection, Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dualsql.databases.driver import driver_of
-from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done, too_large
+from dualsql.databases.guard import FailureKind, Guard, Refusal, SessionTerms, repeat_until_done
 from dualsql.databases.postgresql.values import loading_exactly, reading_documents
 from dualsql.formats.cells import Unfit
 
@@ -93,8 +93,6 @@ _NOTICE_THE_DEAD = """SELECT set_config(name, '1s', true) FROM pg_settings
 WHERE name = 'client_connection_check_interval' AND position('linux' IN version()) > 0"""
 
 
-_WRITES = "INSERT, UPDATE, DELETE, TRUNCATE"
-
 _REFUSALS = {
     "28": Refusal.USER,  # class 28: invalid authorization specification
     "42501": Refusal.RIGHT,  # insufficient_privilege
@@ -119,20 +117,6 @@ def _begin(connection: Connection, terms: SessionTerms) -> None:
 def _set_locally(terms: SessionTerms) -> Select[Any]:
     settings = (("statement_timeout", str(terms.milliseconds)), *terms.settings)
     return select(*(func.set_config(name, value, true()) for name, value in settings))
-
-
-# -1 is no limit, in roles and databases. The reserved ones are for superusers (PostgreSQL 16 has a second kind).
-_CONNECTION_LIMIT = """
-SELECT least(
-    current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-        - coalesce(current_setting('reserved_connections', true)::int, 0),
-    nullif(d.datconnlimit, -1), nullif(r.rolconnlimit, -1)
-)
-FROM pg_database d, pg_roles r WHERE d.datname = current_database() AND r.rolname = session_user
-"""
-
-
-_HAS_POLICIES = "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relrowsecurity AND row_security_active(oid))"
 
 
 class PostgreSQLGuard(Guard):
@@ -172,45 +156,11 @@ class PostgreSQLGuard(Guard):
         except Exception as error:
             if meter.left >= 0:
                 raise
+            from dualsql.databases.failures import too_large
+
             raise too_large() from error
         finally:
             meter.left = math.inf
-
-    def may_assume(self, role: str, connection: Connection) -> bool:
-        """See `Guard.may_assume`."""
-        return bool(connection.scalar(select(func.pg_has_role(role, "MEMBER"))))
-
-    async def connection_limit(self, connection: AsyncConnection) -> int | None:
-        """See `Guard.connection_limit`."""
-        found: int | None = (await connection.execute(text(_CONNECTION_LIMIT))).scalar_one_or_none()
-        return found
-
-    async def is_pooled(self, connection: AsyncConnection) -> bool:
-        """See `Guard.is_pooled`. A pooler invents the number of a process for its client."""
-        driver = driver_of(connection)
-        if not hasattr(driver, "get_server_pid"):  # not asyncpg
-            return False
-        return bool(await connection.scalar(select(func.pg_backend_pid())) != driver.get_server_pid())
-
-    async def writable_tables(self, connection: AsyncConnection, tables: Sequence[Table]) -> Sequence[str]:
-        """See `Guard.writable_tables`."""
-        quote = connection.dialect.identifier_preparer.format_table
-        listed = func.unnest(literal(list(map(quote, tables)), ARRAY(Text))).table_valued("name")
-        may_write = func.has_table_privilege(listed.c.name, _WRITES)
-        return (await connection.execute(select(listed.c.name).where(may_write))).scalars().all()
-
-    async def tables_without_policies(
-        self, connection: AsyncConnection, tables: Sequence[Any]
-    ) -> Sequence[Any]:
-        """See `Guard.tables_without_policies`."""
-        quote = connection.dialect.identifier_preparer.format_table
-        active = [func.row_security_active(quote(table)).label(f"t{n}") for n, table in enumerate(tables)]
-        row = (await connection.execute(select(*active))).one()
-        return [table for table, is_active in zip(tables, row, strict=True) if not is_active]
-
-    async def has_policies(self, connection: AsyncConnection) -> bool:
-        """See `Guard.has_policies`. Of all tables: a view or a function may read others than a statement names."""
-        return bool((await connection.execute(text(_HAS_POLICIES))).scalar())
 
     def codes_of(self, error: BaseException | None) -> Iterable[str]:
         """See `Guard.codes_of`. The SQLSTATE and its class."""

@@ -22,16 +22,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dualsql import sqlalchemy_internals as internals
 from dualsql.columns.exact import read_document, reads_for_an_application
 from dualsql.columns.own_types import SQLType
-from dualsql.columns.result import ResultColumn, is_sqlalchemys_own
+from dualsql.columns.result import DriverNames, ResultColumn, is_sqlalchemys_own
 from dualsql.databases.driver import DriverStatement, driver_of, require_described
 from dualsql.databases.fetch import Fetch
-from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob
+from dualsql.databases.streams import Pace, Put, StreamBackend, StreamJob, encoded
 from dualsql.errors import QueryExecutionError, ValueNotRepresentableError
 from dualsql.formats.arrow import ArrowSchema, is_list
-from dualsql.formats.cells import Processor, Unfit, are_heavy, processed
+from dualsql.formats.cells import Processor, Unfit, processed
 from dualsql.formats.csv import CSVWitness, DatabaseCSVWriter
 from dualsql.formats.writer import BatchWriter, Chunk, Rows
-from dualsql.threads import run_heavy
 
 # Texts and quoted names come first, because they may contain a dollar sign.
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
@@ -409,7 +408,8 @@ async def fetch_exactly(fetch: Fetch, connection: AsyncConnection) -> Rows:
     A statement whose columns are known to have such values is run once: twice takes 1,160 ms where once takes 650.
     """
     dialect = connection.dialect
-    if are_known_to_be(fetch.types, dialect) and (sent := fetch.sent(dialect)) is not None:
+    kinds = fetch.described.types if isinstance(fetch.described, DriverNames) else ()
+    if are_known_to_be(kinds, dialect) and (sent := fetch.sent(dialect)) is not None:
         return await fetch_readably(connection, sent)
     # ValueError, OverflowError: of a value that Python has no class for.
     with suppress(ValueError, OverflowError):
@@ -450,9 +450,7 @@ def by_asyncpg_cursor(readable: ReadableStatement, prepared: Any, parameters: Se
         processors = readable.processors()
         cursor, pace = await prepared.cursor(*parameters), Pace()
         while records := await cursor.fetch(pace.rows):
-            rows = readable.rows(records, processors)
-            is_heavy = are_heavy(job.columns, rows)
-            chunk = await run_heavy(job.encode, rows) if is_heavy else job.encode(rows)
+            chunk = await encoded(job, readable.rows(records, processors))
             pace.note(chunk)
             await put(chunk)
 

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Text, cast, func, type_coerce, types
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dualsql.capabilities import Capabilities, KeyForm, QueryDialect
+from dualsql.capabilities import Capabilities, KeyForm
 from dualsql.columns.result import DriverValue
 from dualsql.databases.backends import Backend
 from dualsql.databases.driver import driver_of
@@ -33,6 +33,7 @@ from dualsql.databases.strict_types import (
     whole_sum,
 )
 from dualsql.errors import ConfigurationError
+from dualsql.query_dialects import QueryDialect
 from dualsql.text_dialects import FunctionResult, ResultOf, TextDialect, functions_that_give
 from dualsql_client.wire import Bucket
 
@@ -137,13 +138,6 @@ def _beginning_of_bucket(element: Expression, bucket: Bucket) -> Expression:
     return cast(cut, types.DateTime(timezone=isinstance(plain, types.DateTime) and plain.timezone))
 
 
-_QUERY = QueryDialect(
-    position=lambda whole, part: func.instr(whole, part, type_=types.Integer()),
-    cut_date=_beginning_of_bucket,
-    double=as_double,
-    sum_of_integers=(whole_sum, decimal_sum),
-)
-
 _FUNCTIONS: Mapping[str, FunctionResult] = {
     **functions_that_give(types.Date(), "current_date date_add date_sub last_day make_date to_date"),
     **functions_that_give(types.DateTime(timezone=True), "date_trunc now to_timestamp"),
@@ -189,6 +183,18 @@ _TEXT = TextDialect(
     comparisons_can_fail=True,
 )
 
+_QUERY = QueryDialect(
+    position=lambda whole, part: func.instr(whole, part, type_=types.Integer()),
+    cut_date=_beginning_of_bucket,
+    double=as_double,
+    sum_of_integers=(whole_sum, decimal_sum),
+    shortens_reals=True,
+    is_bytes=lambda expression: func.typeof(expression) == "binary",
+    text_length=func.char_length,
+    scramble=md5_of_values,
+    approximate_distinct="approx_count_distinct",
+)
+
 CAPABILITIES = Capabilities(
     name="Spark",
     nulls_last=True,
@@ -196,18 +202,13 @@ CAPABILITIES = Capabilities(
     distinguishing=_keys,
     nulls_last_by_default=(False, True),
     key_form=_key_form,
-    query=_QUERY,
+    query_dialect=lambda: _QUERY,
     text_dialect=lambda: _TEXT,
     splits_statements=False,
     has_schemas=True,
     has_indexes=False,
     keeps_zones=True,
     sortable=_sortable,
-    is_bytes=lambda expression: func.typeof(expression) == "binary",
-    shortens_reals=True,
-    text_length=func.char_length,
-    approximate_distinct="approx_count_distinct",
-    scramble=md5_of_values,
 )
 
 BACKEND = Backend(

@@ -12,18 +12,9 @@ from sqlalchemy import URL
 
 from dualsql.databases.backends import Backend
 from dualsql.databases.sqlite.capabilities import CAPABILITIES
-from dualsql.databases.sqlite.connection import (
-    LOOP_LIMIT,
-    SQLiteGuard,
-    TimeLimit,
-    choose_stream,
-    connect,
-    readable_text,
-)
-from dualsql.databases.sqlite.page_reader import file_reader
+from dualsql.databases.sqlite.connection import SQLiteGuard, choose_stream
+from dualsql.databases.sqlite.page_reader import fetch_in_thread, file_reader
 from dualsql.errors import ConfigurationError
-
-__all__ = ["BACKEND", "LOOP_LIMIT", "SQLiteGuard", "TimeLimit", "connect", "readable_text"]
 
 
 def _is_in_memory(url: URL) -> bool:
@@ -70,4 +61,5 @@ BACKEND = Backend(
     has_pool=lambda url: not _is_in_memory(url),
     page_reader=file_reader,
     stream_backends={"aiosqlite": choose_stream},
+    row_fetches={"aiosqlite": fetch_in_thread},
 )

@@ -1,32 +1,17 @@
 """The functions that SQLite calls back into Python. Each takes time linear in its arguments, and of a bounded length.
 
 While such a function runs, no time limit of SQLite's ends the statement. Regular expressions therefore run in RE2,
-whose time is linear; see `patterns`.
+whose time is linear; see `patterns`, which is loaded for the first pattern.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dualsql.capabilities import PatternError
 from dualsql.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from dualsql.databases.sqlite.patterns import RegularExpression
-
-LONGEST_TEXT = 1_000_000
-"""Characters of a text in which a pattern is looked for."""
-
-_MOST_WORK = 2**20
-"""Bytes of the text times places of the pattern. If RE2 gives up its automaton, each takes up to 10 ns, and the
-automaton 10 ms before. Python's lock is free meanwhile."""
-
-_FEW_PLACES = 8
-"""An automaton of so few has few states, and RE2 reads 1 MB in 5 ms."""
 
 MATCH = "dualsql_match"
 """The name of the function: `regexp` is SQLAlchemy's, on a connection that an application made."""
@@ -45,43 +30,28 @@ def require_pattern(pattern: str | None) -> None:
             hint='Install it: pip install "dualsql[regexp]". Or write LIKE or GLOB.',
         )
     if pattern is not None:
-        _program(pattern, is_ascii=False)
+        from dualsql.databases.sqlite.patterns import program_of
+
+        program_of(pattern, is_ascii=False)
 
 
-def match(pattern: Any, text: Any) -> bool | None:
-    """Whether the pattern is found in the text, as `re.search` finds it."""
+def _match(pattern: Any, text: Any) -> bool | None:
     if pattern is None or text is None:
         return None
-    if not isinstance(pattern, str) or not isinstance(text, str):
-        raise PatternError("The pattern or the value is not a text.")
-    if len(text) > LONGEST_TEXT:
-        raise PatternError("The text is too long.")
-    data = text.encode()
-    program = _program(pattern, is_ascii=len(data) == len(text))
-    if program.places > _FEW_PLACES and len(data) * program.places > _MOST_WORK:
-        raise PatternError("The pattern is too large for so long a text.")
-    return program.finds(data)
+    from dualsql.databases.sqlite.patterns import match
+
+    return match(pattern, text)
 
 
-def floor(number: Any) -> Any:
+def _floor(number: Any) -> Any:
     """SQLAlchemy's own floor(), for numbers; an infinity is its own, as in SQLite's."""
-    return number if number is None or number in _INFINITE else math.floor(number)
-
-
-_INFINITE = (math.inf, -math.inf)
+    return number if number in (None, math.inf, -math.inf) else math.floor(number)
 
 
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
-    MATCH: (2, match),
-    "regexp": (2, match),
-    "floor": (1, floor),
+    MATCH: (2, _match),
+    "regexp": (2, _match),
+    "floor": (1, _floor),
 }
 """All functions in Python of a connection: name -> number of arguments, and the function. The last two replace
 SQLAlchemy's own."""
-
-
-@lru_cache(maxsize=64)
-def _program(pattern: str, *, is_ascii: bool) -> RegularExpression:
-    from dualsql.databases.sqlite.patterns import program_of  # for the first pattern: most servers have none
-
-    return program_of(pattern, is_ascii=is_ascii)

@@ -36,8 +36,9 @@ _FOLDER_OF_ORJSON = str(Path(orjson.__file__).parents[1])
 class ReaderProcess:
     """A process that reads statements, one at a time. All but `kill` belongs to one thread at a time."""
 
-    def __init__(self, folder: str) -> None:
-        command = [sys.executable, "-I", "-S", reader_process.__file__, folder, _FOLDER_OF_ORJSON]
+    def __init__(self) -> None:
+        folders = [_folder_of_apsw(), _FOLDER_OF_ORJSON]
+        command = [sys.executable, "-I", "-S", reader_process.__file__, *folders]
         self._process = subprocess.Popen(  # noqa: S603 - a program of this package
             command,
             stdin=subprocess.PIPE,
@@ -106,14 +107,9 @@ class ReaderProcess:
 
 
 class ReaderProcesses:
-    """The reader processes of one file. As many as there are streams; a few are kept for the next ones.
+    """The reader processes of one file. As many as there are streams; a few are kept for the next ones."""
 
-    Args:
-        folder: where apsw is installed.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
         self._idle: list[ReaderProcess] = []
         self._lock = Lock()
         self._is_closed = False
@@ -124,7 +120,7 @@ class ReaderProcesses:
             with self._lock:
                 found = self._idle.pop() if self._idle else None
             if found is None:
-                return ReaderProcess(self._folder)
+                return ReaderProcess()
             if not found.has_ended:
                 return found
             found.close()
@@ -156,14 +152,9 @@ def sendable(parameters: Sequence[Any]) -> Sequence[Any] | None:
 _SENT = frozenset({int, float, str, bytes, bool, type(None)})
 
 
-def reader_processes() -> ReaderProcesses | None:
-    """The processes of one file, none of which is started yet; None if apsw is not installed."""
-    folder = folder_of_apsw()
-    return None if folder is None else ReaderProcesses(folder)
-
-
 @cache
-def folder_of_apsw() -> str | None:
-    """Where apsw is installed; None if it is not. It is not imported: it brings a second SQLite into the process."""
+def _folder_of_apsw() -> str:
+    """Where apsw is installed. It is not imported: it brings a second SQLite into the process."""
     found = find_spec("apsw")
-    return None if found is None or found.origin is None else str(Path(found.origin).parents[1])
+    assert found is not None, "FileReader has asked"
+    return str(Path(str(found.origin)).parents[1])

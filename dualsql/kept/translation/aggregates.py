@@ -299,4 +299,5 @@ def computing_as(capabilities: Capabilities, dialect: str, *, compensates: bool)
         **_COMPUTED.get(dialect, {}),
     }
     changes["aggregates"] = {**capabilities.query.aggregates, **changes["aggregates"]}
-    return replace(capabilities, query=replace(capabilities.query, **changes))
+    query = replace(capabilities.query, **changes)
+    return replace(capabilities, query_dialect=lambda: query)

@@ -18,7 +18,8 @@ from openpyxl.utils.escape import unescape
 from pyarrow import parquet
 
 from dualsql.columns.result import ResultColumn
-from dualsql.databases import Source, StreamJob, stream_rows
+from dualsql.databases.source import Source
+from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.json import dumps
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import StreamEnd, Writer, WriterOptions

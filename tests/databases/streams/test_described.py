@@ -12,11 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import NotFreezableError, QueryExecutionError, Registry, plan
 from dualsql.columns.result import ResultColumn, driver_names
-from dualsql.databases import fetch_rows
 from dualsql.databases.driver import require_described
+from dualsql.databases.fetch import Fetch
 from dualsql.databases.opening import open_source
 from dualsql.databases.source import Source
 from dualsql.formats.table import FORMATS
+from dualsql.formats.writer import Rows
 from dualsql.tenancy import Policy
 from tests.databases.streams.everything import backends_taken
 from tests.databases.streams.reading import streamed
@@ -64,17 +65,14 @@ async def test_a_page_of_other_columns_is_not_read(source: Source, change: str) 
     # The second page of a file is read on the event loop.
     for _ in range(3):
         with pytest.raises(QueryExecutionError, match="No row was sent"):
-            await fetch_rows(source, ROWS.select, RULES, described=wrong, timeout=MINUTE, fast=source.quick)
-        assert (
-            len(
-                await fetch_rows(
-                    source, ROWS.select, RULES, described=right, timeout=MINUTE, fast=source.quick
-                )
-            )
-            > 3
-        )
-    with pytest.raises(QueryExecutionError, match="of the result"):
-        await fetch_rows(source, ROWS.select, RULES, described=wrong, timeout=MINUTE)
+            await page_rows(source, wrong)
+        assert len(await page_rows(source, right)) > 3
+
+
+async def page_rows(source: Source, described: Sequence[str]) -> Rows:
+    return await Fetch(
+        source=source, statement=ROWS.select, rules=RULES, described=described, timeout=MINUTE
+    ).rows()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Pages of a SQLite file by one thread: read-only, stopped in time, and no slow one holds up the others."""
+"""Pages of a SQLite file: read-only, stopped in time, and no slow one holds up the others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from sqlalchemy import Select, func, literal, make_url, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import QueryTimeoutError, Registry
-from dualsql.databases import Rows, Source, fetch_rows, open_source
-from dualsql.databases.sqlite import connect
-from dualsql.databases.sqlite.page_reader import FileReader
+from dualsql.databases.fetch import Fetch
+from dualsql.databases.opening import open_source
+from dualsql.databases.source import Source
+from dualsql.databases.sqlite.connection import connect
+from dualsql.formats.writer import Rows
 from dualsql.tenancy import ActiveRules, Policy
 from tests.schools import SCHOOLS, Base, School, fill
 from tests.waiting import PATIENCE
@@ -33,13 +35,14 @@ OPEN: ActiveRules = Policy(Registry(Base)).rules_for(None)
 async def source(sqlite_url: str, make_engine: Callable[[str], AsyncEngine]) -> AsyncIterator[Source]:
     await fill(make_engine(sqlite_url))
     source = open_source("x", sqlite_url, Registry(Base))
-    assert source.quick is not None
+    assert source.fast is not None
     yield source
     await source.close()
 
 
 async def page_rows(source: Source, statement: Select[Any], timeout: timedelta) -> Rows:
-    return await fetch_rows(source, statement, OPEN, described=ONE, timeout=timeout, fast=source.quick)
+    fetch = Fetch(source=source, statement=statement, rules=OPEN, described=ONE, timeout=timeout)
+    return await fetch.rows()
 
 
 async def ids(source: Source, timeout: timedelta = MINUTE) -> list[int]:
@@ -49,9 +52,9 @@ async def ids(source: Source, timeout: timedelta = MINUTE) -> list[int]:
 EVERY_ID = [row["id"] for row in SCHOOLS]
 
 
-async def test_the_thread_answers(source: Source) -> None:
-    assert await ids(source) == EVERY_ID
-    assert source.engine.pool.checkedin() == 0  # type: ignore[attr-defined]
+async def test_a_session_and_the_event_loop_answer_the_same(source: Source) -> None:
+    for _ in range(3):
+        assert await ids(source) == EVERY_ID
 
 
 async def test_its_connection_refuses_writes(source: Source) -> None:
@@ -63,7 +66,7 @@ async def test_its_connection_refuses_writes(source: Source) -> None:
 
 async def test_a_page_that_takes_too_long_is_stopped(source: Source) -> None:
     with pytest.raises(QueryTimeoutError):
-        await fetch_rows(source, FOREVER, OPEN, described=ONE, timeout=timedelta(milliseconds=200))
+        await page_rows(source, FOREVER, timedelta(milliseconds=200))
     assert await ids(source) == EVERY_ID
 
 
@@ -90,16 +93,7 @@ async def test_a_caller_who_leaves_stops_its_own_statement_alone(source: Source)
         assert await ids(source) == EVERY_ID
 
 
-async def test_closing_ends_the_thread(source: Source) -> None:
-    await ids(source)
-    assert isinstance(source.quick, FileReader)
-    thread = source.quick._thread
-    assert thread is not None
-    await source.close()
-    assert not thread.is_alive()
-
-
-def test_a_loop_that_is_gone_does_not_end_the_thread(sqlite_url: str) -> None:
+def test_a_loop_that_is_gone_leaves_the_file_readable(sqlite_url: str) -> None:
     with closing(sqlite3.connect(str(make_url(sqlite_url).database))) as connection:
         connection.execute("CREATE TABLE schools (id INTEGER)")
     source = open_source("x", sqlite_url, Registry(Base))

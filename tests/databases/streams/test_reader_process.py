@@ -34,9 +34,11 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DatabaseBusyError, DualResponseError, Registry, ValueNotRepresentableError, plan
-from dualsql.databases import Source, StreamJob, open_source, stream_rows
+from dualsql.databases.opening import open_source
+from dualsql.databases.source import Source
 from dualsql.databases.sqlite.page_reader import FileReader
-from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw
+from dualsql.databases.sqlite.processes import ReaderProcess
+from dualsql.databases.streams import StreamJob, stream_rows
 from dualsql.formats.table import FORMATS
 from dualsql.formats.writer import Chunk, WriterOptions
 from dualsql.tenancy import ActiveRules, Policy
@@ -160,9 +162,9 @@ async def same_outcome(
 
 
 def idle(source: Source) -> list[ReaderProcess]:
-    assert isinstance(source.quick, FileReader)
-    assert source.quick.processes is not None
-    return source.quick.processes._idle
+    assert isinstance(source.fast, FileReader)
+    assert source.fast.processes is not None
+    return source.fast.processes.idle._idle
 
 
 async def test_its_cells_are_those_of_the_thread(filled: Path, source: Source, make_engine: Any) -> None:
@@ -315,9 +317,7 @@ def asked(process: ReaderProcess, path: Path, sql: str, seconds: float = 60) -> 
 
 @pytest.fixture
 def process() -> Any:
-    folder = folder_of_apsw()
-    assert folder is not None
-    with closing(ReaderProcess(folder)) as process:
+    with closing(ReaderProcess()) as process:
         yield process
 
 
@@ -338,8 +338,8 @@ def test_it_has_a_time_limit_and_a_size_limit(filled: Path, process: ReaderProce
 
 def test_it_inherits_no_secret_and_ends_with_its_parent(filled: Path) -> None:
     program = (
-        "import os, sys; from dualsql.databases.sqlite.processes import ReaderProcess, folder_of_apsw;"
-        "os.environ['SECRET'] = 'canary'; p = ReaderProcess(folder_of_apsw()); pid = p._process.pid;"
+        "import os, sys; from dualsql.databases.sqlite.processes import ReaderProcess;"
+        "os.environ['SECRET'] = 'canary'; p = ReaderProcess(); pid = p._process.pid;"
         "print(pid, 'canary' in open(f'/proc/{pid}/environ').read() if sys.platform == 'linux' else False, flush=True);"
         "os._exit(0)"
     )

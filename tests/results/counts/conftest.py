@@ -11,7 +11,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from dualsql import DualResponseServer
-from dualsql.databases import Source
+from dualsql.databases.source import Source
 from tests import engines
 from tests.http.application import Application, fill as fill_institutions, running
 from tests.schools import Base, fill

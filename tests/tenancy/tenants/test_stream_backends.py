@@ -101,6 +101,6 @@ async def test_the_tenants_go_by_copy(site: Site) -> None:
 async def test_pages_of_the_short_way_are_the_tenant_s_own(site: Site, name: str) -> None:
     url = site.shared.url
     async with DualResponseServer(url, base_url=BASE_URL, tables=REGISTRY, hooks=HOOKS) as server:
-        assert server.parts.sources["default"].quick is not None
+        assert server.parts.sources["default"].fast is not None
         found = await answer(server, PORTABLE[name], principal_of(TENANT))
     assert found == await answer(site.plain[TENANT], PORTABLE[name], None)

@@ -1,4 +1,7 @@
-"""The guard of a database that another package adds: an error in its code names it, and is no error of a query."""
+"""Databases that are not dualsql's own: those of other packages, whose guards are named in their errors, and any other.
+
+The name of an entry point is SQLAlchemy's name of the dialect (`dialect.name`); its object is a `Backend`.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,18 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
+from dataclasses import replace
 from functools import partial
+from importlib.metadata import EntryPoint, entry_points
 from inspect import isawaitable
 from typing import Any
 
+from dualsql.databases.backends import Backend
+from dualsql.databases.other import backend_for
 from dualsql.errors import ConfigurationError
+
+ENTRY_POINTS = "dualsql.databases"
+"""The group of entry points of databases: dualsql's own, and those that other packages add."""
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +33,37 @@ logger = logging.getLogger(__name__)
 _OF_CODE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, AssertionError, RuntimeError)
 
 
+def added_backend(name: str, bare: str) -> Backend | None:
+    """The database that another package adds by this name, or by its part before a dot; else any other dialect's.
+
+    Raises:
+        ConfigurationError: the entry point of that name cannot be loaded, or is not a Backend.
+    """
+    entries = entry_points(group=ENTRY_POINTS)
+    entry = next((each for each in entries if each.name in (name, bare)), None)
+    return backend_for(bare) if entry is None else _backend_at(entry)
+
+
+def _backend_at(entry: EntryPoint) -> Backend:
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"The database {entry.name[:40]!r} cannot be loaded: the package that provides it failed.",
+            hint=f"Its entry point is {entry.value[:80]!r}, in the group {ENTRY_POINTS}.",
+        ) from error
+    if not isinstance(found, Backend):
+        raise ConfigurationError(
+            f"The entry point {entry.value[:80]!r} is not a database.",
+            hint="It must be a dualsql.databases.backends.Backend.",
+        )
+    named: Any = None if found.rights is None else NamedGuard(found.rights)
+    guard: Any = NamedGuard(found.guard)
+    return replace(found, guard=guard, rights=named)
+
+
 class NamedGuard:
-    """A `Guard`, whose faults are ConfigurationErrors that name it."""
+    """A `Guard`, or `UserRights`, whose faults are ConfigurationErrors that name it."""
 
     def __init__(self, guard: Any) -> None:
         self._guard = guard

@@ -1,0 +1,182 @@
+"""The errors that callers get when a database fails: dualsql's own words, and never the database's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from sqlalchemy.exc import DBAPIError, StatementError, TimeoutError as PoolTimeoutError
+
+from dualsql.databases.guard import FailureKind
+from dualsql.errors import (
+    CallerMessage,
+    DatabaseBusyError,
+    DatabaseUnreachableError,
+    DualResponseError,
+    LimitExceededError,
+    QueryExecutionError,
+    QueryTimeoutError,
+)
+from dualsql.events import EVENTS, StatementStopped
+
+# What types and drivers raise of a single value: of a date in the year 20000, of a text where a number should be.
+_OF_ONE_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+_OUT_OF_RANGE = CallerMessage(
+    "A number of the query, or of its rows, is out of range.",
+    "Compare with whole numbers of 64 bits. The server's log has the cause.",
+)
+_FAILED = "The database could not run the query."
+_UNSUITED = CallerMessage(
+    "The database has no such function, operator or conversion for the types of the values in the query.",
+    "If you wrote the query: a type without equality or order, such as JSON on many databases, cannot be in ORDER BY, "
+    "DISTINCT, GROUP BY, UNION or a comparison: write cast(column, JSONB) there, or cast(column, Text). Otherwise tell "
+    "the operator: the server's log has the cause.",
+)
+_UNREADABLE = CallerMessage(
+    "A value of the result could not be read.",
+    "Leave the column out, or CAST it to text. The server's log has the cause.",
+)
+
+
+_OF_DATA: Mapping[FailureKind | None, tuple[str, str | None]] = {
+    FailureKind.DIVISION: ("The query divides by zero.", "Write x / NULLIF(y, 0)."),
+    FailureKind.OVERFLOW: (
+        "The query computes a number that is out of the range of its type.",
+        "Write CAST(x AS DOUBLE PRECISION) before adding up or multiplying.",
+    ),
+    FailureKind.ARGUMENT: (
+        "A function of the query is not defined for a value that it is given.",
+        "Keep such values from it, for example by CASE WHEN x > 0 THEN ln(x) END.",
+    ),
+    FailureKind.PATTERN: (
+        "A pattern of the query is not valid, or too large.",
+        "Write a backslash before a bracket, a star or a backslash that is meant as itself, or repeat less in it.",
+    ),
+    FailureKind.DOCUMENT: (
+        "A function of the query reads a text as JSON that is none.",
+        "Keep such texts from it, for example by CASE WHEN json_valid(x) THEN json_extract(x, '$.a') END.",
+    ),
+    FailureKind.CALLBACK: (
+        "A function of the query that runs in Python failed for a value: REGEXP, floor or one of the application.",
+        "REGEXP takes a valid pattern and texts of at most a million characters: write substr(x, 1, n) REGEXP 'a'.",
+    ),
+    FailureKind.SEVERAL_ROWS: (
+        "A subquery that stands for one value gives more than one row.",
+        "Write IN instead of =, aggregate its rows, for example by max(x), or join it.",
+    ),
+}
+"""Failures that only the data cause: their class is told, and no value."""
+
+
+_OF_ITS_FORM: Mapping[FailureKind | None, tuple[str, str]] = {
+    FailureKind.GROUPING: (
+        "An aggregate stands in WHERE or in another aggregate, or a column beside aggregates is not in GROUP BY.",
+        "Name each plain column in GROUP BY, or write min(x); put a condition on an aggregate into HAVING.",
+    ),
+    FailureKind.SORTING: (
+        "SELECT DISTINCT is sorted by what it does not select.",
+        "Select the sort key too, or write SELECT x FROM t GROUP BY x ORDER BY min(y).",
+    ),
+    FailureKind.WINDOW: (
+        "A window function stands in WHERE, GROUP BY, HAVING or another window function.",
+        "Compute it in FROM: SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) AS n FROM t) AS s WHERE n = 1.",
+    ),
+}
+"""Failures of what the caller wrote, whatever the data are."""
+
+
+_OF_THE_DATABASE: Mapping[FailureKind | None, tuple[str, str | None]] = {
+    FailureKind.BUSY: ("A lock or a conflict in the database stopped the query.", None),
+    FailureKind.FULL: ("The database ran out of disk space or memory while it ran the query.", None),
+    FailureKind.PART: (
+        "A part of the database could not be reached.",
+        "Try again in a moment. A query that needs only other parts still works.",
+    ),
+}
+"""Failures that may be over at the next attempt."""
+
+
+def ran_too_long(limit: timedelta) -> QueryTimeoutError:
+    """The error for a statement that was stopped after `limit`."""
+    return QueryTimeoutError(f"The query ran longer than {limit.total_seconds():g} seconds and was stopped.")
+
+
+def too_large() -> LimitExceededError:
+    """The error for rows that are too large for memory."""
+    return LimitExceededError(
+        "The rows are too large for one page.",
+        hint="Select fewer or shorter columns or fewer rows, or use a stream.",
+    )
+
+
+def translated(
+    error: Exception,
+    kind: FailureKind | None,
+    failure: type[QueryExecutionError],
+    limit: timedelta | None,
+    seconds: float,
+) -> DualResponseError:
+    """The error for a caller whose statement failed.
+
+    Args:
+        kind: what the driver's error means. failure: the class of the error, where no other one is known.
+        limit: how long the session's statements may run. seconds: how long this one ran.
+    """
+    if kind is FailureKind.TIMEOUT:
+        return _timeout(limit, seconds)
+    if kind is FailureKind.SIZE:
+        return too_large()
+    found: DualResponseError | None = _of_the_database(error, kind)
+    if found is None and failure is QueryExecutionError:
+        found = _of_the_query(error, kind)
+    is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if found is None and (
+        kind is FailureKind.BROKEN or is_lost or isinstance(error, ConnectionError | EOFError)
+    ):
+        found = DatabaseBusyError("The database closed the connection.")
+    if found is not None:
+        return found
+    cause = error.orig if isinstance(error, StatementError) else error
+    if not isinstance(cause, _OF_ONE_VALUE):
+        message, hint = _OF_DATA.get(kind, (_FAILED, None))
+        return failure(message, hint=hint)
+    told = _OUT_OF_RANGE if isinstance(cause, OverflowError) else _UNREADABLE
+    return failure(told.message, hint=told.hint)
+
+
+def _timeout(limit: timedelta | None, seconds: float) -> QueryTimeoutError:
+    EVENTS.report(StatementStopped("timeout"))
+    if limit is not None and seconds >= limit.total_seconds():
+        return ran_too_long(limit)
+    return QueryTimeoutError(
+        "The database or its operator stopped the query.", hint="Select fewer rows or use a simpler query."
+    )
+
+
+def _of_the_database(error: Exception, kind: FailureKind | None) -> DatabaseBusyError | None:
+    if isinstance(error, PoolTimeoutError):
+        return DatabaseBusyError("No database connection became free in time.")
+    if kind is FailureKind.UNREACHABLE:
+        return DatabaseUnreachableError("The database could not be reached.")
+    if kind not in _OF_THE_DATABASE:
+        return None
+    message, hint = _OF_THE_DATABASE[kind]
+    busy = DatabaseBusyError(message, hint=hint)
+    busy.is_full = kind is FailureKind.FULL
+    return busy
+
+
+def _of_the_query(error: Exception, kind: FailureKind | None) -> QueryExecutionError | None:
+    # A value that its type does not accept, before anything was sent.
+    is_unbound = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
+    if kind in (FailureKind.UNSUITED, FailureKind.VALUE) or is_unbound:
+        message, hint = _UNSUITED if kind is FailureKind.UNSUITED else (_FAILED, None)
+        unsuited = QueryExecutionError(message, hint=hint)
+        unsuited.is_unsuited, unsuited.is_of_a_value = True, kind is FailureKind.VALUE
+        return unsuited
+    if kind not in _OF_ITS_FORM:
+        return None
+    message, hint = _OF_ITS_FORM[kind]
+    misplaced = QueryExecutionError(message, hint=hint)
+    misplaced.is_of_its_form = True
+    return misplaced

@@ -1,0 +1,74 @@
+"""The reader processes of one SQLite file: for streams of Arrow, and for pages while there are many of them."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from typing import cast
+
+from dualsql import sqlalchemy_internals as internals
+from dualsql.databases.driver import DriverStatement
+from dualsql.databases.sqlite.page_process import PageProcess
+from dualsql.databases.sqlite.process_stream import by_reader_process
+from dualsql.databases.sqlite.processes import ReaderProcesses
+from dualsql.databases.streams import StreamBackend, StreamJob
+from dualsql.formats.writer import BatchWriter, Rows
+
+_MOST_FAILED_STARTS = 3
+
+_FEW = 10_000
+"""Rows of a stream that are read before a process has started."""
+
+
+class FileProcesses:
+    """Starts the processes when they are needed, and asks them. What they do not read, their caller reads."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.idle = ReaderProcesses()
+        self.of_pages: PageProcess | None = None
+        # Windows has no event loop that waits for pipes of another process.
+        self._may_start = sys.platform != "win32"
+        self._failed_starts = 0
+
+    async def page(self, sent: DriverStatement, limit: timedelta) -> Rows | None:
+        """All rows of a statement; None if no process reads it now."""
+        process = self.of_pages
+        if process is None or limit < process.limit or not process.takes(sent.sql):
+            return None
+        return await process.fetch(sent) if process.is_worth_asking() else None
+
+    def start_for_pages(self) -> None:
+        """Start a process, as there are many pages. Until it answers, pages are read without it."""
+        former = self.of_pages
+        if not self._may_start or (former is not None and former.is_open):
+            return
+        self._failed_starts += former is not None and not former.was_ready
+        self._may_start = self._failed_starts < _MOST_FAILED_STARTS
+        # Without a process where there are too many, or too many open files.
+        with suppress(OSError):
+            if self._may_start:
+                self.of_pages = PageProcess(self.idle.take(), self._path)
+
+    def stream(
+        self, job: StreamJob, sent: DriverStatement, seconds: float, thread: StreamBackend
+    ) -> StreamBackend:
+        """A backend for a writer of Arrow batches, which a process makes; `thread`, if it cannot.
+
+        With `text_columns`, texts that are not valid UTF-8 are shown, which a process cannot read.
+
+        Args:
+            seconds: the time that is left.
+        """
+        most = getattr(internals.limit_clause(job.statement), "value", None)
+        if (most is not None and most <= _FEW) or cast("BatchWriter", job.writer).arrow.texts:
+            return thread
+        return by_reader_process(self.idle, self._path, sent, seconds, thread)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._may_start = False
+        self.idle.close()
+        if self.of_pages is not None:
+            self.of_pages.close()
