@@ -122,7 +122,8 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
         return database
     if isinstance(database, Engine):
         return _threaded(database)
-    refuse_mistaken("databases", database)
+    if not isinstance(database, str | URL):
+        refuse_mistaken("databases", database)
     url = parsed_url(database)
     pool: Mapping[str, Any] = pool_options(settings)
     if is_synchronous(url):

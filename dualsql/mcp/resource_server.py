@@ -20,13 +20,13 @@ from dualsql.errors import (
     ResourceExpiredError,
     ResourceNotFoundError,
     UnauthenticatedError,
-    extra,
 )
 from dualsql.log import REQUEST, RequestRecord
 from dualsql.mcp.calls import PrincipalOf, problem_for
 from dualsql.mcp.decorators import registrar_of
 from dualsql.mcp.listing import Handler, low_level
 from dualsql.mcp.negotiation import ids_of
+from dualsql.packages import extra
 from dualsql.request_log import logged_request
 from dualsql.resource import Principal, service
 

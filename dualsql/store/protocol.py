@@ -253,9 +253,9 @@ def checked_store(store: ResourceStore) -> ResourceStore:
         raise ConfigurationError(
             f"store= takes an object, and {store.__name__} is a class.", hint=f"store={store.__name__}(...)"
         )
-    refuse_mistaken("store", store)
     missing = [name for name in required_methods() if not callable(getattr(store, name, None))]
     if missing:
+        refuse_mistaken("store", store)
         raise ConfigurationError(
             f"{kind} is no ResourceStore: it has no {', '.join(missing)}.",
             hint="dualsql.ResourceStore describes each method; a subclass of dualsql.MemoryStore has them all.",
