@@ -111,7 +111,6 @@ if TYPE_CHECKING:
     from dualsql.http.router import (
         FeatureRoutes as FeatureRoutes,
         Opened as Opened,
-        Presenter as Presenter,
         open_result as open_result,
         query_of as query_of,
     )
@@ -279,7 +278,7 @@ _MODULES = dict(
             "dualsql.health": "Health HealthSettings",
             "dualsql.http.parameters": "read_json_body refuse_query",
             "dualsql.http.problems": "Endpoint JSONAnswer method_routes",
-            "dualsql.http.router": "FeatureRoutes Opened Presenter open_result query_of",
+            "dualsql.http.router": "FeatureRoutes Opened open_result query_of",
             "dualsql.identity": "Audit AuditAction AuditEvent Authenticate",
             "dualsql.kept": "LocalResultStorage ObjectResultStorage ResultStorage StoredFile",
             "dualsql.kept.feature": "Kept",

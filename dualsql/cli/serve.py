@@ -51,7 +51,6 @@ from dualsql.errors import (
 from dualsql.feature import Feature
 from dualsql.features import DualResponseServer, default_features
 from dualsql.health import Health, routes_until_started
-from dualsql.http.problems import Starting
 from dualsql.http.router import LOOPBACK_NAMES, HostCheck
 from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
@@ -65,6 +64,7 @@ from dualsql.serve.application import TOKEN_PRINCIPAL, Started, answer_once_star
 from dualsql.serve.hosts import over_http, over_stdio
 from dualsql.serve.listening import (
     StandIn,
+    Starting,
     is_loopback,
     is_wildcard,
     leave_on_signal,
