@@ -56,7 +56,7 @@ from dualsql.http.streaming import CutOffError
 from dualsql.identity import Authenticate, static_tokens
 from dualsql.kept.feature import Kept
 from dualsql.openapi.feature import OpenAPI
-from dualsql.rates import Rates
+from dualsql.rates import Rate, Rates
 from dualsql.request_log import LogFormatter, request_logger
 from dualsql.run import START_INTERVAL
 from dualsql.serve import Built, Selection, build_mcp, build_server, one_token, required, serve_app
@@ -75,7 +75,7 @@ from dualsql.serve.listening import (
     running,
     stop_on_signals,
 )
-from dualsql.settings import LimitedAction, Rate, Settings
+from dualsql.settings import LimitedAction, Settings
 from dualsql.store import MemoryStore, SQLResourceStore
 from dualsql.store.protocol import MIGRATE_HINT, ResourceStore
 from dualsql.telemetry import metrics_route

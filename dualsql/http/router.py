@@ -301,11 +301,6 @@ _HOST = re.compile(r"(?P<name>[a-z0-9._-]{1,255}|\[[0-9a-f:.]{2,45}\])(?::(?P<po
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-_FROM_WHERE = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
-_MOST_ALLOWED = 100
-"""Values of these headers that are remembered as allowed."""
-
-
 class HostCheck:
     """Answers 403 unless the Host header names one of `hosts` and the Origin header, if any, one of `origins`.
 
@@ -329,20 +324,10 @@ class HostCheck:
         self.origins = frozenset(origins)
         self.is_local = is_local
         self.needs_host = needs_host
-        self._allowed: set[tuple[tuple[bytes, bytes], ...]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        refusal = self.refuse(Headers(scope=scope)) if scope["type"] == "http" else None
         await (problem_response(refusal) if refusal else self.app)(scope, receive, send)
-
-    def _refusal(self, scope: Scope) -> ForeignRequestError | None:
-        sender = tuple(header for header in scope["headers"] if header[0] in _FROM_WHERE)
-        if sender in self._allowed:
-            return None
-        refusal = self.refuse(Headers(scope=scope))
-        if refusal is None and len(self._allowed) < _MOST_ALLOWED:
-            self._allowed.add(sender)
-        return refusal
 
     def refuse(self, headers: Headers) -> ForeignRequestError | None:
         """The error for a request with these headers; None if it is allowed."""

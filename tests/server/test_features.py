@@ -49,13 +49,13 @@ from dualsql import (
 )
 from dualsql.features import default_features
 from dualsql.kept.settings import KeptSettings
-from dualsql.log import wait_until_logged
 from dualsql.pending.progress import RunRecords
 from dualsql.profiles.service import ProfileService
 from dualsql.profiles.settings import ProfileSettings
 from dualsql.resource import problem_of
 from dualsql.settings import describe_settings
 from tests.engines import opened, sqlite_url_in
+from tests.waiting import wait_until_logged
 
 BASE_URL = "http://127.0.0.1:8000/resources"
 metadata = MetaData()

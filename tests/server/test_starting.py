@@ -34,7 +34,6 @@ from dualsql import (
     run,
 )
 from dualsql.features import default_features
-from dualsql.log import wait_until_logged
 from dualsql.settings import ALL_ACTIONS
 from dualsql.store import upgrade
 from tests.engines import PostgreSQL, opened
@@ -42,7 +41,7 @@ from tests.failures.cluster import Cluster, cluster
 from tests.http.application import ALL, BASE_URL, INSTITUTIONS, METADATA, fill
 from tests.http.live.serving import listening
 from tests.servers import create_server
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, until, wait_until_logged
 
 SECRETS = ["a secret of at least thirty-two characters"]
 
