@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from dualsql.databases import connection_limit, missing_tables, unproved_notice
 from dualsql.databases.engines import server_at
 from dualsql.extension import Parts
-from dualsql.run import SERVER, Probe, Run
-from dualsql.store.housekeeping import StoreHealth
 from dualsql.store.protocol import ResourceStore
 
 logger = logging.getLogger(__name__)
@@ -25,20 +22,12 @@ class Maintenance:
     Args:
         store: as it was given to the server.
         sweep: deletes expired resources.
-        run: returns the present run of the server.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        store: ResourceStore,
-        sweep: Callable[[], Awaitable[int]],
-        run: Callable[[], Run],
-    ) -> None:
+    def __init__(self, parts: Parts, store: ResourceStore, sweep: Callable[[], Awaitable[int]]) -> None:
         self._parts = parts
         self._store = store
         self._sweep = sweep
-        self._run = run
 
     def set_secrets(self, secrets: Sequence[str]) -> None:
         """Replace the secrets while requests run: the first one signs from now on, and all of them are accepted.
@@ -72,24 +61,6 @@ class Maintenance:
     def unproved(self) -> Sequence[str]:
         """The names of the databases without read-only sessions; see `Settings.unproved_read_only`."""
         return [name for name, source in self._parts.sources.items() if unproved_notice(source) is not None]
-
-    def probes(self, timeout: timedelta) -> Mapping[str, Probe]:
-        """What tells the state of each part; with the sources of the last start.
-
-        Args:
-            timeout: how long a database may take to answer.
-        """
-        from dualsql.databases.health import SourceHealth
-
-        run = self._run()
-        probes: dict[str, Probe] = {SERVER: run.state}
-        if run.is_closed:  # its connections are: no probe opens them again
-            return probes
-        probes["store"] = StoreHealth(self._parts.store).state
-        for name, source in self._parts.sources.items():
-            health = SourceHealth(source, self._parts.policy.secured, self._parts.settings, timeout)
-            probes[f"database {name}"] = health.state
-        return probes
 
     async def notices(self) -> AsyncIterator[str]:
         """What an operator should know, in one sentence each; the server asks when it starts."""

@@ -19,16 +19,8 @@ from datetime import datetime, timedelta
 from types import EllipsisType, TracebackType
 from typing import Any, Self
 
-from dualsql.databases import (
-    Database,
-    open_sources,
-    prove,
-)
-from dualsql.errors import (
-    ConfigurationError,
-    ResourceExpiredError,
-    ResourceNotFoundError,
-)
+from dualsql.databases import Database, open_sources, prove
+from dualsql.errors import ConfigurationError, ResourceExpiredError, ResourceNotFoundError
 from dualsql.events import EVENTS, GaugeReading, step
 from dualsql.extension import Extension, Extensions, Parts
 from dualsql.freeze import Seal
@@ -40,12 +32,7 @@ from dualsql.results.audit import Audit
 from dualsql.results.create import Creator
 from dualsql.results.cursors import Cursors
 from dualsql.results.descriptions import Descriptions
-from dualsql.results.options import (
-    CreateOptions,
-    checked_count,
-    checked_listing,
-    checked_registry,
-)
+from dualsql.results.options import CreateOptions, checked_count, checked_listing, checked_registry
 from dualsql.results.pages import FIRST_PAGE, PageRequest, ResultPage, ResultPages
 from dualsql.results.streams import ALL_ROWS, ResultStream, StreamRequest, Streams
 from dualsql.results.view import ReadTarget, Views, kept_or_live
@@ -96,12 +83,7 @@ class UncheckedResults:
     `ResultServer.open_resource` checks both, and returns the resource that these methods take.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        descriptions: Descriptions,
-        features: Extensions,
-    ) -> None:
+    def __init__(self, parts: Parts, descriptions: Descriptions, features: Extensions) -> None:
         self._parts = parts
         self._descriptions = descriptions
         self._features = features
@@ -210,6 +192,7 @@ class ResultServer:
         access: identifies callers, and checks their rights.
         maintenance: what an operator does and asks.
         parts: what features build on.
+        run: the present one, from its start to its shutdown.
         notices: what an operator should know of the last start; each was logged, too.
     """
 
@@ -231,8 +214,8 @@ class ResultServer:
             retention=self.settings.gone_retention,
             sweep_further=self.features.sweep,
         )
-        self._run = Run(self._begin)
-        self.maintenance = Maintenance(parts, self.store, housekeeper.sweep, lambda: self._run)
+        self.run = Run(self._begin)
+        self.maintenance = Maintenance(parts, self.store, housekeeper.sweep)
         self._entered = 0
         self._started: list[Extension] = []
         self.notices: list[str] = []
@@ -423,7 +406,6 @@ class ResultServer:
         return await self.parts.access.find(principal, limit=checked_listing(limit), cursor=cursor)
 
     def _readings(self) -> Iterator[GaugeReading]:
-        """What is in use at present."""
         for source in self.parts.sources.values():
             yield from source.readings()
         yield GaugeReading("streams", self.parts.streams.running)
@@ -443,25 +425,23 @@ class ResultServer:
             ConfigurationError: a source can be written to, or the server runs in another event loop.
             QueryExecutionError, DatabaseBusyError, QueryTimeoutError: a source is out of reach.
         """
-        if self._run.is_closed:
+        if self.run.is_closed:
             self._renew()
         await self._ready()
 
     async def _ready(self) -> None:
-        """See `Parts.ready`."""
-        if self._run.loop is not asyncio.get_running_loop():
+        if self.run.loop is not asyncio.get_running_loop():
             # Until it has started. From then on, a request pays for the comparison only.
             await self._run_here().ready()
 
     def _run_here(self) -> Run:
         """The run, or a new one if the event loop of the last one has ended without a shutdown."""
-        loop = self._run.loop
+        loop = self.run.loop
         if loop is not None and loop is not asyncio.get_running_loop():
             self._leave(loop)
-        return self._run
+        return self.run
 
     async def _begin(self) -> None:
-        """Start all parts."""
         self.notices.clear()
         await self.parts.store.open()
         for feature in self.features:
@@ -496,7 +476,7 @@ class ResultServer:
 
     def _renew(self) -> None:
         """Replace what belongs to the event loop of the last run: locks, slots, listeners."""
-        self._run = Run(self._begin)
+        self.run = Run(self._begin)
         self._started.clear()
         for name, source in self.parts.sources.items():
             self.parts.sources[name] = source.renewed(self.settings)
@@ -515,7 +495,7 @@ class ResultServer:
             timeout: `Settings.drain_timeout` unless given.
         """
         allowed = self.settings.drain_timeout if timeout is None else require_duration("timeout", timeout)
-        self._run.is_draining = True
+        self.run.is_draining = True
         pending = sum(reading.value for reading in self._readings() if reading.gauge == "pending")
         if self.parts.streams.running or pending:
             text = "Stopping: %d streams and %d pending queries have %g seconds to end."
@@ -531,7 +511,7 @@ class ResultServer:
 
         `start` starts the server again. A MemoryStore loses its resources.
         """
-        self._run.close()
+        self.run.close()
         self.parts.streams.end()
         EVENTS.forget(self._readings)
         # Each one is closed, even if closing another one fails.
@@ -569,7 +549,7 @@ class ResultServer:
             ConfigurationError: a source can be written to.
         """
         warn_of_endless_shutdown()
-        if self._run.is_closed:
+        if self.run.is_closed:
             self._renew()
         await self._run_here().begin()
         self._entered += 1
@@ -590,16 +570,8 @@ def _parts_of(
 ) -> Parts:
     clock = Clock(store)
     addresses = Addresses.of(options.base_url, settings.uri_scheme)
-    access = AccessControl(
-        store,
-        seal,
-        settings,
-        accesses,
-        clock,
-        authenticate=options.authenticate,
-        authorize=options.authorize,
-        audit=options.audit,
-    )
+    callers = {name: getattr(options, name) for name in ("authenticate", "authorize", "audit")}
+    access = AccessControl(store, seal, settings, accesses, clock, **callers)
     registry = checked_registry(options.tables, settings)
     policy = Policy(registry, options.hooks)
     sources = open_sources(options.databases, registry, settings)

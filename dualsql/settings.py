@@ -420,7 +420,7 @@ def takes(
             try:
                 signature.bind(*given, **keywords)
             except TypeError:
-                from dualsql.hints import mistake_in_call
+                from dualsql.keywords import mistake_in_call
 
                 raise mistake_in_call(method, signature, given, keywords, elsewhere) from None
             return method(given[0], make(*given[1:], **keywords))

@@ -42,6 +42,8 @@ SMALL_MODULES = {
     "dualsql/mcp/options.py": "loaded with the server, which has no SDK then",
     "dualsql/cli/process.py": "read by the commands and by workers",
     "dualsql/feature.py": "what all features are",
+    "dualsql/keywords.py": "loaded with the mistake that it names",
+    "dualsql/packages.py": "read by all features that need an optional package",
     "dualsql/http/conditional.py": "read by the routes of results and by streams",
     "dualsql/databases/table.py": "the rows of pyproject.toml's entry points, read without a database",
     "dualsql/columns/dialect_types.py": "types of one dialect's module, as they are bound on any database",

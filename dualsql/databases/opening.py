@@ -122,8 +122,9 @@ def _engine_of(database: Database, settings: Settings) -> AsyncEngine:
         return database
     if isinstance(database, Engine):
         return _threaded(database)
-    if not isinstance(database, str | URL):
-        refuse_mistaken("databases", database)
+    given: object = database
+    if not isinstance(given, str | URL):
+        refuse_mistaken("databases", given)
     url = parsed_url(database)
     pool: Mapping[str, Any] = pool_options(settings)
     if is_synchronous(url):

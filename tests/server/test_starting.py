@@ -28,8 +28,8 @@ from dualsql import (
     SQLResourceStore,
     StorageError,
     TamperedError,
-    errors,
     health,
+    packages,
     resource,
     run,
 )
@@ -281,7 +281,7 @@ async def test_uvicorn_without_a_limit_is_told(
 async def test_a_server_that_cannot_read_sql_says_so(
     institutions_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "find_spec", lambda package: None if package == "sqlglot" else package)
+    monkeypatch.setattr(packages, "find_spec", lambda package: None if package == "sqlglot" else package)
     async with DualResponseServer(institutions_url, base_url=BASE_URL, tables=METADATA):
         assert '(/sql) are refused: SQL texts need a parser. pip install "dualsql[sql]"' in caplog.text
 
