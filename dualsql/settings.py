@@ -343,8 +343,6 @@ def _as_code(value: Any) -> str:
 
 
 _UNITS = [(unit, timedelta(**{unit: 1})) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
-
-
 _IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -138,14 +137,13 @@ class Routes:
 
     def __init__(self, server: ResultServer, features: Sequence[FeatureRoutes]) -> None:
         self.server = server
-        self._representations = dict(
-            chain.from_iterable(feature.representations.items() for feature in features)
-        )
+        self._representations: dict[str, Endpoint] = {}
+        self._listings: dict[str, Endpoint] = {}
+        for feature in features:
+            self._representations |= feature.representations
+            self._listings |= feature.listing_representations
         reads_cookie = any(feature.reads_link_cookie for feature in features)
         self._varies = "Accept, Cookie" if reads_cookie else "Accept"
-        self._listings = dict(
-            chain.from_iterable(feature.listing_representations.items() for feature in features)
-        )
 
     async def read(self, request: Request) -> Response:
         """GET: the metadata, with a new count if asked; with page parameters, a page of rows."""
